@@ -1,0 +1,63 @@
+# kcc_module(NAME DEPS modules… LIBS imported targets… [TEST_LIBS …]):
+# one folder under kcc/, one static library, one test program.
+# DEPS is the list that tools/check_layers.py holds the folder's includes to.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+find_package(Threads REQUIRED)
+
+# Paths are hashed relative to the checkout, so that a fresh clone finds what another one built.
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      ${CCACHE_PROGRAM})
+endif()
+
+# Same bits from every compiler: a fused multiply-add is written, never inferred.
+add_compile_options(-ffp-contract=off)
+if(KCC_DEV)
+  add_compile_options(-Wall -Wextra -Wconversion -Werror)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-Wno-restrict)  # false in g++ 12 for std::string (GCC bug 105651)
+  endif()
+endif()
+if(KCC_SANITIZE)
+  add_compile_options(-fsanitize=${KCC_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${KCC_SANITIZE})
+endif()
+
+function(kcc_module name)
+  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;PRIVATE_LIBS;TEST_LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+
+  if(sources)
+    add_library(kcc_${name} STATIC ${sources})
+    set(visibility PUBLIC)
+  else()
+    add_library(kcc_${name} INTERFACE)
+    set(visibility INTERFACE)
+  endif()
+  target_include_directories(kcc_${name} ${visibility} ${PROJECT_SOURCE_DIR})
+  list(TRANSFORM ARG_DEPS PREPEND kcc_)
+  target_link_libraries(kcc_${name} ${visibility} ${ARG_DEPS} ${ARG_LIBS})
+  if(sources AND ARG_PRIVATE_LIBS)
+    target_link_libraries(kcc_${name} PRIVATE ${ARG_PRIVATE_LIBS})
+  endif()
+
+  if(KCC_DEV AND tests)
+    find_package(GTest REQUIRED)
+    add_executable(kcc_${name}_test ${tests})
+    target_link_libraries(kcc_${name}_test PRIVATE kcc_${name} GTest::gmock GTest::gtest_main
+                                                   rapidcheck ${ARG_TEST_LIBS})
+    # Tests name files relative to the checkout; a macro with its path would defeat ccache.
+    add_test(NAME ${name} COMMAND kcc_${name}_test WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES LABELS core)
+  endif()
+endfunction()
