@@ -1,0 +1,62 @@
+// The metric grammar: metric = aggregate "_" ["train_"] quantity; a population quantity takes no
+// aggregate. So every quantity brings all its metrics with it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kcc/base/result.h"
+#include "kcc/metric/catalog.h"
+
+namespace kcc {
+
+enum class Aggregate : uint8_t {
+  kNone,
+  kMean,
+  kP001,
+  kP01,
+  kP05,
+  kP10,
+  kP50,
+  kP90,
+  kP95,
+  kP99,
+  kP999,
+  kMax,
+  kMin,
+  kRate,
+};
+
+enum class Side : uint8_t { kInfer, kTrain };
+
+struct Metric {
+  const Quantity* quantity = nullptr;
+  Aggregate aggregate = Aggregate::kNone;
+  Side side = Side::kInfer;  // kTrain only for sided quantities
+
+  bool operator==(const Metric&) const = default;
+};
+
+// "p99_train_latency_ms".
+std::string MetricName(const Metric& metric);
+
+// The error says what is wrong with the name and suggests the nearest one that exists.
+Result<Metric> ParseMetric(std::string_view name);
+
+std::string_view AggregateName(Aggregate aggregate);  // "p99"; "" for kNone
+std::span<const Aggregate> Aggregates();              // all but kNone, in display order
+
+// Percentile in parts per million (p99 = 990,000); kMax is 1,000,000 and kMin 0. -1 for the rest.
+int PercentilePpm(Aggregate aggregate);
+
+// The smallest and largest value the metric can take (a rate lies in [0, 1] whatever it counts).
+double MetricMin(const Metric& metric);
+double MetricMax(const Metric& metric);
+
+// Which bounds make sense for the metric: as its quantity, but a rate of non-zero values of a
+// signed quantity is bad only when high.
+Direction MetricDirection(const Metric& metric);
+
+}  // namespace kcc
