@@ -1,0 +1,76 @@
+#include "kcc/contract/contract.h"
+
+#include <algorithm>
+
+#include "kcc/base/check.h"
+
+namespace kcc {
+namespace {
+
+constexpr std::array<std::string_view, 4> kFamilies = {"numerical", "statistical", "runtime",
+                                                       "observability"};
+constexpr std::array<std::string_view, 3> kLevels = {"L1", "L2", "L3"};
+constexpr std::array<std::string_view, 5> kActions = {"log", "guard", "freeze", "fallback",
+                                                      "rollback"};
+constexpr std::array<std::string_view, 4> kStages = {"offline", "shadow", "canary", "full"};
+
+}  // namespace
+
+const Slice* Contract::FindSlice(std::string_view wanted) const {
+  const auto found = std::find_if(slices.begin(), slices.end(),
+                                  [&](const Slice& slice) { return slice.name == wanted; });
+  return found == slices.end() ? nullptr : &*found;
+}
+
+const Clause* Contract::FindClause(std::string_view id) const {
+  const auto found = std::find_if(clauses.begin(), clauses.end(),
+                                  [&](const Clause& clause) { return clause.id == id; });
+  return found == clauses.end() ? nullptr : &*found;
+}
+
+Action ActionOf(const Escalation& escalation, const Clause& clause) {
+  if (clause.action) return *clause.action;
+  for (const ActionOverride& row : escalation.overrides) {
+    const bool family_fits = !row.family || *row.family == clause.family;
+    const bool level_fits = !row.level || *row.level == clause.level;
+    if (family_fits && level_fits) return row.action;
+  }
+  return escalation.by_level[static_cast<size_t>(clause.level)];
+}
+
+std::string_view Name(Family family) { return kFamilies[static_cast<size_t>(family)]; }
+std::string_view Name(ViolationLevel level) { return kLevels[static_cast<size_t>(level)]; }
+std::string_view Name(Action action) { return kActions[static_cast<size_t>(action)]; }
+std::string_view Name(Stage stage) { return kStages[static_cast<size_t>(stage)]; }
+std::string_view Name(Population about) {
+  return about == Population::kTraffic ? "traffic" : "evaluation-set";
+}
+std::string_view Name(BoundKind bound) {
+  return bound == BoundKind::kAtMost ? "atMost" : "atLeast";
+}
+
+std::string WindowText(const Window& window) {
+  switch (window.kind) {
+    case Window::Kind::kRequest:
+      return "request";
+    case Window::Kind::kRequests:
+      return std::to_string(window.size) + " requests";
+    case Window::Kind::kTime:
+      break;
+  }
+  struct Unit {
+    int64_t ms;
+    std::string_view suffix;
+  };
+  constexpr std::array kUnits = {Unit{3600000, "h"}, Unit{60000, "m"}, Unit{1000, "s"},
+                                 Unit{1, "ms"}};
+  for (const Unit& unit : kUnits) {
+    if (window.size % unit.ms == 0) {
+      return std::to_string(window.size / unit.ms).append(unit.suffix);
+    }
+  }
+  KCC_CHECK(false);
+  return {};
+}
+
+}  // namespace kcc

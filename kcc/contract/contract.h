@@ -1,0 +1,142 @@
+// The contract: the typed form of the document of DESIGN.md section 4. It is the tuple
+// (N, S, R, O, Pi) of the paper's eq. 8, a clause is the record of eq. 9.
+//
+// A Contract is only made by ReadContract (contract/reader.h), so it is always valid: metrics
+// exist, slices are defined, predicates are typed, numbers are in range. Order of clauses and
+// slices is kept for people; it has no meaning (contract/canonical.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kcc/contract/predicate.h"
+#include "kcc/metric/metric.h"
+
+namespace kcc {
+
+enum class Family : uint8_t { kNumerical, kStatistical, kRuntime, kObservability };
+enum class ViolationLevel : uint8_t { kL1, kL2, kL3 };
+enum class Action : uint8_t { kLog, kGuard, kFreeze, kFallback, kRollback };  // in rising severity
+enum class Stage : uint8_t { kOffline, kShadow, kCanary, kFull };
+enum class Population : uint8_t { kEvaluationSet, kTraffic };
+enum class BoundKind : uint8_t { kAtMost, kAtLeast };
+
+// Where something stands in the source text; 0 = it was made, not read.
+struct Mark {
+  int line = 0;
+  int column = 0;
+};
+
+// The unit over which a soft clause's metric is taken. A hard clause's is the whole slice.
+struct Window {
+  enum class Kind : uint8_t { kRequest, kRequests, kTime };
+  Kind kind = Kind::kRequest;
+  int64_t size = 1;  // requests for kRequests, milliseconds for kTime
+
+  bool operator==(const Window&) const = default;
+};
+
+struct MinSamples {
+  int64_t requests = 0;
+  int64_t tokens = 0;
+
+  bool operator==(const MinSamples&) const = default;
+};
+
+struct Slice {
+  std::string name;
+  std::optional<Predicate> where;  // none: everything
+  Mark mark;
+};
+
+struct Clause {
+  std::string id;
+  Family family = Family::kNumerical;
+  Metric metric;
+  BoundKind bound = BoundKind::kAtMost;
+  double threshold = 0;
+  std::vector<std::string> slices;  // never empty; default {"all"}
+  double exceedance = 0;            // 0: hard
+  Window window;                    // read for soft clauses only
+  ViolationLevel level = ViolationLevel::kL1;
+  std::optional<Action> action;  // none: what the escalation policy gives
+  MinSamples min_samples;
+  std::optional<double> confidence;  // none: the contract's
+  std::vector<Stage> stages;         // never empty; default all four
+  std::vector<std::string> fields;   // trace_field_coverage only: the fields it asks for
+  bool holdout = false;
+  std::string why;
+  Mark mark;
+
+  bool hard() const { return exceedance == 0; }
+};
+
+struct Assumptions {
+  double temperature = 1.0;
+  std::optional<double> reward_max;
+  std::optional<double> advantage_max;
+  std::optional<double> score_norm_max;
+  std::optional<int64_t> tokens_max;
+};
+
+struct Decision {
+  // none: evaluation-set offline, traffic in shadow, canary and full (DESIGN.md section 8).
+  std::optional<Population> about;
+  double confidence = 0.95;
+};
+
+struct ActionOverride {
+  std::optional<Family> family;  // none: any
+  std::optional<ViolationLevel> level;
+  Action action = Action::kLog;
+  Mark mark;
+};
+
+// Pi: what a violation orders.
+struct Escalation {
+  std::array<Action, 3> by_level = {Action::kLog, Action::kGuard, Action::kFallback};
+  std::vector<ActionOverride> overrides;  // the first that matches wins
+  Action on_inconclusive = Action::kGuard;
+  Action on_error = Action::kGuard;
+};
+
+// What the contract is about: free scalar fields such as engine, dtype, digest.
+using Binding = std::map<std::string, std::string>;
+
+struct Contract {
+  std::string name;
+  std::string version;
+  std::string owner;
+  std::string description;
+  std::map<std::string, std::string> labels;
+  Binding model, train, infer;  // empty: not bound
+  Assumptions assumptions;
+  Decision decision;
+  std::vector<Slice> slices;  // "all" first, always
+  std::vector<Clause> clauses;
+  Escalation escalation;
+
+  const Slice* FindSlice(std::string_view name) const;
+  const Clause* FindClause(std::string_view id) const;
+};
+
+// The action a violation of the clause orders: its own, else the first matching override, else
+// its level's.
+Action ActionOf(const Escalation& escalation, const Clause& clause);
+
+// The words of the language, as written in YAML.
+std::string_view Name(Family family);          // "numerical"
+std::string_view Name(ViolationLevel level);   // "L2"
+std::string_view Name(Action action);          // "fallback"
+std::string_view Name(Stage stage);            // "canary"
+std::string_view Name(Population about);       // "evaluation-set"
+std::string_view Name(BoundKind bound);        // "atMost"
+std::string WindowText(const Window& window);  // "request", "100 requests", "1m"
+
+}  // namespace kcc

@@ -1,0 +1,11 @@
+// The JSON Schema of the contract language (draft 2020-12), for editors. Generated from the same
+// key tables that the reader checks against and from the metric catalog.
+#pragma once
+
+#include <string>
+
+namespace kcc {
+
+std::string ContractJsonSchema();
+
+}  // namespace kcc
