@@ -48,9 +48,10 @@ std::string ShortestNumber(double value) {
 }
 
 std::optional<double> ParseNumber(std::string_view text) {
-  if (text.starts_with('+')) text.remove_prefix(1);
-  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  const bool has_sign = text.starts_with('+') || text.starts_with('-');
+  const std::string_view digits = text.substr(has_sign ? 1 : 0);
   if (digits.empty() || !(digits[0] == '.' || (digits[0] >= '0' && digits[0] <= '9'))) return {};
+  if (text[0] == '+') text = digits;  // from_chars takes no plus sign
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return {};

@@ -1,0 +1,64 @@
+# The two commands a newcomer needs are `make demo` and `make test`; both set the machine up first.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+JOBS ?= $(shell nproc)
+CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
+
+.PHONY: build setup demo test test-all bench format lint clean configure-% build-%
+
+setup:
+	@tools/setup.sh
+
+build-setup:
+	@tools/setup.sh build
+
+configure-%:
+	@test -f build/$*/build.ninja || cmake --preset $* >/dev/null
+
+# Leaves the program at build/kcc.
+build: build-setup configure-release
+	@cmake --build --preset release -j $(JOBS)
+	@ln -sfn release/apps/kcc/kcc build/kcc
+
+demo: build
+	@tools/demo.sh
+
+# What CI runs: the release build with every test, the sanitizers on the core modules, the fuzz
+# corpora replayed under them, the layers, and the tests through the real program.
+test: setup build
+	@python3 tools/check_layers.py
+	@$(CTEST) --test-dir build/release -LE slow
+	@$(MAKE) --no-print-directory test-asan test-tsan
+	@.venv/bin/python -m pytest -q tests
+
+test-asan: configure-asan
+	@cmake --build --preset asan -j $(JOBS)
+	@$(CTEST) --test-dir build/asan -LE slow
+
+# Threads live in few modules; TSAN_LABEL names the tests that use them.
+test-tsan: configure-tsan
+	@cmake --build --preset tsan -j $(JOBS)
+	@$(CTEST) --test-dir build/tsan -L core -LE slow
+
+# The slow matrix, run before an issue is called resolved.
+test-all: test lint
+	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
+	@$(CTEST) --test-dir build/clang
+	@$(CTEST) --test-dir build/release -L slow
+	@tools/fuzz.sh 600
+
+bench: build
+	@tools/bench.sh
+
+SOURCES = $(shell git ls-files '*.h' '*.cc' '*.cu' '*.cuh')
+format:
+	@clang-format -i $(SOURCES)
+
+lint: setup configure-release
+	@clang-format --dry-run -Werror $(SOURCES)
+	@python3 tools/check_layers.py
+	@tools/tidy.sh build/release
+
+clean:
+	rm -rf build
