@@ -5,8 +5,13 @@
 //   term  := number | 'string' | "string" | true | false | field | "[" term ("," term)* "]" | "("
 //   or ")"
 //
-// No functions, no loops, no assignment; every predicate ends. A field that a request lacks makes
-// the comparison it stands in false (and `!=` too): an absent tag never selects anything.
+// No functions, no loops, no assignment; every predicate ends. Texts know the escapes \\ \' \" \n
+// \r \t. Types are number, text, bool and list of text (contract/fields.h); a list literal holds
+// texts or numbers. `<` orders numbers only, == wants one type on both sides.
+//
+// A field that a request lacks, that is NaN or that is not of the type the predicate reads makes
+// the comparison it stands in false, also `!=` and `not in`: an absent tag never selects anything.
+// `not` is plain negation: `not (x == 1)` selects a request without x, `x != 1` does not.
 // Thread-safe: a Predicate is immutable.
 #pragma once
 
@@ -40,7 +45,8 @@ class Predicate {
  public:
   struct Node;
 
-  // Parses and type-checks. The error's place holds the column within `text` (line 1).
+  // Parses and type-checks; at most 4 KiB, nested at most 64 deep. The error's place holds the
+  // column within `text` (line 1), in bytes from 1.
   static Result<Predicate> Parse(std::string_view text);
 
   // True if the predicate reads a token.* field, so that it selects tokens, not requests.
@@ -50,7 +56,8 @@ class Predicate {
   std::vector<std::string> Fields() const;
 
   // One spelling per meaning of the syntax: single quotes, one blank around operators, no
-  // redundant parentheses, numbers in shortest form. Parse(Canonical()) gives the same predicate.
+  // redundant parentheses, numbers in shortest form, list literals sorted and without repetition.
+  // Parse(Canonical()) gives the same predicate.
   std::string Canonical() const;
 
   bool Evaluate(const FieldSource& fields) const;
