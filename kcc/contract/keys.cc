@@ -1,0 +1,217 @@
+#include "kcc/contract/keys.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kcc/base/check.h"
+
+namespace kcc {
+namespace {
+
+using enum ValueType;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr bool kRequired = true;
+constexpr bool kOptional = false;
+constexpr bool kOpen = true;
+constexpr bool kClosed = false;
+
+constexpr std::array<std::string_view, 1> kApiVersions = {"kcc/v1"};
+constexpr std::array<std::string_view, 1> kKinds = {"KernelContract"};
+constexpr std::array<std::string_view, 2> kPopulations = {"evaluation-set", "traffic"};
+constexpr std::array<std::string_view, 4> kFamilies = {"numerical", "statistical", "runtime",
+                                                       "observability"};
+constexpr std::array<std::string_view, 3> kLevels = {"L1", "L2", "L3"};
+constexpr std::array<std::string_view, 5> kActions = {"log", "guard", "freeze", "fallback",
+                                                      "rollback"};
+constexpr std::array<std::string_view, 4> kStages = {"offline", "shadow", "canary", "full"};
+
+// clang-format off
+constexpr KeyRow kDocument[] = {
+    {"apiVersion", kWord, kRequired, "", "version of the contract language", kApiVersions},
+    {"kind", kWord, kRequired, "", "what the document is", kKinds},
+    {"metadata", kMapping, kRequired, "", "name and version of the contract",
+     {}, -kInf, kInf, kClosed, kClosed, "metadata"},
+    {"spec", kMapping, kRequired, "", "the contract itself: (N, S, R, O, escalation)",
+     {}, -kInf, kInf, kClosed, kClosed, "spec"},
+};
+
+constexpr KeyRow kMetadata[] = {
+    {"name", kName, kRequired, "", "name of the contract, e.g. qwen3-8b-fp8-serving"},
+    {"version", kVersion, kRequired, "", "version of the contract, MAJOR.MINOR.PATCH"},
+    {"owner", kText, kOptional, "", "team or person that answers for the contract"},
+    {"description", kText, kOptional, "", "what the contract is for"},
+    {"labels", kTextMap, kOptional, "", "free texts for your own tools"},
+};
+
+constexpr KeyRow kSpec[] = {
+    {"binds", kMapping, kOptional, "", "the model and the two kernels the contract is about",
+     {}, -kInf, kInf, kClosed, kClosed, "binds"},
+    {"assumptions", kMapping, kOptional, "", "numbers that bounds rest on",
+     {}, -kInf, kInf, kClosed, kClosed, "assumptions"},
+    {"decision", kMapping, kOptional, "", "what a verdict speaks about, and how surely",
+     {}, -kInf, kInf, kClosed, kClosed, "decision"},
+    {"slices", kMappingList, kOptional, "", "named subsets of requests or tokens; `all` is always defined",
+     {}, -kInf, kInf, kClosed, kClosed, "slice"},
+    {"numerical", kMappingList, kOptional, "", "family N: how far logits and probabilities may differ",
+     {}, -kInf, kInf, kClosed, kClosed, "clause"},
+    {"statistical", kMappingList, kOptional, "", "family S: how far behaviour may differ",
+     {}, -kInf, kInf, kClosed, kClosed, "clause"},
+    {"runtime", kMappingList, kOptional, "", "family R: latency, throughput, memory, failures",
+     {}, -kInf, kInf, kClosed, kClosed, "clause"},
+    {"observability", kMappingList, kOptional, "", "family O: what every request must record",
+     {}, -kInf, kInf, kClosed, kClosed, "clause"},
+    {"escalation", kMapping, kOptional, "", "what a violation orders",
+     {}, -kInf, kInf, kClosed, kClosed, "escalation"},
+};
+
+constexpr KeyRow kBinds[] = {
+    {"model", kBinding, kOptional, "", "the weights: name, digest"},
+    {"train", kBinding, kOptional, "", "the training kernel: engine, dtype, attention"},
+    {"infer", kBinding, kOptional, "", "the inference kernel: engine, dtype, attention, kvCache"},
+};
+
+constexpr KeyRow kAssumptions[] = {
+    {"temperature", kNumber, kOptional, "1", "sampling temperature of both kernels",
+     {}, 0, kInf, kOpen},
+    {"rewardMax", kNumber, kOptional, "", "largest |reward| of a request", {}, 0, kInf},
+    {"advantageMax", kNumber, kOptional, "", "largest |advantage| of a token", {}, 0, kInf},
+    {"scoreNormMax", kNumber, kOptional, "", "largest norm of a token's score, the gradient of its log-probability", {}, 0, kInf},
+    {"tokensMax", kInteger, kOptional, "", "most output tokens of a request; needed to certify token rates for traffic", {}, 1, 1e9},
+};
+
+constexpr KeyRow kDecision[] = {
+    {"about", kWord, kOptional, "", "evaluation-set: the evidence is the population; traffic: it is a sample. By default evaluation-set offline and traffic in shadow, canary and full", kPopulations},
+    {"confidence", kRatio, kOptional, "0.95", "how sure a verdict about traffic must be",
+     {}, 0.5, 1, kClosed, kOpen},
+};
+
+constexpr KeyRow kSlice[] = {
+    {"name", kIdentifier, kRequired, "", "name that clauses refer to"},
+    {"where", kPredicate, kOptional, "", "which requests or tokens belong, e.g. \"prompt_tokens >= 8192\"; without it, everything"},
+};
+
+constexpr KeyRow kClause[] = {
+    {"id", kIdentifier, kRequired, "", "name of the clause, unique in the contract"},
+    {"metric", kMetric, kRequired, "", "aggregate_quantity, e.g. p99_logit_linf"},
+    {"atMost", kThreshold, kOptional, "", "largest value that is still good; a clause has atMost or atLeast"},
+    {"atLeast", kThreshold, kOptional, "", "smallest value that is still good"},
+    {"slices", kIdentifierList, kOptional, "[all]", "slices on each of which the clause must hold"},
+    {"exceedance", kRatio, kOptional, "0", "share of windows that may break the threshold; 0 makes the clause hard",
+     {}, 0, 1},
+    {"window", kWindow, kOptional, "request", "what the metric of a soft clause is taken over: request, 100 requests, 1m"},
+    {"level", kWord, kRequired, "", "L1 logged, L2 guard or freeze, L3 fallback", kLevels},
+    {"action", kWord, kOptional, "", "what a violation orders, in place of what escalation gives", kActions},
+    {"minSamples", kMapping, kOptional, "", "least evidence for a verdict",
+     {}, -kInf, kInf, kClosed, kClosed, "minSamples"},
+    {"confidence", kRatio, kOptional, "", "in place of decision.confidence",
+     {}, 0.5, 1, kClosed, kOpen},
+    {"stages", kWordList, kOptional, "[offline, shadow, canary, full]", "stages in which the clause is judged", kStages},
+    {"fields", kIdentifierList, kOptional, "", "trace_field_coverage only: the request fields that must be there"},
+    {"holdout", kBoolean, kOptional, "false", "true: never to be used as a training signal"},
+    {"why", kText, kOptional, "", "where the threshold comes from"},
+};
+
+constexpr KeyRow kMinSamples[] = {
+    {"requests", kInteger, kOptional, "0", "least number of requests", {}, 0, 1e15},
+    {"tokens", kInteger, kOptional, "0", "least number of tokens", {}, 0, 1e15},
+};
+
+constexpr KeyRow kEscalation[] = {
+    {"L1", kWord, kOptional, "log", "action for a violated clause of level L1", kActions},
+    {"L2", kWord, kOptional, "guard", "action for a violated clause of level L2", kActions},
+    {"L3", kWord, kOptional, "fallback", "action for a violated clause of level L3", kActions},
+    {"overrides", kMappingList, kOptional, "", "exceptions; the first that matches wins",
+     {}, -kInf, kInf, kClosed, kClosed, "override"},
+    {"onInconclusive", kWord, kOptional, "guard", "action where the evidence does not decide", kActions},
+    {"onError", kWord, kOptional, "guard", "action where the evidence is broken", kActions},
+};
+
+constexpr KeyRow kOverride[] = {
+    {"family", kWord, kOptional, "", "family it applies to; without it, any", kFamilies},
+    {"level", kWord, kOptional, "", "level it applies to; without it, any", kLevels},
+    {"action", kWord, kRequired, "", "the action instead", kActions},
+};
+
+constexpr MappingTable kTables[] = {
+    {"document", "a kernel contract", kDocument},
+    {"metadata", "what identifies the contract", kMetadata},
+    {"spec", "the contract: four families of clauses and the escalation policy", kSpec},
+    {"binds", "what the contract is about", kBinds},
+    {"assumptions", "what bounds may assume", kAssumptions},
+    {"decision", "what a verdict means", kDecision},
+    {"slice", "a named subset", kSlice},
+    {"clause", "one requirement", kClause},
+    {"minSamples", "least evidence for a verdict", kMinSamples},
+    {"escalation", "from violations to actions", kEscalation},
+    {"override", "an exception to the level's action", kOverride},
+};
+// clang-format on
+
+static_assert(std::all_of(std::begin(kTables), std::end(kTables), [](const MappingTable& table) {
+  return table.keys.size() <= kMappingKeysMax;
+}));
+
+}  // namespace
+
+std::string_view Describe(ValueType type) {
+  switch (type) {
+    case kMapping:
+      return "a mapping";
+    case kMappingList:
+      return "a list of mappings";
+    case kText:
+      return "a text";
+    case kIdentifier:
+      return "a name of letters, digits, '-', '_' and '.'";
+    case kIdentifierList:
+      return "a list of names";
+    case kName:
+      return "a name of lower-case letters, digits, '-' and '.'";
+    case kVersion:
+      return "a version MAJOR.MINOR.PATCH";
+    case kWord:
+      return "a word";
+    case kWordList:
+      return "a list of words";
+    case kNumber:
+      return "a number";
+    case kInteger:
+      return "a whole number";
+    case kRatio:
+      return "a ratio (0..1 or 1%)";
+    case kThreshold:
+      return "a number in the metric's unit";
+    case kBoolean:
+      return "true or false";
+    case kMetric:
+      return "a metric";
+    case kPredicate:
+      return "a slice expression";
+    case kWindow:
+      return "a window (request, 100 requests or 1m)";
+    case kTextMap:
+    case kBinding:
+      return "a mapping of scalars";
+  }
+  KCC_CHECK(false);
+  return {};
+}
+
+std::span<const MappingTable> MappingTables() { return kTables; }
+
+const MappingTable& TableOf(std::string_view name) {
+  const auto* found = std::find_if(std::begin(kTables), std::end(kTables),
+                                   [&](const MappingTable& table) { return table.name == name; });
+  KCC_CHECK(found != std::end(kTables));
+  return *found;
+}
+
+const KeyRow& KeyOf(const MappingTable& table, std::string_view key) {
+  const auto found = std::find_if(table.keys.begin(), table.keys.end(),
+                                  [&](const KeyRow& row) { return row.name == key; });
+  KCC_CHECK(found != table.keys.end());
+  return *found;
+}
+
+}  // namespace kcc

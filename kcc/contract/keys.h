@@ -1,0 +1,69 @@
+// The key tables: every mapping of the contract language, its keys, and what each may hold.
+//
+// One constexpr table that the reader checks documents against, the JSON Schema is generated from,
+// and the language page prints. A new key is one row here and the line that reads it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+
+namespace kcc {
+
+enum class ValueType : uint8_t {
+  kMapping,         // a nested mapping; `child` names its table
+  kMappingList,     // a list of such mappings
+  kText,            // any scalar, as written
+  kIdentifier,      // letters, digits, '-', '_' and '.', starting with a letter or digit
+  kIdentifierList,  // a list of identifiers, without repetition
+  kName,            // lower-case identifier: [a-z0-9][-a-z0-9.]*
+  kVersion,         // MAJOR.MINOR.PATCH
+  kWord,            // one of `words`
+  kWordList,        // a list of them, without repetition
+  kNumber,          // a number between `min` and `max`
+  kInteger,         // a whole number between `min` and `max`
+  kRatio,           // 0.01 or 1%, between `min` and `max`
+  kThreshold,       // a number in the metric's unit: 0.05, 1% for a share, 400ms, 512MiB
+  kBoolean,         // true or false, nothing else
+  kMetric,          // aggregate_quantity (kcc/metric/metric.h)
+  kPredicate,       // the slice language (kcc/contract/predicate.h)
+  kWindow,          // request, "100 requests", 30s
+  kTextMap,         // a mapping with free keys to scalars
+  kBinding,         // the same; its key `digest`, if present, is a sha256 digest
+};
+
+// Names the type in error messages and in the docs: "a ratio (0..1 or 1%)".
+std::string_view Describe(ValueType type);
+
+struct KeyRow {
+  std::string_view name;
+  ValueType type;
+  bool required;
+  std::string_view default_text;  // as it would be written; "" where there is none
+  std::string_view doc;           // one line, for editors and the language page
+  std::span<const std::string_view> words = {};
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool min_open = false;  // the end itself is excluded
+  bool max_open = false;
+  std::string_view child = {};
+};
+
+struct MappingTable {
+  std::string_view name;  // "document", "metadata", "clause", …
+  std::string_view doc;
+  std::span<const KeyRow> keys;  // in the order in which people write them
+};
+
+// The most keys a table has; a reader may hold a mapping's values in an array of this size.
+inline constexpr size_t kMappingKeysMax = 16;
+
+// The root, named "document", comes first.
+std::span<const MappingTable> MappingTables();
+
+// Precondition: the table, and the key in it, exist.
+const MappingTable& TableOf(std::string_view name);
+const KeyRow& KeyOf(const MappingTable& table, std::string_view key);
+
+}  // namespace kcc

@@ -1,0 +1,249 @@
+#include "kcc/contract/reader.h"
+
+#include <unordered_map>
+
+#include "kcc/base/file.h"
+#include "kcc/contract/clause_reader.h"
+#include "kcc/contract/mapping_reader.h"
+#include "kcc/contract/validate.h"
+#include "kcc/contract/yaml_document.h"
+
+namespace kcc {
+namespace {
+
+constexpr std::string_view kAll = "all";
+
+void ReadMetadata(const MappingReader& mapping, Contract* contract) {
+  contract->name = mapping.Text("name").value_or("");
+  contract->version = mapping.Text("version").value_or("");
+  contract->owner = mapping.Text("owner").value_or("");
+  contract->description = mapping.Text("description").value_or("");
+  contract->labels = mapping.TextMap("labels");
+}
+
+Assumptions ReadAssumptions(const MappingReader& mapping) {
+  Assumptions assumptions;
+  assumptions.temperature = mapping.Number("temperature").value_or(assumptions.temperature);
+  assumptions.reward_max = mapping.Number("rewardMax");
+  assumptions.advantage_max = mapping.Number("advantageMax");
+  assumptions.score_norm_max = mapping.Number("scoreNormMax");
+  assumptions.tokens_max = mapping.Integer("tokensMax");
+  return assumptions;
+}
+
+Decision ReadDecision(const MappingReader& mapping) {
+  Decision decision;
+  decision.about = mapping.EnumWord<Population>("about");
+  decision.confidence = mapping.Number("confidence").value_or(decision.confidence);
+  return decision;
+}
+
+std::optional<Predicate> ReadPredicate(const YamlDocument& document, const YamlNode& node,
+                                       Problems* problems) {
+  if (node.kind != YamlNode::Kind::kScalar) {
+    problems->Error(node, "wrong-type", "where must be an expression in quotes",
+                    "e.g. where: \"prompt_tokens >= 8192\"");
+    return {};
+  }
+  Result<Predicate> predicate = Predicate::Parse(node.text);
+  if (predicate.has_value()) return std::move(*predicate);
+  const std::string& message = predicate.error().message();
+  const size_t split = message.find("; ");
+  const int column = predicate.error().place().column;
+  const size_t within = column > 0 ? static_cast<size_t>(column - 1) : 0;
+  problems->ErrorAtOffset(document.OffsetWithin(node, within), "bad-where",
+                          "where: " + message.substr(0, split),
+                          split == std::string::npos ? "" : message.substr(split + 2));
+  return {};
+}
+
+// A wrong predicate still defines its slice, so that clauses that name it are not wrong as well.
+void ReadSlice(const YamlDocument& document, const MappingReader& mapping, Contract* contract,
+               SliceIndex* index, Problems* problems) {
+  const std::optional<std::string> name = mapping.Text("name");
+  if (!name) return;
+  Slice slice{*name, {}, problems->MarkOf(mapping.node())};
+  const YamlNode* where = mapping.Value("where");
+  if (where != nullptr) slice.where = ReadPredicate(document, *where, problems);
+  const YamlNode* node = mapping.Value("name");
+
+  if (slice.name == kAll && where != nullptr) {
+    problems->Error(*where, "all-redefined", "slice 'all' is everything and takes no where",
+                    "give the slice another name");
+    return;
+  }
+  const auto [found, fresh] =
+      index->by_name.emplace(node->text, static_cast<uint32_t>(contract->slices.size()));
+  if (fresh) {
+    index->rows.push_back({node, slice.where && slice.where->reads_token(), false});
+    contract->slices.push_back(std::move(slice));
+    return;
+  }
+  SliceIndex::Row& row = index->rows[found->second];
+  if (row.node != nullptr) {
+    problems->Error(*node, "duplicate-slice", "slice '" + *name + "' is defined twice",
+                    "the first one is on line " + std::to_string(problems->MarkOf(*row.node).line));
+    return;
+  }
+  row.node = node;  // `all`, written out
+  contract->slices[found->second].mark = slice.mark;
+}
+
+void CheckEscalation(const MappingReader& mapping, const Escalation& escalation,
+                     Problems* problems) {
+  for (size_t level = 1; level < escalation.by_level.size(); ++level) {
+    const std::string_view name = Name(static_cast<ViolationLevel>(level));
+    const std::string_view below = Name(static_cast<ViolationLevel>(level - 1));
+    const YamlNode* at = mapping.Key(name) != nullptr ? mapping.Key(name) : mapping.Key(below);
+    if (at != nullptr && escalation.by_level[level] < escalation.by_level[level - 1]) {
+      problems->Warning(
+          *at, "escalation-order",
+          std::string(name) + " orders '" + std::string(Name(escalation.by_level[level])) +
+              "', which is milder than '" + std::string(Name(escalation.by_level[level - 1])) +
+              "' for " + std::string(below),
+          "actions rise: log, guard, freeze, fallback, rollback");
+    }
+  }
+}
+
+Escalation ReadEscalation(const YamlDocument& document, const MappingReader& mapping,
+                          Problems* problems) {
+  Escalation escalation;
+  for (size_t level = 0; level < escalation.by_level.size(); ++level) {
+    const auto action = mapping.EnumWord<Action>(Name(static_cast<ViolationLevel>(level)));
+    if (action) escalation.by_level[level] = *action;
+  }
+  CheckEscalation(mapping, escalation, problems);
+  escalation.on_inconclusive =
+      mapping.EnumWord<Action>("onInconclusive").value_or(escalation.on_inconclusive);
+  escalation.on_error = mapping.EnumWord<Action>("onError").value_or(escalation.on_error);
+
+  // What earlier rows catch, as a bit per (family, level).
+  unsigned caught = 0;
+  for (const YamlNode* item : mapping.Items("overrides")) {
+    if (problems->full()) break;
+    const MappingReader row(document, *item, TableOf("override"), problems);
+    if (!row.is_mapping()) continue;
+    ActionOverride read;
+    read.family = row.EnumWord<Family>("family");
+    read.level = row.EnumWord<ViolationLevel>("level");
+    read.action = row.EnumWord<Action>("action").value_or(Action::kLog);
+    read.mark = problems->MarkOf(*item);
+    unsigned catches = 0;
+    for (unsigned family = 0; family < 4; ++family) {
+      for (unsigned level = 0; level < 3; ++level) {
+        const bool fits = (!read.family || *read.family == static_cast<Family>(family)) &&
+                          (!read.level || *read.level == static_cast<ViolationLevel>(level));
+        if (fits) catches |= 1u << (family * 3 + level);
+      }
+    }
+    if ((catches & ~caught) == 0) {
+      problems->Warning(*item, "unreachable-override",
+                        "earlier overrides catch everything that this one would",
+                        "move it up or remove it");
+    }
+    caught |= catches;
+    escalation.overrides.push_back(read);
+  }
+  return escalation;
+}
+
+// Ids are compared for every clause that has one, whatever else is wrong with it.
+class IdChecker {
+ public:
+  explicit IdChecker(Problems* problems) : problems_(*problems) {}
+
+  void Add(const YamlNode* id) {
+    if (id == nullptr || id->kind != YamlNode::Kind::kScalar) return;
+    const auto [first, fresh] = seen_.emplace(id->text, id);
+    if (fresh) return;
+    problems_.Error(*id, "duplicate-id", "two clauses have the id '" + std::string(id->text) + "'",
+                    "the first one is on line " +
+                        std::to_string(problems_.MarkOf(*first->second).line) +
+                        "; give this one its own id");
+  }
+
+ private:
+  Problems& problems_;
+  std::unordered_map<std::string_view, const YamlNode*> seen_;
+};
+
+void ReadSpec(const YamlDocument& document, const MappingReader& spec, Contract* contract,
+              Problems* problems) {
+  if (const auto binds = spec.Mapping("binds")) {
+    contract->model = binds->TextMap("model");
+    contract->train = binds->TextMap("train");
+    contract->infer = binds->TextMap("infer");
+  }
+  if (const auto mapping = spec.Mapping("assumptions")) {
+    contract->assumptions = ReadAssumptions(*mapping);
+  }
+  if (const auto mapping = spec.Mapping("decision")) contract->decision = ReadDecision(*mapping);
+  if (const auto mapping = spec.Mapping("escalation")) {
+    contract->escalation = ReadEscalation(document, *mapping, problems);
+  }
+
+  contract->slices.push_back({std::string(kAll), {}, {}});
+  SliceIndex slices;
+  slices.rows.push_back({nullptr, false, true});
+  slices.by_name.emplace(kAll, 0);
+  for (const YamlNode* item : spec.Items("slices")) {
+    if (problems->full()) return;
+    const MappingReader mapping(document, *item, TableOf("slice"), problems);
+    ReadSlice(document, mapping, contract, &slices, problems);
+  }
+
+  std::vector<ClauseDraft> drafts;
+  IdChecker ids(problems);
+  bool any_clause = false;
+  for (const Family family :
+       {Family::kNumerical, Family::kStatistical, Family::kRuntime, Family::kObservability}) {
+    for (const YamlNode* item : spec.Items(Name(family))) {
+      if (problems->full()) return;
+      any_clause = true;
+      const MappingReader mapping(document, *item, TableOf("clause"), problems);
+      ids.Add(mapping.Value("id"));
+      if (auto draft = ReadClause(mapping, family, &slices, problems)) {
+        drafts.push_back(std::move(*draft));
+      }
+    }
+  }
+  if (!any_clause && spec.is_mapping()) {
+    problems->Warning(spec.node(), "no-clauses", "the contract asks for nothing",
+                      "add a clause under numerical, statistical, runtime or observability");
+  }
+  CheckContract(*contract, drafts, slices, problems);
+  contract->clauses.reserve(drafts.size());
+  for (ClauseDraft& draft : drafts) contract->clauses.push_back(std::move(draft.clause));
+}
+
+}  // namespace
+
+ReadOutcome ReadContract(std::string_view yaml) {
+  ReadOutcome outcome;
+  auto document = YamlDocument::Parse(yaml);
+  if (!document.has_value()) {
+    outcome.diagnostics.push_back(std::move(document.error()));
+    return outcome;
+  }
+  Problems problems(*document);
+  const MappingReader root(*document, document->root(), TableOf("document"), &problems);
+  Contract contract;
+  (void)root.Word("apiVersion");
+  (void)root.Word("kind");
+  if (const auto metadata = root.Mapping("metadata")) ReadMetadata(*metadata, &contract);
+  if (const auto spec = root.Mapping("spec")) ReadSpec(*document, *spec, &contract, &problems);
+  if (!problems.any_error()) outcome.contract = std::move(contract);
+  outcome.diagnostics = problems.Take();
+  return outcome;
+}
+
+Result<ContractFile> ReadContractFile(const std::string& path) {
+  KCC_TRY(std::string text, ReadFile(path, kContractBytesMax));
+  ContractFile file;
+  file.outcome = ReadContract(text);
+  file.text = std::move(text);
+  return file;
+}
+
+}  // namespace kcc

@@ -1,0 +1,16 @@
+// What a document's bytes must be before any parser sees them.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "kcc/contract/diagnostic.h"
+
+namespace kcc {
+
+// UTF-8 of at most kContractBytesMax bytes; no control characters but tab, line feed and CR LF; no
+// byte order mark but the first; no bidirectional overrides, which make a line read as what it is
+// not. Linear, and stops at the first problem.
+std::optional<Diagnostic> CheckText(std::string_view text);
+
+}  // namespace kcc

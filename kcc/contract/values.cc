@@ -1,0 +1,205 @@
+#include "kcc/contract/values.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "kcc/base/strings.h"
+
+namespace kcc {
+namespace {
+
+constexpr size_t kIdentifierLengthMax = 128;
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
+bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
+
+// A unit is 10^exponent of the base unit, times a factor that is no power of ten.
+struct Unit {
+  std::string_view name;
+  int exponent;
+  double factor = 1;
+};
+
+// Of a millisecond.
+constexpr std::array kDurations = {
+    Unit{"us", -3}, Unit{"ms", 0}, Unit{"s", 3}, Unit{"m", 4, 6}, Unit{"h", 5, 36},
+};
+
+// Of a megabyte, 10^6 bytes.
+constexpr std::array kSizes = {
+    Unit{"B", -6},
+    Unit{"kB", -3},
+    Unit{"KB", -3},
+    Unit{"MB", 0},
+    Unit{"GB", 3},
+    Unit{"TB", 6},
+    Unit{"KiB", -6, 1024.0},
+    Unit{"MiB", -6, 1048576.0},
+    Unit{"GiB", -6, 1073741824.0},
+    Unit{"TiB", -6, 1099511627776.0},
+};
+
+// The number times 10^exponent, rounded once.
+std::optional<double> ParseScaled(std::string_view digits, int exponent) {
+  const size_t e = digits.find_first_of("eE");
+  if (e != std::string_view::npos) {
+    std::string_view written = digits.substr(e + 1);
+    if (written.starts_with('+')) written.remove_prefix(1);
+    int own = 0;
+    const auto [end, error] = std::from_chars(written.data(), written.data() + written.size(), own);
+    if (error != std::errc() || end != written.data() + written.size() || std::abs(own) > 9999) {
+      return {};
+    }
+    exponent += own;
+    digits = digits.substr(0, e);
+  }
+  return ParseNumber(std::string(digits) + "e" + std::to_string(exponent));
+}
+
+// Splits "0.4s" into "0.4" and "s".
+std::pair<std::string_view, std::string_view> SplitUnit(std::string_view text) {
+  size_t end = text.size();
+  while (end > 0 && (IsLower(text[end - 1]) || IsUpper(text[end - 1]) || text[end - 1] == '%')) {
+    --end;
+  }
+  const size_t digits = text.find_last_not_of(' ', end == 0 ? 0 : end - 1);
+  const size_t size = end == 0 || digits == std::string_view::npos ? 0 : digits + 1;
+  return {text.substr(0, size), text.substr(end)};
+}
+
+std::optional<double> ParseWithUnit(std::string_view text, std::span<const Unit> units) {
+  const auto [digits, name] = SplitUnit(text);
+  for (const Unit& unit : units) {
+    if (unit.name != name) continue;
+    const std::optional<double> value = ParseScaled(digits, unit.exponent);
+    if (!value || unit.factor == 1) return value;
+    // A binary size is a whole number of bytes as a rule; multiplying before the decimal shift
+    // would round twice.
+    const std::optional<double> plain = ParseNumber(digits);
+    if (plain && unit.exponent < 0) return *plain * unit.factor / std::pow(10.0, -unit.exponent);
+    return *value * unit.factor;
+  }
+  return {};
+}
+
+// "1%" as a ratio.
+std::optional<double> ParsePercentage(std::string_view text) {
+  const auto [digits, sign] = SplitUnit(text);
+  if (sign != "%") return {};
+  return ParseScaled(digits, -2);
+}
+
+Error Not(std::string_view text, std::string_view what) {
+  return InvalidError("'" + std::string(text) + "' is not " + std::string(what));
+}
+
+bool IsUnit(std::string_view name, std::span<const Unit> units) {
+  return std::any_of(units.begin(), units.end(),
+                     [&](const Unit& unit) { return unit.name == name; });
+}
+
+// Why a threshold that does carry some unit does not fit the metric.
+Error WrongUnit(std::string_view text, const Metric& metric) {
+  const std::string_view unit = UnitOf(metric);
+  const std::string name = MetricName(metric);
+  const std::string wanted =
+      IsShare(metric) ? name + " is a share: write a number from 0 to 1, or a percentage"
+      : unit == "ms"  ? name + " is in ms: write 400, 400ms or 0.4s"
+      : unit == "MB"  ? name + " is in MB: write 512, 512MB or 512MiB"
+      : unit.empty()  ? name + " is a pure number: write it without a unit"
+                      : name + " is in " + std::string(unit) + ": write the number without a unit";
+  const std::string_view suffix = SplitUnit(text).second;
+  const bool known = suffix == "%" || IsUnit(suffix, kDurations) || IsUnit(suffix, kSizes);
+  return InvalidError("'" + std::string(text) +
+                      (known ? "' has the wrong unit" : "' is not a number") + "; " + wanted);
+}
+
+}  // namespace
+
+Result<double> ReadNumber(std::string_view text) {
+  if (const auto number = ParseNumber(text)) return *number;
+  return Not(text, "a number");
+}
+
+Result<double> ReadRatio(std::string_view text) {
+  if (const auto number = ParseNumber(text)) return *number;
+  if (const auto ratio = ParsePercentage(text)) return *ratio;
+  return Not(text, "a ratio; write a number from 0 to 1, or a percentage such as 1%");
+}
+
+Result<Window> ReadWindow(std::string_view text) {
+  constexpr std::string_view kForms = "a window; write request, 100 requests, or a time such as 1m";
+  constexpr double kRequestsMax = 1e9;
+  constexpr double kTimeMax = 366.0 * 24 * 3600 * 1000;
+  if (text == "request") return Window{};
+  if (const auto time = ParseWithUnit(text, kDurations)) {
+    if (*time < 1 || *time > kTimeMax || std::floor(*time) != *time) {
+      return Not(text, "a whole number of milliseconds between 1ms and 366 days");
+    }
+    return Window{Window::Kind::kTime, static_cast<int64_t>(*time)};
+  }
+  const size_t blank = text.find(' ');
+  if (blank == std::string_view::npos) return Not(text, kForms);
+  const std::string_view word = text.substr(text.find_last_of(' ') + 1);
+  const auto count = ParseNumber(text.substr(0, blank));
+  if (!count || (word != "requests" && word != "request")) return Not(text, kForms);
+  if (*count < 1 || *count > kRequestsMax || std::floor(*count) != *count) {
+    return Not(text, "a whole number of requests between 1 and 1e9");
+  }
+  if (*count == 1) return Window{};
+  return Window{Window::Kind::kRequests, static_cast<int64_t>(*count)};
+}
+
+bool IsShare(const Metric& metric) {
+  return MetricMin(metric) == 0 && MetricMax(metric) == 1 && UnitOf(metric).empty();
+}
+
+std::string_view UnitOf(const Metric& metric) {
+  return metric.aggregate == Aggregate::kRate ? std::string_view() : metric.quantity->unit;
+}
+
+Result<double> ReadThreshold(std::string_view text, const Metric& metric) {
+  if (const auto number = ParseNumber(text)) return *number;
+  std::optional<double> value;
+  if (IsShare(metric)) {
+    value = ParsePercentage(text);
+  } else if (UnitOf(metric) == "ms") {
+    value = ParseWithUnit(text, kDurations);
+  } else if (UnitOf(metric) == "MB") {
+    value = ParseWithUnit(text, kSizes);
+  }
+  if (value) return *value;
+  return WrongUnit(text, metric);
+}
+
+bool IsIdentifier(std::string_view text) {
+  const auto alphanumeric = [](char c) { return IsDigit(c) || IsLower(c) || IsUpper(c); };
+  return !text.empty() && text.size() <= kIdentifierLengthMax && alphanumeric(text[0]) &&
+         std::all_of(text.begin(), text.end(),
+                     [&](char c) { return alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
+}
+
+bool IsName(std::string_view text) {
+  return IsIdentifier(text) &&
+         std::none_of(text.begin(), text.end(), [](char c) { return IsUpper(c) || c == '_'; });
+}
+
+bool IsVersion(std::string_view text) {
+  int parts = 0;
+  while (true) {
+    const size_t dot = text.find('.');
+    const std::string_view part = text.substr(0, dot);
+    if (part.empty() || part.size() > 9 || !std::all_of(part.begin(), part.end(), IsDigit) ||
+        (part.size() > 1 && part[0] == '0')) {
+      return false;
+    }
+    ++parts;
+    if (dot == std::string_view::npos) return parts == 3;
+    text.remove_prefix(dot + 1);
+  }
+}
+
+}  // namespace kcc
