@@ -30,6 +30,10 @@ if(KCC_SANITIZE)
   add_link_options(-fsanitize=${KCC_SANITIZE})
 endif()
 
+if(KCC_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage in the libraries, for fuzz/
+endif()
+
 function(kcc_module name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS;PRIVATE_LIBS;TEST_LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
