@@ -1,1 +1,38 @@
-int main() { return 0; }
+// The process: standard streams, the terminal, the environment. Everything else is in cli.cc and
+// the commands.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "apps/kcc/cli.h"
+
+namespace {
+
+// https://no-color.org: any non-empty value switches colour off.
+bool ColourAllowed() {
+  const char* no_colour = std::getenv("NO_COLOR");
+  if (no_colour != nullptr && *no_colour != '\0') return false;
+  const char* terminal = std::getenv("TERM");
+  return terminal == nullptr || std::string_view(terminal) != "dumb";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  const bool allowed = ColourAllowed();
+  kcc::cli::Console console{.in = std::cin,
+                            .out = std::cout,
+                            .err = std::cerr,
+                            .colour_out = allowed && ::isatty(STDOUT_FILENO) == 1,
+                            .colour_err = allowed && ::isatty(STDERR_FILENO) == 1};
+  const int code = kcc::cli::RunProgram(argc, argv, console);
+  std::cout.flush();
+  if (!std::cout) {
+    // A full disk must not look like success.
+    std::cerr << "kcc: error: cannot write standard output\n";
+    return kcc::cli::kExitError;
+  }
+  return code;
+}

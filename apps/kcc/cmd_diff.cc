@@ -1,0 +1,88 @@
+// kcc diff: what changed between two contracts. Exit code 1 if anything became looser.
+#include <algorithm>
+#include <array>
+
+#include "apps/kcc/commands.h"
+#include "kcc/contract/canonical.h"
+#include "kcc/contract/diff.h"
+
+namespace kcc::cli {
+namespace {
+
+Style StyleOf(const Change& change) {
+  if (change.loosens) return Style::kRed;
+  return change.kind == ChangeKind::kOther ? Style::kDim : Style::kGreen;
+}
+
+std::string Tally(const std::vector<Change>& changes) {
+  std::string text;
+  for (const ChangeKind kind : {ChangeKind::kLooser, ChangeKind::kGone, ChangeKind::kTighter,
+                                ChangeKind::kNew, ChangeKind::kOther}) {
+    const auto count = std::count_if(changes.begin(), changes.end(),
+                                     [&](const Change& change) { return change.kind == kind; });
+    if (count == 0) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + std::string(Name(kind));
+  }
+  return text;
+}
+
+void PrintChanges(const std::vector<Change>& changes, bool looser, Console& console) {
+  size_t kind_width = 0;
+  size_t where_width = 0;
+  for (const Change& change : changes) {
+    kind_width = std::max(kind_width, Name(change.kind).size());
+    where_width = std::max(where_width, change.where.size());
+  }
+  constexpr size_t kWhereWidthMax = 24;
+  where_width = std::min(where_width, kWhereWidthMax);
+  for (const Change& change : changes) {
+    const std::string kind(Name(change.kind));
+    console.out << Paint(StyleOf(change), kind, console.colour_out)
+                << std::string(kind_width + 2 - kind.size(), ' ') << change.where
+                << std::string(std::max(where_width, change.where.size()) + 2 - change.where.size(),
+                               ' ')
+                << WrapText(change.what, kind_width + where_width + 4, 100) << '\n';
+  }
+  console.out << (changes.empty() ? "" : "\n") << (changes.empty() ? "" : Tally(changes) + ": ")
+              << Paint(looser ? Style::kRed : Style::kGreen,
+                       looser ? "the new contract is looser" : "nothing is looser",
+                       console.colour_out)
+              << '\n';
+}
+
+}  // namespace
+
+int RunDiff(const DiffOptions& options, Console& console) {
+  if (options.before == "-" && options.after == "-") {
+    return ReportError(InvalidError("only one of the two contracts can come from standard input"),
+                       console);
+  }
+  int exit_code = kExitOk;
+  const auto before = RequireContract(options.before, console, &exit_code);
+  if (!before) return exit_code;
+  const auto after = RequireContract(options.after, console, &exit_code);
+  if (!after) return exit_code;
+
+  const std::vector<Change> changes = DiffContracts(before->contract, after->contract);
+  const bool looser = std::any_of(changes.begin(), changes.end(),
+                                  [](const Change& change) { return change.loosens; });
+  const bool same = ContractDigest(before->contract) == ContractDigest(after->contract);
+  if (console.json) {
+    JsonWriter json;
+    json.BeginObject().Field("kccDiff", 1).Key("before").BeginObject();
+    WriteContractIdentity(before->contract, DisplayName(options.before), &json);
+    json.EndObject().Key("after").BeginObject();
+    WriteContractIdentity(after->contract, DisplayName(options.after), &json);
+    json.EndObject().Field("same", same).Field("looser", looser).Key("changes");
+    WriteChanges(changes, &json);
+    json.EndObject();
+    console.out << json.Take();
+  } else if (same) {
+    console.out << "the same contract, " << ContractDigest(after->contract) << '\n';
+  } else {
+    PrintChanges(changes, looser, console);
+  }
+  return looser ? kExitViolated : kExitOk;
+}
+
+}  // namespace kcc::cli

@@ -1,0 +1,249 @@
+// kcc explain: what a clause demands, in plain words. A clause is a list of titled sentences, so
+// that what it implies (bounds) can be added as further ones.
+#include "apps/kcc/commands.h"
+#include "apps/kcc/metric_words.h"
+#include "kcc/base/strings.h"
+#include "kcc/contract/canonical.h"
+#include "kcc/contract/certifiable.h"
+
+namespace kcc::cli {
+namespace {
+
+struct Sentence {
+  std::string title;
+  std::string text;
+};
+
+std::string_view ActionWords(Action action) {
+  switch (action) {
+    case Action::kLog:
+      return "log (record it and carry on)";
+    case Action::kGuard:
+      return "guard (serve on the guarded route until it is settled)";
+    case Action::kFreeze:
+      return "freeze (stop promotions and updates; serve what is there)";
+    case Action::kFallback:
+      return "fallback (serve from the fallback kernel)";
+    case Action::kRollback:
+      break;
+  }
+  return "rollback (put back the last promoted triple at once)";
+}
+
+std::string ActionSentence(const Contract& contract, const Clause& clause) {
+  std::string text(ActionWords(ActionOf(contract.escalation, clause)));
+  if (clause.action) return text + ", as the clause itself orders";
+  for (const ActionOverride& row : contract.escalation.overrides) {
+    const bool family_fits = !row.family || *row.family == clause.family;
+    const bool level_fits = !row.level || *row.level == clause.level;
+    if (!family_fits || !level_fits) continue;
+    text += ", by the override for";
+    if (row.family) text.append(" ").append(Name(*row.family));
+    if (row.level) text.append(" ").append(Name(*row.level));
+    return text + (row.family || row.level ? " clauses" : " every clause");
+  }
+  return text.append(", as for every ").append(Name(clause.level)).append(" clause");
+}
+
+std::string WindowWords(const Window& window) {
+  switch (window.kind) {
+    case Window::Kind::kRequest:
+      return "each request";
+    case Window::Kind::kRequests:
+      return "each run of " + WindowText(window) + " in a row";
+    case Window::Kind::kTime:
+      break;
+  }
+  return "each " + WindowText(window) + " of traffic";
+}
+
+std::string RequirementSentence(const Clause& clause) {
+  std::string text = MetricWords(clause.metric);
+  if (clause.hard()) {
+    text += " of the slice";
+  } else {
+    text += ", taken in " + WindowWords(clause.window) + ",";
+  }
+  text += clause.bound == BoundKind::kAtMost ? " is at most " : " is at least ";
+  text += AmountWords(clause.threshold, clause.metric);
+  if (!clause.fields.empty()) {
+    const std::vector<std::string_view> fields(clause.fields.begin(), clause.fields.end());
+    text += (fields.size() == 1 ? ", for the field " : ", for the fields ") + JoinWords(fields);
+  }
+  return text;
+}
+
+std::string StrictnessSentence(const Clause& clause) {
+  if (clause.hard()) return "hard: there is no budget; beyond the threshold is a violation";
+  return "soft: up to " + PercentWords(clause.exceedance) + " of the windows may breach it";
+}
+
+std::string SliceSentence(const Contract& contract, const std::string& name) {
+  const Slice* slice = contract.FindSlice(name);
+  if (slice == nullptr || !slice->where) return name + ": every request";
+  return name + (slice->where->reads_token() ? ": tokens where " : ": requests where ") +
+         slice->where->Canonical();
+}
+
+std::string StageSentence(const Clause& clause) {
+  constexpr size_t kStageCount = 4;
+  if (clause.stages.size() == kStageCount) return "judged in every stage";
+  std::vector<std::string_view> names;
+  for (const Stage stage : clause.stages) names.push_back(Name(stage));
+  return "judged in " + JoinWords(names) + " only";
+}
+
+bool IsAboutTraffic(const Contract& contract, const Clause& clause) {
+  if (contract.decision.about) return *contract.decision.about == Population::kTraffic;
+  return clause.stages != std::vector<Stage>{Stage::kOffline};
+}
+
+std::string DecisionSentence(const Contract& contract, const Clause& clause) {
+  const std::string confidence =
+      PercentWords(clause.confidence.value_or(contract.decision.confidence));
+  const std::string traffic = "a sample of traffic, decided with " + confidence + " confidence";
+  std::string text;
+  if (!contract.decision.about) {
+    text =
+        "the evaluation set offline, where the evidence is the whole population; in shadow, "
+        "canary and full " +
+        traffic;
+  } else if (*contract.decision.about == Population::kTraffic) {
+    text = traffic;
+  } else {
+    text = "the evaluation set: the evidence is the whole population";
+  }
+  const MinSamples& least = clause.min_samples;
+  if (least.requests > 0)
+    text += "; needs at least " + std::to_string(least.requests) + " requests";
+  if (least.tokens > 0) {
+    text += least.requests > 0 ? " and " : "; needs at least ";
+    text += std::to_string(least.tokens) + " tokens";
+  }
+  return text;
+}
+
+std::string_view CautionWords(Certifiable certifiable) {
+  switch (certifiable) {
+    case Certifiable::kYes:
+      break;
+    case Certifiable::kNotExtreme:
+      return "samples of traffic can refute this clause but never certify it, since the next "
+             "request "
+             "may be the worst; a percentile, or an exceedance, can be certified";
+    case Certifiable::kNotUnboundedMean:
+      return "samples of traffic can refute this clause but never certify it, since one unseen "
+             "request could move the mean by any amount; a percentile, or an exceedance, can be "
+             "certified";
+  }
+  return "";
+}
+
+std::vector<Sentence> Explain(const Contract& contract, const Clause& clause) {
+  std::vector<Sentence> rows;
+  rows.push_back({"requires", RequirementSentence(clause)});
+  rows.push_back({"quantity", QuantityWords(*clause.metric.quantity, clause.metric.side)});
+  rows.push_back({"evidence", EvidenceWords(*clause.metric.quantity)});
+  rows.push_back({"strictness", StrictnessSentence(clause)});
+  for (const std::string& slice : clause.slices) {
+    rows.push_back(
+        {&slice == &clause.slices.front() ? "slices" : "", SliceSentence(contract, slice)});
+  }
+  rows.push_back({"if violated", ActionSentence(contract, clause)});
+  rows.push_back({"stages", StageSentence(clause)});
+  rows.push_back({"speaks of", DecisionSentence(contract, clause)});
+  const std::string_view caution =
+      CautionWords(CertifiableForTraffic(clause, contract.assumptions));
+  if (IsAboutTraffic(contract, clause) && !caution.empty()) {
+    rows.push_back({"caution", std::string(caution)});
+  }
+  if (clause.holdout) rows.push_back({"holdout", "never to be used as a training signal"});
+  if (!clause.why.empty()) rows.push_back({"why", clause.why});
+  return rows;
+}
+
+void PrintClause(const Contract& contract, const Clause& clause, Console& console) {
+  constexpr size_t kColumn = 15;
+  console.out << Paint(Style::kBold, clause.id, console.colour_out) << "  " << Name(clause.family)
+              << ", " << (clause.hard() ? "hard" : "soft") << ", " << Name(clause.level) << ": "
+              << MetricName(clause.metric) << ' '
+              << (clause.bound == BoundKind::kAtMost ? "<= " : ">= ")
+              << ShortestNumber(clause.threshold) << '\n';
+  for (const Sentence& row : Explain(contract, clause)) {
+    console.out << "  " << Paint(Style::kCyan, row.title, console.colour_out)
+                << std::string(kColumn - 2 - row.title.size(), ' ')
+                << WrapText(row.text, kColumn, 100) << '\n';
+  }
+}
+
+void WriteClause(const Contract& contract, const Clause& clause, JsonWriter* json) {
+  json->BeginObject().Field("id", clause.id).Field("family", Name(clause.family));
+  json->Field("metric", MetricName(clause.metric)).Field("level", Name(clause.level));
+  json->Field("hard", clause.hard()).Field("bound", Name(clause.bound));
+  json->Field("threshold", clause.threshold).Field("exceedance", clause.exceedance);
+  if (!clause.hard()) json->Field("window", WindowText(clause.window));
+  json->Key("slices").BeginArray();
+  for (const std::string& slice : clause.slices) json->Value(slice);
+  json->EndArray().Field("action", Name(ActionOf(contract.escalation, clause)));
+  json->Key("words").BeginArray();
+  for (const Sentence& row : Explain(contract, clause)) {
+    json->BeginObject().Field("about", row.title.empty() ? "slices" : row.title);
+    json->Field("text", row.text).EndObject();
+  }
+  json->EndArray().EndObject();
+}
+
+int UnknownClause(const Contract& contract, const ExplainOptions& options, Console& console) {
+  std::vector<std::string_view> ids;
+  for (const Clause& clause : contract.clauses) ids.push_back(clause.id);
+  std::string message = "there is no clause '" + options.id + "'";
+  if (const auto nearest = NearestWord(options.id, ids)) {
+    message += "; did you mean '" + std::string(*nearest) + "'?";
+  } else {
+    message += "; it has " + JoinWords(ids);
+  }
+  return ReportError(InvalidError(message, Place{DisplayName(options.file)}), console);
+}
+
+}  // namespace
+
+int RunExplain(const ExplainOptions& options, Console& console) {
+  int exit_code = kExitOk;
+  const auto source = RequireContract(options.file, console, &exit_code);
+  if (!source) return exit_code;
+  const Contract& contract = source->contract;
+  std::vector<const Clause*> chosen;
+  for (const Clause& clause : contract.clauses) {
+    if (options.id.empty() || clause.id == options.id) chosen.push_back(&clause);
+  }
+  if (chosen.empty() && !options.id.empty()) return UnknownClause(contract, options, console);
+
+  if (console.json) {
+    JsonWriter json;
+    json.BeginObject().Field("kccExplain", 1).Key("contract").BeginObject();
+    WriteContractIdentity(contract, DisplayName(options.file), &json);
+    json.EndObject().Key("clauses").BeginArray();
+    for (const Clause* clause : chosen) WriteClause(contract, *clause, &json);
+    json.EndArray().EndObject();
+    console.out << json.Take();
+    return kExitOk;
+  }
+  if (options.ids) {
+    for (const Clause* clause : chosen) console.out << clause->id << '\n';
+    return kExitOk;
+  }
+  if (options.id.empty()) {
+    console.out << contract.name << ' ' << contract.version << ": "
+                << Counted(contract.clauses.size(), "clause") << "; the pair conforms if every one "
+                << "is satisfied on every slice it names.\n";
+    if (!contract.description.empty())
+      console.out << WrapText(contract.description, 0, 100) << '\n';
+  }
+  for (const Clause* clause : chosen) {
+    if (options.id.empty()) console.out << '\n';
+    PrintClause(contract, *clause, console);
+  }
+  return kExitOk;
+}
+
+}  // namespace kcc::cli

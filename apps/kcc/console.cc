@@ -1,0 +1,170 @@
+#include "apps/kcc/console.h"
+
+#include <algorithm>
+
+#include "kcc/base/file.h"
+#include "kcc/contract/canonical.h"
+
+namespace kcc::cli {
+namespace {
+
+std::string_view EscapeCode(Style style) {
+  switch (style) {
+    case Style::kPlain:
+      break;
+    case Style::kBold:
+      return "\x1b[1m";
+    case Style::kRed:
+      return "\x1b[1;31m";
+    case Style::kYellow:
+      return "\x1b[1;33m";
+    case Style::kGreen:
+      return "\x1b[32m";
+    case Style::kCyan:
+      return "\x1b[36m";
+    case Style::kDim:
+      return "\x1b[2m";
+  }
+  return "";
+}
+
+// FormatDiagnostic's first line is "file:line:column: error: message [code]"; its last, if it has
+// more than one, the caret and the hint.
+std::string PaintDiagnostic(const std::string& text, DiagnosticKind kind) {
+  const bool is_error = kind == DiagnosticKind::kError;
+  const std::string_view word = is_error ? ": error: " : ": warning: ";
+  const size_t first_end = std::min(text.find('\n'), text.size());
+  const size_t at = text.find(word);
+  if (at == std::string::npos || at > first_end) return text;
+  const std::string_view view = text;
+  std::string painted = Paint(Style::kBold, view.substr(0, at + 1), true);
+  painted += ' ';
+  painted += Paint(is_error ? Style::kRed : Style::kYellow, word.substr(2, word.size() - 3), true);
+  const size_t message = at + word.size() - 1;
+  const size_t caret_line = view.substr(0, view.find_last_not_of('\n') + 1).rfind('\n');
+  if (caret_line == std::string_view::npos || caret_line <= first_end) {
+    return painted.append(view.substr(message));
+  }
+  painted.append(view.substr(message, caret_line + 1 - message));
+  const size_t end = view.find_last_not_of('\n') + 1;
+  painted += Paint(Style::kGreen, view.substr(caret_line + 1, end - caret_line - 1), true);
+  return painted.append(view.substr(end));
+}
+
+size_t Columns(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+}  // namespace
+
+std::string Paint(Style style, std::string_view text, bool colour) {
+  if (!colour || style == Style::kPlain) return std::string(text);
+  return std::string(EscapeCode(style)).append(text).append("\x1b[0m");
+}
+
+int ReportError(const Error& error, Console& console) {
+  const std::string place = Error(error.code(), "", error.place()).Format();
+  console.err << Paint(Style::kBold, place.empty() ? "kcc: " : place, console.colour_err)
+              << Paint(Style::kRed, "error:", console.colour_err) << ' ' << error.message() << '\n';
+  if (console.json) {
+    JsonWriter json;
+    json.BeginObject().Key("error").BeginObject();
+    json.Field("message", error.message()).Field("file", error.place().file);
+    json.Field("line", error.place().line).Field("column", error.place().column);
+    json.EndObject().EndObject();
+    console.out << json.Take();
+  }
+  return error.code() == ErrorCode::kInvalid ? kExitInvalid : kExitError;
+}
+
+void PrintDiagnostics(const std::vector<Diagnostic>& diagnostics, std::string_view file,
+                      std::string_view source, Console& console) {
+  for (const Diagnostic& diagnostic : diagnostics) {
+    std::string text = FormatDiagnostic(diagnostic, file, source);
+    if (text.empty() || text.back() != '\n') text += '\n';
+    console.err << (console.colour_err ? PaintDiagnostic(text, diagnostic.kind) : text);
+  }
+}
+
+std::string DisplayName(const std::string& path) { return path == "-" ? "<stdin>" : path; }
+
+Result<std::string> ReadInput(const std::string& path, size_t max_bytes, Console& console) {
+  if (path != "-") return ReadFile(path, max_bytes);
+  std::string bytes(max_bytes + 1, '\0');
+  console.in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (console.in.bad()) return IoError("cannot read", Place{DisplayName(path)});
+  bytes.resize(static_cast<size_t>(console.in.gcount()));
+  if (bytes.size() > max_bytes) {
+    return InvalidError("larger than the limit of " + std::to_string(max_bytes) + " bytes",
+                        Place{DisplayName(path)});
+  }
+  return bytes;
+}
+
+Result<ContractFile> LoadContract(const std::string& path, Console& console) {
+  if (path != "-") return ReadContractFile(path);
+  KCC_TRY(std::string text, ReadInput(path, kContractBytesMax, console));
+  ReadOutcome outcome = ReadContract(text);
+  return ContractFile{std::move(text), std::move(outcome)};
+}
+
+std::optional<ValidContract> RequireContract(const std::string& path, Console& console,
+                                             int* exit_code) {
+  Result<ContractFile> file = LoadContract(path, console);
+  if (!file.has_value()) {
+    *exit_code = ReportError(file.error(), console);
+    return std::nullopt;
+  }
+  const std::string name = DisplayName(path);
+  PrintDiagnostics(file->outcome.diagnostics, name, file->text, console);
+  if (file->outcome.contract) {
+    return ValidContract{std::move(file->text), std::move(*file->outcome.contract)};
+  }
+  if (console.json) {
+    JsonWriter json;
+    json.BeginObject().Key("error").BeginObject();
+    json.Field("message", "not a valid contract").Field("file", name);
+    json.Key("diagnostics");
+    WriteDiagnostics(file->outcome.diagnostics, name, &json);
+    json.EndObject().EndObject();
+    console.out << json.Take();
+  }
+  *exit_code = kExitInvalid;
+  return std::nullopt;
+}
+
+void WriteContractIdentity(const Contract& contract, std::string_view file, JsonWriter* json) {
+  json->Field("file", file).Field("name", contract.name).Field("version", contract.version);
+  json->Field("digest", ContractDigest(contract));
+}
+
+std::string WrapText(std::string_view text, size_t indent, size_t width) {
+  std::string out;
+  size_t column = indent;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find_first_of(" \n", begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (word.empty()) continue;
+    const size_t columns = Columns(word);
+    if (column > indent && column + 1 + columns > width) {
+      out.append("\n").append(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += columns;
+  }
+  return out;
+}
+
+std::string Counted(size_t count, std::string_view noun) {
+  std::string text = std::to_string(count).append(" ").append(noun);
+  return count == 1 ? text : text + 's';
+}
+
+}  // namespace kcc::cli

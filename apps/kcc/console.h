@@ -1,0 +1,71 @@
+// What a command talks to: three streams and how to use them. Commands print through it and return
+// an exit code; only main.cc knows about file descriptors, the environment and the process.
+#pragma once
+
+#include <istream>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+#include "kcc/base/json_writer.h"
+#include "kcc/base/result.h"
+#include "kcc/contract/reader.h"
+
+namespace kcc::cli {
+
+// The exit codes of every command (docs/cli.md).
+enum ExitCode : int {
+  kExitOk = 0,            // convergent, valid, nothing looser
+  kExitViolated = 1,      // a clause is violated, something is looser, a file is not formatted
+  kExitInvalid = 2,       // wrong usage or invalid input
+  kExitInconclusive = 3,  // the evidence does not decide
+  kExitError = 4,         // a file, an engine or broken evidence
+};
+
+enum class Style { kPlain, kBold, kRed, kYellow, kGreen, kCyan, kDim };
+
+struct Console {
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+  bool colour_out = false;
+  bool colour_err = false;
+  bool json = false;  // --json: print data on `out`, and nothing else there
+};
+
+std::string Paint(Style style, std::string_view text, bool colour);
+
+// Prints `file:line:column: error: message` on err and, with --json, {"error": …} on out.
+int ReportError(const Error& error, Console& console);
+
+// A diagnostic with its line and caret, in colour where wanted.
+void PrintDiagnostics(const std::vector<Diagnostic>& diagnostics, std::string_view file,
+                      std::string_view source, Console& console);
+
+// "-" is standard input, named "<stdin>" in every message.
+std::string DisplayName(const std::string& path);
+Result<std::string> ReadInput(const std::string& path, size_t max_bytes, Console& console);
+Result<ContractFile> LoadContract(const std::string& path, Console& console);
+
+struct ValidContract {
+  std::string text;
+  Contract contract;
+};
+
+// For commands that need a valid contract: reports what is wrong, warnings too, and sets
+// `exit_code` if there is none.
+std::optional<ValidContract> RequireContract(const std::string& path, Console& console,
+                                             int* exit_code);
+
+// {"name", "version", "digest"} and the file it came from.
+void WriteContractIdentity(const Contract& contract, std::string_view file, JsonWriter* json);
+
+// The text broken at blanks into lines of at most `width` columns; every line but the first starts
+// with `indent` blanks, and the first is taken to start at column `indent`.
+std::string WrapText(std::string_view text, size_t indent, size_t width);
+
+// "1 clause", "2 clauses".
+std::string Counted(size_t count, std::string_view noun);
+
+}  // namespace kcc::cli
