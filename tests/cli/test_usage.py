@@ -1,0 +1,140 @@
+"""What every command does alike: exit codes, help, unknown flags, colour, streams."""
+
+import os
+import pty
+import subprocess
+
+import pytest
+
+COMMANDS = ["check", "fmt", "diff", "schema", "metrics", "explain", "completion"]
+
+
+def test_no_command_prints_help_and_fails(kcc):
+    outcome = kcc()
+    assert (outcome.code, outcome.out) == (2, "")
+    for command in COMMANDS:
+        assert f"\n  {command} " in outcome.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_usage_and_an_example(kcc, command):
+    outcome = kcc(command, "--help")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"Usage: kcc {command}" in outcome.out
+    examples = outcome.out.split("Examples:\n")[1]
+    assert f"kcc {command}" in examples
+    assert "--json" in outcome.out
+    assert kcc(command, "-h").out == outcome.out
+    assert max(map(len, outcome.out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_unknown_flag_is_an_error_with_a_suggestion(kcc, command):
+    outcome = kcc(command, "--jsno")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"kcc {command}: error: unknown flag '--jsno'; did you mean '--json'?" in outcome.err
+    assert f"kcc {command} --help" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["chek"], "unknown command 'chek'; did you mean 'check'?"),
+        (["--versoin"], "unknown flag '--versoin'; did you mean '--version'?"),
+        (["check"], "FILE is required"),
+        (["diff", "a"], "AFTER is required"),
+        (["diff", "a", "b", "c"], "unexpected argument 'c'"),
+        (["fmt", "-i", "--check", "a"], "--in-place"),
+        (["fmt", "-i", "-"], "standard input cannot be replaced"),
+        (["fmt", "a", "b"], "several contracts"),
+        (["diff", "-", "-"], "only one of the two"),
+        (["completion", "fish"], "no completion for 'fish'"),
+        (["check", "--json=no", "a"], "json"),
+        (["metrics", "p99_klx"], "did you mean 'p99_kl'?"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(kcc, arguments, message):
+    outcome = kcc(*arguments)
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert outcome.out == ""
+
+
+def test_version(kcc):
+    assert kcc("--version").out.startswith("kcc 0.")
+    assert kcc("--version", "--json").json["apiVersion"] == "kcc/v1"
+
+
+@pytest.mark.parametrize("command", [["check"], ["fmt"], ["explain"], ["diff", "-"]])
+def test_a_missing_file_is_exit_code_4(kcc, command, minimal, tmp_path):
+    outcome = kcc(*command, tmp_path / "none.yaml", stdin=minimal)
+    assert outcome.code == 4
+    assert f"{tmp_path / 'none.yaml'}: error: cannot open" in outcome.err
+    failed = kcc(*command, "--json", tmp_path / "none.yaml", stdin=minimal)
+    assert failed.code == 4 and "error" in failed.out and failed.json
+
+
+@pytest.mark.parametrize("command", [["fmt"], ["explain"], ["diff", "contracts/minimal.yaml"]])
+def test_an_invalid_contract_is_exit_code_2_everywhere(kcc, command, minimal):
+    bad = minimal.replace("p99_kl", "p99_kll")
+    outcome = kcc(*command, "-", stdin=bad)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "<stdin>:7:25: error: unknown metric 'p99_kll'" in outcome.err
+    failed = kcc(*command, "--json", "-", stdin=bad)
+    [row] = failed.json["error"]["diagnostics"]
+    assert (failed.code, row["line"], row["code"]) == (2, 7, "unknown-metric")
+
+
+def test_a_full_disk_is_not_success(kcc_path):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([kcc_path, "metrics"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 4 and b"standard output" in done.stderr
+
+
+def run_on_terminal(kcc_path, arguments, env):
+    """Standard output and error are a terminal; returns what was written to it."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [kcc_path, *arguments], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=env
+    )
+    os.close(slave)
+    text = b""
+    while True:
+        try:
+            chunk = os.read(master, 65536)
+        except OSError:  # Linux answers EIO once the other end is closed
+            break
+        if not chunk:
+            break
+        text += chunk
+    os.close(master)
+    process.wait()
+    return text
+
+
+def test_colour_only_on_a_terminal_and_never_with_no_color(kcc, kcc_path, tmp_path, minimal):
+    path = tmp_path / "bad.yaml"
+    path.write_text(minimal.replace("p99_kl", "p99_kll"))
+    plain = {**os.environ, "TERM": "xterm"}
+    plain.pop("NO_COLOR", None)
+    assert b"\x1b[" in run_on_terminal(kcc_path, ["check", path], plain)
+    assert b"\x1b[" not in run_on_terminal(kcc_path, ["check", path], {**plain, "NO_COLOR": "1"})
+    assert b"\x1b[" not in run_on_terminal(kcc_path, ["check", path], {**plain, "TERM": "dumb"})
+    # https://no-color.org: set but empty is not set.
+    assert b"\x1b[" in run_on_terminal(kcc_path, ["check", path], {**plain, "NO_COLOR": ""})
+    assert "\x1b[" not in kcc("check", path).err
+
+
+def test_json_is_never_coloured(kcc_path, contracts):
+    text = run_on_terminal(kcc_path, ["check", "--json", contracts[0]], {**os.environ, "TERM": "xterm"})
+    assert b"\x1b[" not in text and text.lstrip().startswith(b"{")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["check"], ["explain"], ["fmt", "--json"], ["fmt"], ["diff", "contracts/minimal.yaml"]],
+)
+def test_the_same_input_gives_the_same_bytes(kcc, arguments, contracts):
+    first = kcc(*arguments, contracts[0])
+    second = kcc(*arguments, contracts[0], env={"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Tokyo"})
+    assert first == second

@@ -1,0 +1,73 @@
+"""The program under test, and a way to run it."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+import run_docs  # noqa: E402
+
+
+@dataclasses.dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+@pytest.fixture(scope="session")
+def kcc_path():
+    return run_docs.kcc_binary()
+
+
+@pytest.fixture
+def kcc(kcc_path):
+    """kcc("check", path, stdin="…") -> Outcome."""
+
+    def run(*arguments, stdin=None, env=None, cwd=ROOT):
+        environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        environment.update(env or {})
+        done = subprocess.run(
+            [kcc_path, *map(str, arguments)],
+            input=stdin if stdin is not None else "",
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=cwd,
+            timeout=60,
+            check=False,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def contracts():
+    return sorted((ROOT / "contracts").glob("*.yaml"))
+
+
+MINIMAL = """\
+apiVersion: kcc/v1
+kind: KernelContract
+metadata: {name: small, version: 1.0.0}
+spec:
+  decision: {about: evaluation-set}
+  numerical:
+    - {id: N-1, metric: p99_kl, atMost: 0.01, level: L2}
+"""
+
+
+@pytest.fixture
+def minimal():
+    return MINIMAL

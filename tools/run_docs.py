@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Runs the examples of README.md and docs/*.md, and checks what they show.
+
+  ```console   each `$ command` is run in a scratch copy of the examples with kcc on PATH; what it
+               prints, errors included, must be what the page shows. `…` stands for any text within
+               a line, a line that is `…` alone for any lines.
+  ```yaml      a block that starts with apiVersion must pass `kcc check`; after a comment
+               `<!-- file: NAME -->` it is also written to NAME for later commands of the page.
+  <!-- generated: COMMAND -->  up to <!-- end generated --> must be what the command prints.
+  [text](path) to a file of the repository must exist.
+
+With --update, generated parts and the output of commands that differ are rewritten.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FENCE = re.compile(r"^```(\w*)\s*$")
+FILE_NOTE = re.compile(r"^<!-- file: (\S+) -->$")
+GENERATED = re.compile(r"^<!-- generated: (.+) -->$")
+GENERATED_END = "<!-- end generated -->"
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s#]+)(#[^)\s]*)?\)")
+
+
+def pages():
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def kcc_binary():
+    """The program under test: KCC_BINARY, or what `make` leaves."""
+    if "KCC_BINARY" in os.environ:
+        return pathlib.Path(os.environ["KCC_BINARY"]).resolve()
+    for candidate in ("build/kcc", "build/release/apps/kcc/kcc"):
+        if (ROOT / candidate).exists():
+            return (ROOT / candidate).resolve()
+    sys.exit("run_docs: no program at build/kcc; run `make` first or set KCC_BINARY")
+
+
+class Scratch:
+    """A folder with the shipped contracts, where the commands of one page run."""
+
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self._folder.name)
+        shutil.copytree(ROOT / "contracts", self.path / "contracts")
+        programs = self.path / ".bin"
+        programs.mkdir()
+        (programs / "kcc").symlink_to(kcc_binary())
+        self.environment = {
+            "PATH": f"{programs}:{os.environ.get('PATH', '/usr/bin:/bin')}",
+            "HOME": str(self.path),
+            "LC_ALL": "C.UTF-8",
+            "NO_COLOR": "1",
+        }
+
+    def run(self, command, text=None):
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.path,
+            env=self.environment,
+            input=text if text is not None else "",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    def close(self):
+        self._folder.cleanup()
+
+
+def matches(shown, printed):
+    """True if the printed lines are what the page shows, `…` being a wildcard."""
+    pattern = ""
+    for line in shown:
+        if line.strip() == "…":
+            pattern += r"(?:.*\n)*?"
+        else:
+            pattern += ".*?".join(re.escape(part) for part in line.split("…")) + r"\n"
+    return re.fullmatch(pattern, "".join(line + "\n" for line in printed)) is not None
+
+
+def split_commands(block):
+    """[(command, [shown line, …]), …]; a command ends in a line without a trailing backslash."""
+    commands = []
+    for line in block:
+        if commands and commands[-1][0].endswith("\\"):
+            commands[-1] = (commands[-1][0] + "\n" + line.removeprefix("> "), [])
+        elif line.startswith("$ "):
+            commands.append((line[2:], []))
+        elif commands:
+            commands[-1][1].append(line)
+        else:
+            commands.append((None, [line]))
+    return commands
+
+
+class Page:
+    """One page; `lines` holds its text as it should be once run() is through."""
+
+    def __init__(self, path):
+        self.path = path
+        self.source = path.read_text(encoding="utf-8").splitlines()
+        self.lines = []
+        self.problems = []
+
+    def problem(self, line, text):
+        self.problems.append(f"{self.path.relative_to(ROOT)}:{line + 1}: {text}")
+
+    def console(self, scratch, start, block):
+        for command, shown in split_commands(block):
+            if command is None:
+                self.problem(start, "a console block starts with `$ command`")
+                self.lines += shown
+                continue
+            while shown and not shown[-1].strip():
+                shown.pop()
+            _, output = scratch.run(command)
+            printed = [line.rstrip() for line in output.splitlines()]
+            while printed and not printed[-1].strip():
+                printed.pop()
+            self.lines += ["$ " + command.split("\n")[0]]
+            self.lines += ["> " + line for line in command.split("\n")[1:]]
+            if matches(shown, printed):
+                self.lines += shown
+            else:
+                self.problem(
+                    start,
+                    f"`{command}` printed\n" + "\n".join("    " + line for line in printed),
+                )
+                self.lines += printed
+
+    def yaml(self, scratch, start, block, name):
+        text = "\n".join(block) + "\n"
+        if name:
+            (scratch.path / name).write_text(text, encoding="utf-8")
+        if block and block[0].startswith("apiVersion"):
+            code, output = scratch.run("kcc check --strict -", text)
+            if code != 0:
+                self.problem(start, f"the contract does not pass kcc check:\n{output}")
+        self.lines += block
+
+    def generated(self, scratch, start, command, block):
+        code, output = scratch.run(command)
+        fresh = ["", *output.rstrip("\n").splitlines(), ""]
+        if code != 0 or fresh != block:
+            self.problem(start, f"not what `{command}` prints; run tools/run_docs.py --update")
+        self.lines += fresh
+
+    def links(self):
+        inside = False
+        for number, line in enumerate(self.source):
+            if line.startswith("```"):
+                inside = not inside
+            if inside:
+                continue
+            for target, _ in LINK.findall(line):
+                if "://" in target or target.startswith("mailto:"):
+                    continue
+                if not (self.path.parent / target).exists():
+                    self.problem(number, f"link to {target}, which does not exist")
+
+    def run(self):
+        scratch = Scratch()
+        try:
+            self._run(scratch)
+        finally:
+            scratch.close()
+        self.links()
+        return self.problems
+
+    def _run(self, scratch):
+        position = 0
+        name = None
+        while position < len(self.source):
+            line = self.source[position]
+            self.lines.append(line)
+            fence = FENCE.match(line)
+            made = GENERATED.match(line)
+            end = None
+            if fence or made:
+                closer = "```" if fence else GENERATED_END
+                end = next(
+                    (i for i in range(position + 1, len(self.source)) if self.source[i] == closer),
+                    None,
+                )
+                if end is None:
+                    self.problem(position, "is never closed")
+            if end is None:
+                note = FILE_NOTE.match(line)
+                name = note.group(1) if note else name if not line.strip() else None
+                position += 1
+                continue
+            block = self.source[position + 1 : end]
+            if made:
+                self.generated(scratch, position, made.group(1), block)
+            elif fence.group(1) == "console":
+                self.console(scratch, position, block)
+            elif fence.group(1) == "yaml":
+                self.yaml(scratch, position, block, name)
+            else:
+                self.lines += block
+            self.lines.append(self.source[end])
+            position = end + 1
+            name = None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--update", action="store_true", help="rewrite what differs")
+    parser.add_argument("pages", nargs="*", type=pathlib.Path, help="default: all of them")
+    arguments = parser.parse_args()
+    failed = False
+    for path in [page.resolve() for page in arguments.pages] or pages():
+        page = Page(path)
+        problems = page.run()
+        if arguments.update and page.lines != page.source:
+            path.write_text("\n".join(page.lines) + "\n", encoding="utf-8")
+            print(f"{path.relative_to(ROOT)}: updated")
+            problems = Page(path).run()
+        for problem in problems:
+            print(problem)
+            failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
