@@ -47,6 +47,21 @@ std::string ShortestNumber(double value) {
   return std::string(buffer.data(), end.ptr);
 }
 
+std::string ReadableNumber(double value) {
+  constexpr double kSignificant = 1e4;
+  if (std::nearbyint(value) == value && std::fabs(value) < 1e9) return ShortestNumber(value);
+  if (!std::isfinite(value)) return ShortestNumber(value);
+  std::array<char, 64> buffer{};
+  const double magnitude = std::fabs(value);
+  const bool plain = magnitude >= 1e-4 && magnitude < kSignificant;
+  const auto format = plain ? std::chars_format::general : std::chars_format::scientific;
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, format, plain ? 4 : 3);
+  // Reading it back drops trailing zeros of the mantissa: "1.200e-13" is 1.2e-13.
+  const std::string_view rounded(buffer.data(), static_cast<size_t>(end.ptr - buffer.data()));
+  return ShortestNumber(*ParseNumber(rounded));
+}
+
 std::optional<double> ParseNumber(std::string_view text) {
   const bool has_sign = text.starts_with('+') || text.starts_with('-');
   const std::string_view digits = text.substr(has_sign ? 1 : 0);

@@ -12,6 +12,9 @@ namespace kcc {
 // Integers up to 2^53 are written without an exponent or point. The same bytes on every platform.
 std::string ShortestNumber(double value);
 
+// At most four significant digits, for sentences and tables: "0.01234", "1.2e-13", "400".
+std::string ReadableNumber(double value);
+
 // The whole text as a finite double ("1e-3", "-0.5", "+4", ".5"); hexadecimal, "inf", "nan",
 // blanks and trailing text are refused.
 std::optional<double> ParseNumber(std::string_view text);

@@ -36,6 +36,17 @@ TEST(ShortestNumber, ReadsBackAsTheSameDouble) {
   }));
 }
 
+TEST(ReadableNumber, KeepsFourDigits) {
+  EXPECT_EQ(ReadableNumber(0.0123456), "0.01235");
+  EXPECT_EQ(ReadableNumber(1.2e-13), "1.2e-13");
+  EXPECT_EQ(ReadableNumber(0.00001234567), "1.235e-05");
+  EXPECT_EQ(ReadableNumber(400), "400");
+  EXPECT_EQ(ReadableNumber(123456789), "123456789");
+  EXPECT_EQ(ReadableNumber(99.99999), "100");
+  EXPECT_EQ(ReadableNumber(-0.5), "-0.5");
+  EXPECT_EQ(ReadableNumber(std::numeric_limits<double>::infinity()), "inf");
+}
+
 TEST(ParseNumber, RefusesWhatIsNotAPlainDecimal) {
   for (const auto text : {"", "-", "+", "abc", "1x", "1 ", " 1", "0x10", "inf", "nan", "1e", "--1",
                           "1e999", "+-1", "1,5"}) {
