@@ -1,0 +1,143 @@
+#include "kcc/numeric/exact_sum.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kcc {
+namespace {
+
+struct Parts {
+  uint64_t mantissa;
+  int exponent;  // value = +-mantissa * 2^exponent
+  bool negative;
+};
+
+Parts Split(double value) {
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const auto field = static_cast<int>((bits >> 52) & 0x7ff);
+  const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
+  return {fraction | (uint64_t{field != 0} << 52), (field == 0 ? 1 : field) - 1075,
+          (bits >> 63) != 0};
+}
+
+}  // namespace
+
+template <int kLow, int kChunks>
+void Superaccumulator<kLow, kChunks>::AddProduct(double a, double b) {
+  const Parts x = Split(a);
+  const Parts y = Split(b);
+  if (x.mantissa == 0 || y.mantissa == 0) return;
+  using Wide = unsigned __int128;
+  const Wide product = static_cast<Wide>(x.mantissa) * y.mantissa;
+  const int place = x.exponent + y.exponent - kLow;
+  // The low and high 53 bits are added as two mantissas; each moves its chunks as one double does.
+  const uint64_t low = static_cast<uint64_t>(product) & ((uint64_t{1} << 53) - 1);
+  const auto high = static_cast<uint64_t>(product >> 53);
+  const uint64_t negative = x.negative != y.negative;
+  AddBits(low, place, negative);
+  AddBits(high, place + 53, negative);
+}
+
+template <int kLow, int kChunks>
+void Superaccumulator<kLow, kChunks>::Carry() {
+  for (int i = 0; i + 1 < kChunks; ++i) {
+    int64_t& chunk = chunks_[Index(i)];
+    chunks_[Index(i + 1)] += chunk >> 32;
+    chunk &= static_cast<int64_t>(kWordMask);
+  }
+  pending_ = 0;
+}
+
+template <int kLow, int kChunks>
+void Superaccumulator<kLow, kChunks>::Negate() {
+  Carry();
+  for (int64_t& chunk : chunks_) chunk = -chunk;
+  Carry();
+}
+
+template <int kLow, int kChunks>
+CanonicalSum Superaccumulator<kLow, kChunks>::Canonical() const {
+  Superaccumulator carried = *this;
+  carried.Carry();
+  CanonicalSum form;
+  form.sign = 1;
+  if (carried.chunks_.back() < 0) {
+    carried.Negate();
+    form.sign = -1;
+  }
+  int first = 0;
+  int last = kChunks - 1;
+  while (first < kChunks && carried.chunks_[Index(first)] == 0) ++first;
+  if (first == kChunks) return {};
+  while (carried.chunks_[Index(last)] == 0) --last;
+  form.first = static_cast<uint32_t>(first);
+  for (int i = first; i <= last; ++i) {
+    form.words.push_back(static_cast<uint32_t>(carried.chunks_[Index(i)]));
+  }
+  return form;
+}
+
+template <int kLow, int kChunks>
+bool Superaccumulator<kLow, kChunks>::Restore(const CanonicalSum& form) {
+  Clear();
+  if (form.words.empty()) return form.sign == 0 && form.first == 0;
+  if (form.sign != 1 && form.sign != -1) return false;
+  // The topmost chunk keeps its sign bit free.
+  if (form.first >= kChunks || form.words.size() > size_t{kChunks} - form.first) return false;
+  if (form.words.front() == 0 || form.words.back() == 0) return false;
+  if (form.first + form.words.size() == kChunks && (form.words.back() >> 31) != 0) return false;
+  for (size_t i = 0; i < form.words.size(); ++i) chunks_[form.first + i] = form.words[i];
+  if (form.sign < 0) Negate();
+  return true;
+}
+
+template <int kLow, int kChunks>
+int Superaccumulator<kLow, kChunks>::Sign() const {
+  Superaccumulator carried = *this;
+  carried.Carry();
+  if (carried.chunks_.back() < 0) return -1;
+  const bool zero = std::all_of(carried.chunks_.begin(), carried.chunks_.end(),
+                                [](int64_t chunk) { return chunk == 0; });
+  return zero ? 0 : 1;
+}
+
+template <int kLow, int kChunks>
+double Superaccumulator<kLow, kChunks>::Round() const {
+  const CanonicalSum form = Canonical();
+  if (form.sign == 0) return 0;
+  const auto words = static_cast<int>(form.words.size());
+  const auto bit_at = [&](int position) -> uint64_t {  // 0 = lowest bit of words[0]
+    if (position < 0 || position >= 32 * words) return 0;
+    return (form.words[Index(position / 32)] >> (position % 32)) & 1;
+  };
+  const int base = kLow + 32 * static_cast<int>(form.first);  // exponent of position 0
+  const int top = 32 * words - 1 - std::countl_zero(form.words.back());
+  // The lowest bit of the result: 53 bits below the top, but no lower than a subnormal's.
+  const int lowest = std::max(top - 52, -1074 - base);
+  uint64_t mantissa = 0;
+  for (int position = top; position >= lowest; --position) {
+    mantissa = (mantissa << 1) | bit_at(position);
+  }
+  bool sticky = false;
+  for (int position = std::min(lowest - 2, 32 * words - 1); position >= 0 && !sticky; --position) {
+    sticky = bit_at(position) != 0;
+  }
+  if (bit_at(lowest - 1) != 0 && (sticky || (mantissa & 1) != 0)) ++mantissa;
+  const double magnitude = std::ldexp(static_cast<double>(mantissa), base + lowest);
+  return form.sign < 0 ? -magnitude : magnitude;
+}
+
+template class Superaccumulator<-1074, 68>;
+template class Superaccumulator<-1074 - 34 * 32, 136>;
+
+int CompareToProduct(const ExactSum& sum, double factor, uint64_t count) {
+  ExactProductSum difference;
+  difference.MergeNarrow(sum);
+  // A count above 2^53 is not a double: two factors of 32 bits are.
+  difference.AddProduct(-factor, static_cast<double>(count & 0xffffffff));
+  difference.AddProduct(-factor, static_cast<double>(count >> 32) * 4294967296.0);
+  return difference.Sign();
+}
+
+}  // namespace kcc
