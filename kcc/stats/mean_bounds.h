@@ -1,0 +1,73 @@
+// Bounds for means: of bounded values, of ratios over clusters, of unbounded non-negative values.
+//
+// What can be said differs by kind, and the names keep it apart:
+//  - bounded values: upper and lower bounds for a fixed n (Maurer-Pontil) or at any time (betting);
+//  - token rates over requests: a cluster-robust standard error, for planning and display only (it
+//    is asymptotic; token_ratio.h decides);
+//  - unbounded non-negative values: lower bounds only. No distribution-free upper bound exists
+//    (Bahadur and Savage 1956), so such a mean can be refuted by samples and never certified.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "kcc/stats/betting.h"
+
+namespace kcc {
+
+// Sample moments of values in [0,1]; variance is the unbiased one (divisor n-1).
+struct SampleMoments {
+  int64_t count = 0;
+  double mean = 0;
+  double variance = 0;
+};
+SampleMoments MomentsOf(std::span<const double> values);
+
+// Maurer and Pontil (2009), empirical Bernstein, one-sided at alpha for a fixed n:
+//   mean <= X_bar + sqrt(2 V ln(2/alpha)/n) + 7 ln(2/alpha)/(3(n-1)).   1 (or 0) for n < 2.
+double MeanUpperMaurerPontil(const SampleMoments& sample, double alpha);
+double MeanLowerMaurerPontil(const SampleMoments& sample, double alpha);
+
+// Sums over requests g of bad tokens X_g and tokens T_g; mergeable by addition, exact below 2^53.
+struct TokenRateSums {
+  int64_t clusters = 0;
+  double x = 0;   // sum X_g
+  double t = 0;   // sum T_g
+  double xx = 0;  // sum X_g^2
+  double xt = 0;  // sum X_g T_g
+  double tt = 0;  // sum T_g^2
+
+  void Add(double bad, double tokens);
+  void Merge(const TokenRateSums& other);
+};
+
+struct ClusterEstimate {
+  double rate = 0;           // sum X / sum T
+  double variance = 0;       // G/(G-1) sum (X_g - rate T_g)^2 / (sum T)^2
+  double design_effect = 1;  // variance over that of independent tokens, rate(1-rate)/sum T
+  double icc = 0;            // from design_effect = 1 + (mean T - 1) icc, within [0,1]
+};
+// Nothing for fewer than two requests or no tokens.
+std::optional<ClusterEstimate> EstimateClusters(const TokenRateSums& sums);
+
+// Tokens' worth of independent evidence: tokens / (1 + (mean tokens - 1) icc). For planning.
+double EffectiveTokens(double tokens, double mean_tokens_per_request, double icc);
+
+// Truncation of a non-negative value at a cap: min(x, cap)/cap, so mean >= cap * mean of these.
+// +infinity counts as the cap. Nothing for NaN or negative x. Precondition: cap > 0, finite.
+std::optional<UnitValue> TruncatedObservation(double x, double cap);
+
+// The caps under which "mean <= threshold" is tested; fixed in advance, since a cap chosen by the
+// data would void the test. Test each by betting.h with m = threshold/cap, then average the FAIL
+// e-values (LogMeanE in multiplicity.h). Precondition: threshold > 0, finite.
+inline constexpr int kTruncationCaps = 3;
+std::array<double, kTruncationCaps> TruncationCaps(double threshold);
+
+// A lower bound, at any time, for the mean of non-negative values: the best over the caps, each at
+// alpha / caps.size(). Nothing if a value is negative or NaN, or a cap is not positive and finite.
+std::optional<double> MeanLowerByTruncation(std::span<const double> values,
+                                            std::span<const double> caps, double alpha);
+
+}  // namespace kcc
