@@ -2,9 +2,13 @@
 //
 // On disk a directory: trace.json, requests.jsonl, tokens-NNNNN.safetensors. This header is the
 // typed view of it; reader.h opens one, writer.h makes one, pairing.h puts two side by side.
+//
+// `position` counts from 0 over prompt and output together. A row's distribution is the one that
+// predicted `token` at `position`: it was computed from positions before it, never from `token`.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,6 +28,8 @@ enum class TracePath : uint8_t { kPrefill, kDecode };
 enum class TraceMode : uint8_t { kScored, kGenerated };
 enum class SampledBy : uint8_t { kInfer, kTrain, kDataset };
 
+inline constexpr int64_t kVocabSizeMax = int64_t{1} << 24;  // a row of F32 fits one window
+
 // trace.json.
 struct TraceInfo {
   int format = 1;
@@ -36,7 +42,28 @@ struct TraceInfo {
   double temperature = 1.0;
   TraceMode mode = TraceMode::kScored;
   SampledBy sampled_by = SampledBy::kDataset;
+  // What the trace should hold; a trace that holds less was cut off. The writer always says it.
+  std::optional<int64_t> requests;
+  std::optional<int64_t> tokens;
+  std::map<std::string, std::string> notes;  // free words about the origin; part of the identity
 };
+
+// trace.json, both ways. The text is deterministic; unknown keys are errors, since a misspelt
+// `semantics` must not become the default.
+Result<TraceInfo> ParseTraceInfo(std::string_view json, const std::string& file);
+std::string TraceInfoJson(const TraceInfo& info);
+
+// The words of trace.json: "logits", "temperature-scaled", "prefill", "scored", "infer".
+std::string_view Name(EvidenceLevel level);
+std::string_view Name(LogprobSemantics semantics);
+std::string_view Name(TracePath path);
+std::string_view Name(TraceMode mode);
+std::string_view Name(SampledBy side);
+std::optional<EvidenceLevel> ParseEvidenceLevel(std::string_view word);
+std::optional<LogprobSemantics> ParseLogprobSemantics(std::string_view word);
+std::optional<TracePath> ParseTracePath(std::string_view word);
+std::optional<TraceMode> ParseTraceMode(std::string_view word);
+std::optional<SampledBy> ParseSampledBy(std::string_view word);
 
 // One line of requests.jsonl. Every field is kept, known to us or not.
 using RequestValue = std::variant<double, bool, std::string, std::vector<std::string>>;
@@ -46,10 +73,14 @@ struct Request {
 
   // prompt_tokens, latency_ms …: absent if missing or of another type.
   std::optional<double> Number(std::string_view field) const;
+  std::optional<bool> Flag(std::string_view field) const;
+  const std::string* Text(std::string_view field) const;  // null if absent
+  // For predicates; the views live as long as the request.
+  FieldValue Field(std::string_view field) const;
 };
 
-// The evidence about one token. Pointers are into mapped memory and live until the reader's next
-// call; what the trace does not hold is null or NaN.
+// The evidence about one token. Pointers are into mapped memory and live until the cursor's next
+// call; what the trace does not hold is null, NaN or -1.
 struct TokenEvidence {
   int32_t request = 0;  // row in requests.jsonl
   int32_t position = 0;
@@ -58,10 +89,10 @@ struct TokenEvidence {
   DType logits_dtype = DType::kF32;
   const int32_t* top_ids = nullptr;
   const float* top_logprobs = nullptr;
-  int32_t top_k = 0;
-  float logprob = 0;  // NaN if absent
-  float advantage = 0;
-  bool masked = false;
+  int32_t top_k = 0;  // entries of this row; shorter rows are padded with id -1 on disk
+  float logprob = std::numeric_limits<float>::quiet_NaN();
+  float advantage = std::numeric_limits<float>::quiet_NaN();
+  bool masked = false;  // the `mask` tensor says 0: the token does not count
   int32_t gold = -1;
 };
 

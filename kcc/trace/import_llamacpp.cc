@@ -1,0 +1,164 @@
+// llama.cpp server: completion_probabilities of /completion (its README calls the array `probs`),
+// or choices[i].logprobs.content of the OpenAI routes; both carry `id`. The log-probs are raw: the
+// full softmax of the logits, whatever the samplers do. With post_sampling_probs the entries hold
+// `prob` and `top_probs` instead, after the sampler chain: processed, and truncated.
+
+#include <cmath>
+
+#include "kcc/trace/import_formats.h"
+#include "kcc/trace/import_responses.h"
+
+namespace kcc {
+namespace {
+
+struct Number {
+  double logprob = std::numeric_limits<double>::quiet_NaN();
+  bool processed = false;
+};
+
+Number ReadNumber(json::object entry) {
+  if (const auto prob = JsonMember(entry, "prob")) {
+    const auto value = JsonNumber(*prob);
+    return {value && *value > 0 ? std::log(*value) : std::numeric_limits<double>::quiet_NaN(),
+            true};
+  }
+  return {LogprobOf(JsonMember(entry, "logprob")), false};
+}
+
+Result<> ReadEntries(json::array entries, ImportedSequence* sequence) {
+  bool any_processed = false;
+  bool any_raw = false;
+  for (const json::element element : entries) {
+    json::object entry;
+    if (element.get(entry) != simdjson::SUCCESS) {
+      return BrokenEvidenceError("an entry of the probabilities is no object");
+    }
+    const auto id = JsonMember(entry, "id");
+    const auto token_id = id ? JsonInteger(*id) : std::nullopt;
+    if (!token_id) {
+      return BrokenEvidenceError(
+          "an entry of the probabilities has no 'id'; this server is too "
+          "old to be matched by token");
+    }
+    ImportedToken token;
+    token.token = *token_id;
+    const Number number = ReadNumber(entry);
+    token.logprob = number.logprob;
+    (number.processed ? any_processed : any_raw) = true;
+    const auto tops = JsonMember(entry, number.processed ? "top_probs" : "top_logprobs");
+    json::array list;
+    if (tops && tops->get(list) == simdjson::SUCCESS) {
+      for (const json::element item : list) {
+        json::object alternative;
+        if (item.get(alternative) != simdjson::SUCCESS) continue;
+        const auto other = JsonMember(alternative, "id");
+        const auto other_id = other ? JsonInteger(*other) : std::nullopt;
+        if (!other_id) return BrokenEvidenceError("an alternative has no 'id'");
+        token.top.push_back({static_cast<int32_t>(*other_id), ReadNumber(alternative).logprob});
+      }
+    }
+    sequence->tokens.push_back(std::move(token));
+  }
+  if (any_processed && any_raw) {
+    return BrokenEvidenceError(
+        "mixed semantics: some entries hold `prob` (after the samplers), "
+        "others `logprob` (raw)");
+  }
+  sequence->semantics = any_processed ? LogprobSemantics::kProcessed : LogprobSemantics::kRaw;
+  return {};
+}
+
+Result<> Place(std::optional<int64_t> prompt_tokens, const std::vector<int64_t>& output_ids,
+               const ResponseContext& context, ImportedSequence* sequence) {
+  std::vector<int64_t> found;
+  for (const ImportedToken& token : sequence->tokens) found.push_back(token.token);
+  if (!output_ids.empty()) {
+    KCC_TRY_VOID(CheckAlignment("completion_probabilities", output_ids, 0, found));
+  }
+  if (!prompt_tokens) prompt_tokens = context.options->prompt_tokens;
+  if (!prompt_tokens) {
+    return InvalidError(
+        "the response does not say how long the prompt is, so positions are "
+        "unknown; give --prompt-tokens");
+  }
+  sequence->prompt_tokens = prompt_tokens;
+  int64_t position = *prompt_tokens;
+  for (ImportedToken& token : sequence->tokens) token.position = position++;
+  return {};
+}
+
+void ReadCommon(json::object response, const ResponseContext& context, ImportedSequence* sequence) {
+  sequence->fingerprint = JsonText(JsonMember(response, "system_fingerprint"));
+  auto temperature = context.RequestMember("temperature");
+  const auto settings = JsonMember(response, "generation_settings");
+  json::object object;
+  if (!temperature && settings && settings->get(object) == simdjson::SUCCESS) {
+    temperature = JsonMember(object, "temperature");
+  }
+  if (temperature) sequence->temperature = JsonNumber(*temperature);
+}
+
+Result<std::vector<ImportedSequence>> ParseResponse(json::object response,
+                                                    const ResponseContext& context) {
+  if (context.options->prompt.value_or(false)) {
+    return InvalidError(
+        "the llama.cpp server gives no log-probs of prompt tokens; use "
+        "llama-perplexity and import llama-kld");
+  }
+  std::vector<ImportedSequence> sequences;
+  json::array entries;
+  for (const std::string_view key : {"completion_probabilities", "probs"}) {
+    const auto member = JsonMember(response, key);
+    if (!member || member->get(entries) != simdjson::SUCCESS) continue;
+    ImportedSequence sequence;
+    ReadCommon(response, context, &sequence);
+    KCC_TRY_VOID(ReadEntries(entries, &sequence));
+    const auto evaluated = JsonMember(response, "tokens_evaluated");
+    KCC_TRY_VOID(Place(evaluated ? JsonInteger(*evaluated) : std::nullopt,
+                       JsonIntegers(JsonMember(response, "tokens")), context, &sequence));
+    sequences.push_back(std::move(sequence));
+    return sequences;
+  }
+  const auto member = JsonMember(response, "choices");
+  json::array choices;
+  if (!member || member->get(choices) != simdjson::SUCCESS) {
+    return InvalidError(
+        "this response has neither completion_probabilities nor choices; ask with n_probs");
+  }
+  std::optional<int64_t> prompt_tokens;
+  const auto usage = JsonMember(response, "usage");
+  json::object counts;
+  if (usage && usage->get(counts) == simdjson::SUCCESS) {
+    const auto count = JsonMember(counts, "prompt_tokens");
+    prompt_tokens = count ? JsonInteger(*count) : std::nullopt;
+  }
+  for (const json::element element : choices) {
+    json::object choice;
+    json::object logprobs;
+    if (element.get(choice) != simdjson::SUCCESS) return InvalidError("a choice is no object");
+    const auto inner = JsonMember(choice, "logprobs");
+    if (!inner || inner->get(logprobs) != simdjson::SUCCESS) {
+      return BrokenEvidenceError("the choice has no logprobs: ask for them in the request");
+    }
+    const auto content = JsonMember(logprobs, "content");
+    if (!content || content->get(entries) != simdjson::SUCCESS) {
+      return BrokenEvidenceError("logprobs has no content");
+    }
+    ImportedSequence sequence;
+    ReadCommon(response, context, &sequence);
+    KCC_TRY_VOID(ReadEntries(entries, &sequence));
+    KCC_TRY_VOID(Place(prompt_tokens, {}, context, &sequence));
+    if (choices.size() > 1) sequence.suffix = "#" + std::to_string(sequences.size());
+    sequences.push_back(std::move(sequence));
+  }
+  return sequences;
+}
+
+}  // namespace
+
+Result<ImportReport> ImportLlamacpp(ImportInputs inputs, const std::string& output,
+                                    const ImportOptions& options) {
+  return ImportResponses(inputs, output, options, ParseResponse);
+}
+
+}  // namespace kcc

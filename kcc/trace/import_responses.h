@@ -1,0 +1,113 @@
+// What the importers of server responses share. A line of the input is a response as the server
+// sent it, or a wrapper {"id", "request", "response", …}: then the id and every other scalar become
+// fields of the request, and the request body says temperature, prompt ids and the like.
+//
+// An importer turns a response into sequences; the driver checks that all of them mean the same
+// thing (evidence, semantics, temperature, fingerprint) and writes the trace.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kcc/base/result.h"
+#include "kcc/trace/import.h"
+#include "kcc/trace/json.h"
+#include "kcc/trace/trace.h"
+
+namespace kcc {
+
+inline constexpr size_t kResponseLineBytesMax = size_t{1} << 30;
+
+struct TopEntry {
+  int32_t id = 0;
+  double logprob = 0;
+};
+
+struct ImportedToken {
+  int64_t position = 0;
+  int64_t token = -1;
+  double logprob = std::numeric_limits<double>::quiet_NaN();  // NaN: the source had none
+  std::vector<TopEntry> top;
+  std::vector<float> logits;  // of the whole vocabulary, where the source has them
+  float advantage = std::numeric_limits<float>::quiet_NaN();
+  bool counts = true;
+};
+
+// One choice of one response, or one sequence of an export.
+struct ImportedSequence {
+  std::string id;      // empty: the line's
+  std::string suffix;  // behind the line's id, where a response holds several
+  std::string fingerprint;
+  bool prompt = false;  // the evidence is about prompt tokens: scored on the prefill path
+  LogprobSemantics semantics = LogprobSemantics::kRaw;
+  std::optional<double> temperature;
+  std::optional<int64_t> prompt_tokens;
+  std::map<std::string, RequestValue, std::less<>> fields;
+  std::vector<ImportedToken> tokens;
+};
+
+// What surrounds a response.
+struct ResponseContext {
+  const ImportOptions* options = nullptr;
+  std::optional<json::object> request;
+  // Whether to take prompt evidence, given that the response has it.
+  bool WantsPrompt(bool has_prompt) const { return options->prompt.value_or(has_prompt); }
+  // Prompt token ids in the request body: prompt, input_ids or token_ids.
+  std::vector<int64_t> PromptIds() const;
+  // Any member of the request body or of its sampling_params / parameters.
+  std::optional<json::element> RequestMember(std::string_view key) const;
+  // Length of the part that is not judged, where prompt tokens are scored.
+  std::optional<int64_t> scored_prompt_tokens;
+  std::vector<std::string>* warnings = nullptr;
+  void WarnOnce(const std::string& sentence) const;
+};
+
+using ResponseParser = std::function<Result<std::vector<ImportedSequence>>(
+    json::object response, const ResponseContext& context)>;
+
+Result<ImportReport> ImportResponses(std::span<const std::string> inputs, const std::string& output,
+                                     const ImportOptions& options, const ResponseParser& parse);
+
+// Writes sequences into a trace whose shape the first of them decides.
+class SequenceWriter {
+ public:
+  SequenceWriter(std::string output, const ImportOptions& options);
+  ~SequenceWriter();
+  Result<> Add(const std::string& id, ImportedSequence sequence);
+  Result<ImportReport> Finish();
+  std::vector<std::string>* warnings();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// A list of integers; empty if it is not one.
+std::vector<int64_t> JsonIntegers(std::optional<json::element> element);
+
+// A log-prob as servers write it: NaN for null, a missing value and every sentinel.
+double LogprobOf(std::optional<json::element> element);
+
+// "token_id:123" -> 123.
+std::optional<int64_t> TokenIdOf(std::string_view text);
+
+// Sorts by falling log-prob (equal ones by id), drops sentinels and repetitions.
+void SortTop(std::vector<TopEntry>* top);
+
+// The error for ids of a response that do not stand where the request or response has them: it
+// says "shifted by one" where that is what happened. A found id of -1 is unknown.
+Error AlignmentError(std::string_view what, std::span<const int64_t> expected,
+                     std::span<const int64_t> found, size_t at);
+// No error if found equals expected from `offset` on.
+Result<> CheckAlignment(std::string_view what, std::span<const int64_t> expected, int64_t offset,
+                        std::span<const int64_t> found);
+
+}  // namespace kcc

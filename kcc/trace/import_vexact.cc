@@ -1,0 +1,284 @@
+// VeXact's dump: all_logits.pt {request: [logits of one generated token, …]}, optionally
+// all_logprobs.pt of the same form, all_token_ids_list.json {request: prompt and generated ids}
+// and metadata.json {request: {prompt_len, response_len, …}}. Logits are already those that
+// predicted the token; BF16 and F16 are kept as they are.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "kcc/base/file.h"
+#include "kcc/trace/alignment_check.h"
+#include "kcc/trace/import_formats.h"
+#include "kcc/trace/import_responses.h"
+#include "kcc/trace/torch_file.h"
+#include "kcc/trace/writer.h"
+
+namespace kcc {
+namespace {
+
+constexpr size_t kJsonBytesMax = size_t{1} << 30;
+
+struct DumpRequest {
+  std::vector<int64_t> ids;
+  int64_t prompt_tokens = 0;
+  int64_t output_tokens = 0;
+  std::optional<double> latency_s;
+};
+
+Result<std::map<std::string, DumpRequest>> ReadRequestsOf(const std::string& directory) {
+  std::map<std::string, DumpRequest> requests;
+  KCC_TRY(const std::string ids_text,
+          ReadFile(directory + "/all_token_ids_list.json", kJsonBytesMax));
+  KCC_TRY(const std::string metadata_text, ReadFile(directory + "/metadata.json", kJsonBytesMax));
+  json::parser ids_parser;
+  json::parser metadata_parser;
+  KCC_TRY(const json::element ids_root, ParseJson(ids_parser, ids_text));
+  KCC_TRY(const json::element metadata_root, ParseJson(metadata_parser, metadata_text));
+  json::object ids;
+  json::object metadata;
+  if (ids_root.get(ids) != simdjson::SUCCESS || metadata_root.get(metadata) != simdjson::SUCCESS) {
+    return InvalidError("all_token_ids_list.json and metadata.json must hold objects");
+  }
+  for (const auto [key, value] : ids) {
+    DumpRequest request;
+    request.ids = JsonIntegers(value);
+    const auto member = JsonMember(metadata, key);
+    json::object fields;
+    if (!member || member->get(fields) != simdjson::SUCCESS) {
+      return BrokenEvidenceError("metadata.json does not have request '" + std::string(key) + "'");
+    }
+    const auto integer = [&](std::string_view name) {
+      const auto element = JsonMember(fields, name);
+      return element ? JsonInteger(*element).value_or(-1) : -1;
+    };
+    request.prompt_tokens = integer("prompt_len");
+    request.output_tokens = integer("response_len");
+    if (const auto time = JsonMember(fields, "processing_time"))
+      request.latency_s = JsonNumber(*time);
+    if (request.prompt_tokens < 1 || request.output_tokens < 0 ||
+        request.prompt_tokens + request.output_tokens != static_cast<int64_t>(request.ids.size())) {
+      return BrokenEvidenceError("request '" + std::string(key) +
+                                 "': prompt_len and response_len of metadata.json do not add up to "
+                                 "its " +
+                                 std::to_string(request.ids.size()) + " token ids");
+    }
+    requests.emplace(std::string(key), std::move(request));
+  }
+  return requests;
+}
+
+// One row of logits: which tensor, and the row within it.
+struct RowPlace {
+  const TorchValue* tensor = nullptr;
+  int64_t row = 0;
+};
+
+// The rows under a request: a list of tensors of one row each, or a tensor of rows.
+Result<std::vector<RowPlace>> RowsOf(const TorchFile& file, const TorchValue& value,
+                                     int64_t width) {
+  std::vector<RowPlace> rows;
+  const auto add = [&](const TorchValue& tensor) -> Result<> {
+    if (tensor.kind != TorchValue::Kind::kTensor || tensor.shape.empty() ||
+        tensor.shape.back() != width || !TorchFile::IsContiguous(tensor) ||
+        TorchFile::Elements(tensor) < 0) {
+      return InvalidError("logits must be contiguous tensors of one width", Place{file.path()});
+    }
+    const int64_t count = width > 0 ? TorchFile::Elements(tensor) / width : 0;
+    for (int64_t row = 0; row < count; ++row) rows.push_back({&tensor, row});
+    return {};
+  };
+  if (value.kind == TorchValue::Kind::kTensor) {
+    KCC_TRY_VOID(add(value));
+  } else if (value.kind == TorchValue::Kind::kList) {
+    for (const int32_t item : value.items) KCC_TRY_VOID(add(file.At(item)));
+  } else {
+    return InvalidError("each request must hold a list of tensors", Place{file.path()});
+  }
+  return rows;
+}
+
+// The first tensor in the file, which tells width and dtype.
+const TorchValue* FirstTensor(const TorchFile& file) {
+  for (size_t i = 1; i < file.root().items.size(); i += 2) {
+    const TorchValue& value = file.At(file.root().items[i]);
+    if (value.kind == TorchValue::Kind::kTensor) return &value;
+    if (value.kind == TorchValue::Kind::kList && !value.items.empty()) {
+      return &file.At(value.items[0]);
+    }
+  }
+  return nullptr;
+}
+
+// Log-probs as plain numbers or one-element tensors; NaN where there is none.
+Result<std::vector<double>> LogprobsOf(const TorchFile& file, std::string_view id) {
+  std::vector<double> logprobs;
+  for (size_t i = 0; i + 1 < file.root().items.size(); i += 2) {
+    if (file.At(file.root().items[i]).text != id) continue;
+    for (const int32_t item : file.At(file.root().items[i + 1]).items) {
+      const TorchValue& value = file.At(item);
+      if (value.kind == TorchValue::Kind::kFloat) {
+        logprobs.push_back(value.number);
+      } else if (value.kind == TorchValue::Kind::kTensor && value.dtype == DType::kF32 &&
+                 TorchFile::Elements(value) == 1) {
+        KCC_TRY(const FileWindow window, file.Map(value, 0, 1));
+        float number = 0;
+        std::memcpy(&number, window.data(), 4);
+        logprobs.push_back(number);
+      } else {
+        return InvalidError("log-probs must be numbers or F32 tensors of one element",
+                            Place{file.path()});
+      }
+    }
+  }
+  return logprobs;
+}
+
+class DumpImport {
+ public:
+  DumpImport(const TorchFile& logits, const TorchFile* logprobs, const ImportOptions& options)
+      : logits_(logits), logprobs_(logprobs), options_(options) {}
+
+  Result<ImportReport> Run(const std::string& directory, const std::string& output) {
+    KCC_TRY(const auto requests, ReadRequestsOf(directory));
+    const TorchValue* first = FirstTensor(logits_);
+    if (logits_.root().kind != TorchValue::Kind::kDict || first == nullptr ||
+        first->kind != TorchValue::Kind::kTensor || first->shape.empty()) {
+      return InvalidError("all_logits.pt must hold {request: [tensor, …]}", Place{logits_.path()});
+    }
+    width_ = first->shape.back();
+    dtype_ = first->dtype;
+    if (dtype_ != DType::kF32 && dtype_ != DType::kF16 && dtype_ != DType::kBF16) {
+      return InvalidError("logits must be F32, F16 or BF16", Place{logits_.path()});
+    }
+    KCC_TRY(TraceWriter writer, CreateWriter(output));
+    AlignmentCheck alignment(vocab_size_, !options_.semantics.has_value());
+    std::set<std::string> seen;
+    const auto& items = logits_.root().items;
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      const std::string& id = logits_.At(items[i]).text;
+      const auto it = requests.find(id);
+      if (it == requests.end()) {
+        return BrokenEvidenceError("all_token_ids_list.json does not have request '" + id + "'",
+                                   Place{directory});
+      }
+      seen.insert(id);
+      KCC_TRY_VOID(AddRequest(id, it->second, logits_.At(items[i + 1]), &writer, &alignment));
+    }
+    for (const auto& [id, request] : requests) {
+      if (request.output_tokens > 0 && !seen.contains(id)) {
+        return BrokenEvidenceError("all_logits.pt does not have request '" + id + "'",
+                                   Place{directory});
+      }
+    }
+    KCC_TRY_VOID(alignment.Check());
+    KCC_TRY_VOID(writer.Finish());
+    return report_;
+  }
+
+ private:
+  Result<TraceWriter> CreateWriter(const std::string& output) {
+    vocab_size_ = options_.vocab_size > 0 ? options_.vocab_size : width_;
+    if (vocab_size_ > width_ || width_ > kVocabSizeMax) {
+      return InvalidError("the logits have " + std::to_string(width_) +
+                          " entries, fewer than the " + "vocabulary of " +
+                          std::to_string(vocab_size_));
+    }
+    if (options_.fingerprint.empty()) {
+      return InvalidError("a dump does not name its kernel; give --fingerprint");
+    }
+    TraceInfo info;
+    info.kernel_fingerprint = options_.fingerprint;
+    info.model_digest = options_.model_digest;
+    info.vocab_size = vocab_size_;
+    info.evidence = EvidenceLevel::kLogits;
+    info.semantics = options_.semantics.value_or(LogprobSemantics::kRaw);
+    info.path = options_.path.value_or(TracePath::kDecode);
+    info.temperature = options_.temperature.value_or(1.0);
+    info.mode = options_.mode.value_or(TraceMode::kScored);
+    info.sampled_by = options_.sampled_by.value_or(SampledBy::kInfer);
+    TraceWriter::Options writer_options;
+    writer_options.replace = options_.replace;
+    writer_options.logits_dtype = dtype_;
+    writer_options.logits_width = width_;
+    writer_options.logprob = logprobs_ != nullptr;
+    return TraceWriter::Create(output, std::move(info), writer_options);
+  }
+
+  Result<> AddRequest(const std::string& id, const DumpRequest& dump, const TorchValue& value,
+                      TraceWriter* writer, AlignmentCheck* alignment) {
+    KCC_TRY(const std::vector<RowPlace> rows, RowsOf(logits_, value, width_));
+    if (static_cast<int64_t>(rows.size()) != dump.output_tokens) {
+      return BrokenEvidenceError("request '" + id + "' has " + std::to_string(rows.size()) +
+                                 " rows of logits for " + std::to_string(dump.output_tokens) +
+                                 " generated tokens: one too many or too few is a shift by one");
+    }
+    std::vector<double> logprobs(rows.size(), std::numeric_limits<double>::quiet_NaN());
+    if (logprobs_ != nullptr) {
+      KCC_TRY(logprobs, LogprobsOf(*logprobs_, id));
+      if (logprobs.size() != rows.size()) {
+        return BrokenEvidenceError("request '" + id + "' has " + std::to_string(logprobs.size()) +
+                                   " log-probs for " + std::to_string(rows.size()) + " tokens");
+      }
+    }
+    Request request;
+    request.id = id;
+    request.fields["prompt_tokens"] = static_cast<double>(dump.prompt_tokens);
+    request.fields["output_tokens"] = static_cast<double>(dump.output_tokens);
+    if (dump.latency_s) request.fields["latency_ms"] = *dump.latency_s * 1e3;
+    KCC_TRY(const int32_t row_of_request, writer->AddRequest(std::move(request)));
+    ++report_.requests;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].tensor->dtype != dtype_) {
+        return InvalidError("the tensors have different dtypes", Place{logits_.path()});
+      }
+      KCC_TRY(const FileWindow window, logits_.Map(*rows[i].tensor, rows[i].row * width_, width_));
+      TokenEvidence token;
+      token.request = row_of_request;
+      token.position = static_cast<int32_t>(dump.prompt_tokens + static_cast<int64_t>(i));
+      token.token = static_cast<int32_t>(dump.ids[static_cast<size_t>(token.position)]);
+      token.logits = window.data();
+      token.logits_dtype = dtype_;
+      token.logprob = static_cast<float>(logprobs[i]);
+      auto added = writer->AddToken(token);
+      if (!added.has_value()) {
+        return Error(added.error().code(), "request '" + id + "', position " +
+                                               std::to_string(token.position) + ": " +
+                                               added.error().message());
+      }
+      alignment->Add(token);
+      ++report_.tokens;
+    }
+    return {};
+  }
+
+  const TorchFile& logits_;
+  const TorchFile* logprobs_;
+  const ImportOptions& options_;
+  ImportReport report_;
+  int64_t width_ = 0;
+  int64_t vocab_size_ = 0;
+  DType dtype_ = DType::kF32;
+};
+
+}  // namespace
+
+Result<ImportReport> ImportVexact(ImportInputs inputs, const std::string& output,
+                                  const ImportOptions& options) {
+  if (inputs.size() != 1) return InvalidError("give the one directory of a VeXact dump");
+  const std::string& directory = inputs[0];
+  KCC_TRY(const TorchFile logits, TorchFile::Open(directory + "/all_logits.pt"));
+  std::optional<TorchFile> logprobs;
+  std::error_code ignored;
+  if (std::filesystem::exists(directory + "/all_logprobs.pt", ignored)) {
+    KCC_TRY(logprobs, TorchFile::Open(directory + "/all_logprobs.pt"));
+  }
+  auto report = DumpImport(logits, logprobs ? &*logprobs : nullptr, options).Run(directory, output);
+  if (!report.has_value()) return std::move(report.error()).At(Place{directory});
+  return report;
+}
+
+}  // namespace kcc

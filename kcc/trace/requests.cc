@@ -1,0 +1,256 @@
+#include "kcc/trace/requests.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "kcc/base/json_writer.h"
+#include "kcc/base/strings.h"
+#include "kcc/trace/json.h"
+
+namespace kcc {
+namespace {
+
+constexpr size_t kBlockBytes = size_t{1} << 18;
+constexpr int64_t kExactIntegerMax = int64_t{1} << 53;
+
+class LineReader {
+ public:
+  static Result<std::unique_ptr<LineReader>> Open(const std::string& path, size_t line_bytes_max) {
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) {
+      return IoError(std::string("cannot open: ") + std::strerror(errno), Place{path});
+    }
+    return std::unique_ptr<LineReader>(new LineReader(path, descriptor, line_bytes_max));
+  }
+  ~LineReader() { ::close(descriptor_); }
+
+  // False at the end of the file. The view lives until the next call.
+  Result<bool> Next(std::string_view* line) {
+    size_t scanned = begin_;
+    while (true) {
+      const size_t end = buffer_.find('\n', scanned);
+      if (end != std::string::npos || (at_end_ && begin_ < buffer_.size())) {
+        const size_t stop = end == std::string::npos ? buffer_.size() : end;
+        *line = std::string_view(buffer_).substr(begin_, stop - begin_);
+        begin_ = stop + (end == std::string::npos ? 0 : 1);
+        if (line->size() > line_bytes_max_) return TooLong();
+        if (!line->empty() && line->back() == '\r') line->remove_suffix(1);
+        return true;
+      }
+      if (at_end_) return false;
+      if (buffer_.size() - begin_ > line_bytes_max_) return TooLong();
+      scanned = buffer_.size() - begin_;
+      KCC_TRY_VOID(Fill());
+    }
+  }
+
+ private:
+  LineReader(std::string path, int descriptor, size_t line_bytes_max)
+      : path_(std::move(path)), descriptor_(descriptor), line_bytes_max_(line_bytes_max) {}
+
+  Error TooLong() const {
+    return InvalidError("the line is longer than the limit of " + std::to_string(line_bytes_max_) +
+                        " bytes");
+  }
+
+  Result<> Fill() {
+    buffer_.erase(0, std::exchange(begin_, 0));
+    const size_t have = buffer_.size();
+    buffer_.resize(have + kBlockBytes);
+    ssize_t n = 0;
+    do {
+      n = ::read(descriptor_, buffer_.data() + have, kBlockBytes);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) return IoError(std::string("cannot read: ") + std::strerror(errno), Place{path_});
+    buffer_.resize(have + static_cast<size_t>(n));
+    at_end_ = n == 0;
+    return {};
+  }
+
+  std::string path_;
+  int descriptor_;
+  size_t line_bytes_max_;
+  std::string buffer_;
+  size_t begin_ = 0;
+  bool at_end_ = false;
+};
+
+std::string MinifiedJson(json::element element) { return simdjson::minify(element); }
+
+// The value of one field; none for null.
+Result<std::optional<RequestValue>> ReadValue(json::element element) {
+  switch (element.type()) {
+    case json::element_type::NULL_VALUE:
+      return std::optional<RequestValue>();
+    case json::element_type::BOOL:
+      return std::optional<RequestValue>(bool{element});
+    case json::element_type::STRING:
+      return std::optional<RequestValue>(std::string(std::string_view(element)));
+    case json::element_type::DOUBLE:
+      return std::optional<RequestValue>(double{element});
+    case json::element_type::UINT64:
+      return std::optional<RequestValue>(std::to_string(uint64_t{element}));
+    case json::element_type::INT64: {
+      const int64_t integer{element};
+      if (integer > kExactIntegerMax || integer < -kExactIntegerMax) {
+        return std::optional<RequestValue>(std::to_string(integer));
+      }
+      return std::optional<RequestValue>(static_cast<double>(integer));
+    }
+    case json::element_type::OBJECT:
+      return std::optional<RequestValue>(MinifiedJson(element));
+    case json::element_type::ARRAY: {
+      std::vector<std::string> texts;
+      for (const json::element item : json::array(element)) {
+        std::string_view text;
+        texts.push_back(item.get(text) == simdjson::SUCCESS ? std::string(text)
+                                                            : MinifiedJson(item));
+      }
+      return std::optional<RequestValue>(std::move(texts));
+    }
+  }
+  return InvalidError("a value of a kind that JSON does not have");
+}
+
+Result<Request> ReadRequest(json::parser& parser, std::string_view line) {
+  KCC_TRY(const json::element root, ParseJson(parser, line));
+  json::object object;
+  if (root.get(object) != simdjson::SUCCESS) {
+    return InvalidError("a request must be an object, this is " + std::string(JsonTypeName(root)));
+  }
+  Request request;
+  bool has_id = false;
+  for (const auto [key, element] : object) {
+    if (key == "id") {
+      std::string_view id;
+      int64_t number = 0;
+      if (has_id) return InvalidError("the field 'id' stands twice");
+      has_id = true;
+      if (element.get(id) == simdjson::SUCCESS) {
+        request.id = id;
+      } else if (element.get(number) == simdjson::SUCCESS) {
+        request.id = std::to_string(number);
+      } else {
+        return InvalidError("'id' must be a string, it is " + std::string(JsonTypeName(element)));
+      }
+      continue;
+    }
+    KCC_TRY(std::optional<RequestValue> value, ReadValue(element));
+    if (!value) continue;
+    if (!request.fields.emplace(std::string(key), std::move(*value)).second) {
+      return InvalidError("the field '" + std::string(key) + "' stands twice");
+    }
+  }
+  if (request.id.empty()) return InvalidError("the request has no 'id'");
+  for (const std::string_view field : {"prompt_tokens", "output_tokens"}) {
+    const auto it = request.fields.find(field);
+    if (it == request.fields.end()) continue;
+    const double* count = std::get_if<double>(&it->second);
+    if (count == nullptr || *count < 0 || *count != std::floor(*count) ||
+        *count > std::numeric_limits<int32_t>::max()) {
+      return InvalidError("'" + std::string(field) + "' must be a non-negative integer");
+    }
+  }
+  return request;
+}
+
+// A number beyond 2^53 keeps a point, or it would read back as an integer too large to be one.
+std::string NumberJson(double number) {
+  std::string text = ShortestNumber(number);
+  const bool large = std::fabs(number) > static_cast<double>(kExactIntegerMax);
+  if (large && text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+Result<> CheckUnique(const std::vector<Request>& requests, const std::vector<int>& lines,
+                     const std::string& path) {
+  std::vector<size_t> order(requests.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::tie(requests[a].id, a) < std::tie(requests[b].id, b);
+  });
+  size_t first = requests.size();  // the earliest line that repeats an id
+  size_t original = 0;
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (requests[order[i]].id == requests[order[i - 1]].id && order[i] < first) {
+      first = order[i];
+      original = order[i - 1];
+    }
+  }
+  if (first == requests.size()) return {};
+  return InvalidError("the request id '" + requests[first].id + "' stood already in line " +
+                          std::to_string(lines[original]) + "; ids must be unique",
+                      Place{path, lines[first]});
+}
+
+}  // namespace
+
+Result<> ForEachLine(const std::string& path, size_t line_bytes_max, const LineVisitor& visit) {
+  KCC_TRY(const std::unique_ptr<LineReader> reader, LineReader::Open(path, line_bytes_max));
+  for (int number = 1;; ++number) {
+    std::string_view line;
+    auto more = reader->Next(&line);
+    if (!more.has_value()) return std::move(more.error()).At(Place{path, number});
+    if (!*more) return {};
+    if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
+    auto visited = visit(line, number);
+    if (!visited.has_value()) return std::move(visited.error()).At(Place{path, number});
+  }
+}
+
+Result<std::vector<Request>> ReadRequests(const std::string& path) {
+  std::vector<Request> requests;
+  std::vector<int> lines;
+  json::parser parser;
+  KCC_TRY_VOID(
+      ForEachLine(path, kRequestLineBytesMax, [&](std::string_view line, int number) -> Result<> {
+        KCC_TRY(Request request, ReadRequest(parser, line));
+        requests.push_back(std::move(request));
+        lines.push_back(number);
+        return {};
+      }));
+  if (requests.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    return InvalidError("more than 2^31 - 1 requests", Place{path});
+  }
+  KCC_TRY_VOID(CheckUnique(requests, lines, path));
+  return requests;
+}
+
+Result<Request> ParseRequest(std::string_view line) {
+  json::parser parser;
+  return ReadRequest(parser, line);
+}
+
+std::string RequestJson(const Request& request) {
+  JsonWriter writer(JsonWriter::Style::kCompact);
+  writer.BeginObject();
+  writer.Field("id", request.id);
+  for (const auto& [name, value] : request.fields) {
+    writer.Key(name);
+    if (const auto* number = std::get_if<double>(&value)) {
+      writer.Raw(NumberJson(*number));
+    } else if (const auto* flag = std::get_if<bool>(&value)) {
+      writer.Value(*flag);
+    } else if (const auto* text = std::get_if<std::string>(&value)) {
+      writer.Value(*text);
+    } else {
+      writer.BeginArray();
+      for (const std::string& item : std::get<std::vector<std::string>>(value)) writer.Value(item);
+      writer.EndArray();
+    }
+  }
+  writer.EndObject();
+  std::string line = writer.Take();
+  while (!line.empty() && line.back() == '\n') line.pop_back();
+  return line;
+}
+
+}  // namespace kcc

@@ -1,0 +1,34 @@
+// requests.jsonl: one JSON object a line, each a Request with an `id` unique in the file.
+//
+// Numbers become doubles; an integer that a double cannot hold (a 64-bit seed) is kept as its
+// decimal text. null means absent. A list is kept as texts, an object as its JSON text, and what
+// is in a list but no text as its JSON text. Blank lines are skipped. Lines are at most
+// kRequestLineBytesMax long. The file is read in blocks; only the requests themselves are kept.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kcc/base/result.h"
+#include "kcc/trace/trace.h"
+
+namespace kcc {
+
+inline constexpr size_t kRequestLineBytesMax = size_t{16} << 20;
+
+// Reads a text file line by line in bounded memory and hands each non-blank line (without its
+// line end) to `visit` with its number from 1. Stops at the first error and gives it the file and
+// the line.
+using LineVisitor = std::function<Result<>(std::string_view line, int number)>;
+Result<> ForEachLine(const std::string& path, size_t line_bytes_max, const LineVisitor& visit);
+
+Result<std::vector<Request>> ReadRequests(const std::string& path);
+
+// One line, without a line end: id first, then the fields in order of name.
+Result<Request> ParseRequest(std::string_view line);
+std::string RequestJson(const Request& request);
+
+}  // namespace kcc

@@ -1,0 +1,324 @@
+#include "kcc/trace/writer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <unordered_set>
+#include <utility>
+
+#include "kcc/base/check.h"
+#include "kcc/base/file.h"
+#include "kcc/trace/evidence_check.h"
+#include "kcc/trace/requests.h"
+#include "kcc/trace/safetensors.h"
+
+namespace kcc {
+namespace {
+
+// Room for the header before the logits, which are written before the number of rows is known.
+constexpr size_t kPrefixBytes = 4096;
+// Small columns wait in memory for the end of their file.
+constexpr size_t kColumnBytesMax = size_t{128} << 20;
+constexpr size_t kWriteBufferBytes = size_t{1} << 20;
+
+template <class T>
+void Append(std::string* column, const T& value) {
+  column->append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+class OutputFile {
+ public:
+  ~OutputFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  Result<> Open(const std::string& path) {
+    path_ = path;
+    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return descriptor_ >= 0 ? Result<>() : Failure("cannot create");
+  }
+  bool is_open() const { return descriptor_ >= 0; }
+
+  Result<> Write(std::string_view bytes) {
+    if (buffer_.size() + bytes.size() > kWriteBufferBytes) KCC_TRY_VOID(Flush());
+    if (bytes.size() > kWriteBufferBytes) return WriteNow(bytes);
+    buffer_ += bytes;
+    return {};
+  }
+
+  // Overwrites the start of the file.
+  Result<> WriteFront(std::string_view bytes) {
+    KCC_TRY_VOID(Flush());
+    if (::lseek(descriptor_, 0, SEEK_SET) < 0) return Failure("cannot seek");
+    return WriteNow(bytes);
+  }
+
+  Result<> SyncAndClose() {
+    KCC_TRY_VOID(Flush());
+    if (::fsync(descriptor_) != 0) return Failure("cannot write");
+    if (::close(std::exchange(descriptor_, -1)) != 0) return Failure("cannot write");
+    return {};
+  }
+
+ private:
+  Error Failure(const std::string& what) const {
+    return IoError(what + ": " + std::strerror(errno), Place{path_});
+  }
+  Result<> Flush() {
+    KCC_TRY_VOID(WriteNow(buffer_));
+    buffer_.clear();
+    return {};
+  }
+  Result<> WriteNow(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(descriptor_, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return Failure("cannot write");
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+    return {};
+  }
+
+  std::string path_;
+  int descriptor_ = -1;
+  std::string buffer_;
+};
+
+// A new directory beside the target. Not mkdtemp, whose 0700 would hide the trace from others.
+Result<std::filesystem::path> MakeSibling(const std::filesystem::path& parent,
+                                          const std::string& name) {
+  for (int i = 0; i < 1000; ++i) {
+    const std::filesystem::path path =
+        parent / ("." + name + "." + std::to_string(::getpid()) + "-" + std::to_string(i));
+    if (::mkdir(path.c_str(), 0777) == 0) return path;
+    if (errno != EEXIST) break;
+  }
+  return IoError(std::string("cannot write here: ") + std::strerror(errno), Place{parent.string()});
+}
+
+void SyncDirectory(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  (void)::fsync(descriptor);
+  ::close(descriptor);
+}
+
+}  // namespace
+
+struct TraceWriter::State {
+  std::filesystem::path target;
+  std::filesystem::path folder;  // the temporary sibling; empty once renamed
+  TraceInfo info;
+  Options options;
+  std::unordered_set<std::string> ids;
+  int32_t requests = 0;
+  int64_t tokens = 0;
+  OutputFile requests_file;
+
+  OutputFile tokens_file;
+  size_t files = 0;
+  int64_t rows = 0;  // of the current file
+  int64_t logits_bytes = 0;
+  std::string request, position, token, top_ids, top_logprobs, logprob, advantage, mask, gold;
+
+  ~State() {
+    std::error_code ignored;
+    if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
+  }
+
+  bool stores_logits() const { return info.evidence == EvidenceLevel::kLogits; }
+  bool stores_top() const { return options.top_k > 0; }
+  size_t row_bytes() const {
+    return static_cast<size_t>(options.logits_width) * DTypeBits(options.logits_dtype) / 8;
+  }
+  // Rows of 16-bit logits are stored with an even width, so that the I32 columns behind them are
+  // aligned whatever the number of rows. The extra entry lies beyond vocab_size and is never read.
+  bool pads_row() const { return row_bytes() % 4 != 0; }
+  size_t column_bytes() const {
+    return request.size() + position.size() + token.size() + top_ids.size() + top_logprobs.size() +
+           logprob.size() + advantage.size() + mask.size() + gold.size();
+  }
+
+  Result<> OpenTokens();
+  Result<> CloseTokens();
+  Result<> AppendRow(const TokenEvidence& evidence);
+};
+
+Result<> TraceWriter::State::OpenTokens() {
+  std::array<char, 40> name{};
+  std::snprintf(name.data(), name.size(), "tokens-%05zu.safetensors", files++);
+  KCC_TRY_VOID(tokens_file.Open((folder / name.data()).string()));
+  return tokens_file.Write(std::string(kPrefixBytes, ' '));
+}
+
+Result<> TraceWriter::State::CloseTokens() {
+  if (!tokens_file.is_open()) return {};
+  std::vector<TensorInfo> tensors;
+  if (stores_logits()) {
+    tensors.push_back(
+        {"logits", options.logits_dtype, {rows, options.logits_width + (pads_row() ? 1 : 0)}});
+  }
+  const auto add = [&](const char* name, DType dtype, std::string* column,
+                       int64_t width) -> Result<> {
+    if (column->empty() && rows > 0) return {};  // a column this trace does not have
+    std::vector<int64_t> shape = {rows};
+    if (width > 0) shape.push_back(width);
+    tensors.push_back({name, dtype, std::move(shape)});
+    KCC_TRY_VOID(tokens_file.Write(*column));
+    column->clear();
+    return {};
+  };
+  KCC_TRY_VOID(add("request", DType::kI32, &request, 0));
+  KCC_TRY_VOID(add("position", DType::kI32, &position, 0));
+  KCC_TRY_VOID(add("token", DType::kI32, &token, 0));
+  KCC_TRY_VOID(add("top_ids", DType::kI32, &top_ids, options.top_k));
+  KCC_TRY_VOID(add("top_logprobs", DType::kF32, &top_logprobs, options.top_k));
+  KCC_TRY_VOID(add("logprob", DType::kF32, &logprob, 0));
+  KCC_TRY_VOID(add("advantage", DType::kF32, &advantage, 0));
+  KCC_TRY_VOID(add("gold", DType::kI32, &gold, 0));
+  KCC_TRY_VOID(add("mask", DType::kU8, &mask, 0));
+  const std::string prefix = SafetensorsPrefix(tensors, {{"format", "kcc trace 1"}}, kPrefixBytes);
+  KCC_CHECK(prefix.size() == kPrefixBytes);
+  KCC_TRY_VOID(tokens_file.WriteFront(prefix));
+  KCC_TRY_VOID(tokens_file.SyncAndClose());
+  rows = 0;
+  logits_bytes = 0;
+  return {};
+}
+
+Result<> TraceWriter::State::AppendRow(const TokenEvidence& evidence) {
+  if (stores_logits()) {
+    KCC_CHECK(evidence.logits != nullptr && evidence.logits_dtype == options.logits_dtype);
+    KCC_TRY_VOID(tokens_file.Write({static_cast<const char*>(evidence.logits), row_bytes()}));
+    if (pads_row()) KCC_TRY_VOID(tokens_file.Write(std::string_view("\0\0", 2)));
+    logits_bytes += static_cast<int64_t>(row_bytes());
+  }
+  Append(&request, evidence.request);
+  Append(&position, evidence.position);
+  Append(&token, evidence.token);
+  if (stores_top()) {
+    for (int32_t i = 0; i < options.top_k; ++i) {
+      const bool has = i < evidence.top_k;
+      Append(&top_ids, has ? evidence.top_ids[i] : int32_t{-1});
+      Append(&top_logprobs,
+             has ? evidence.top_logprobs[i] : -std::numeric_limits<float>::infinity());
+    }
+  }
+  if (options.logprob) Append(&logprob, evidence.logprob);
+  if (options.advantage) Append(&advantage, evidence.advantage);
+  if (options.gold) Append(&gold, evidence.gold);
+  if (options.mask) Append(&mask, static_cast<uint8_t>(evidence.masked ? 0 : 1));
+  ++rows;
+  ++tokens;
+  return {};
+}
+
+TraceWriter::TraceWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TraceWriter::TraceWriter(TraceWriter&&) noexcept = default;
+TraceWriter& TraceWriter::operator=(TraceWriter&&) noexcept = default;
+TraceWriter::~TraceWriter() = default;
+
+Result<TraceWriter> TraceWriter::Create(const std::string& directory, TraceInfo info,
+                                        Options options) {
+  auto state = std::make_unique<State>();
+  state->target = std::filesystem::path(directory).lexically_normal();
+  if (!state->target.has_filename()) state->target = state->target.parent_path();
+  std::error_code failure;
+  if (!options.replace && std::filesystem::exists(state->target, failure)) {
+    return InvalidError("exists already; choose another name or ask to replace it",
+                        Place{directory});
+  }
+  if (options.logits_width == 0) options.logits_width = info.vocab_size;
+  if (info.evidence == EvidenceLevel::kTopK && options.top_k < 1) {
+    return InvalidError("top-k evidence needs a k of at least 1", Place{directory});
+  }
+  if (info.evidence == EvidenceLevel::kSampledToken) options.logprob = true;
+  if (info.kernel_fingerprint.empty()) {
+    return InvalidError("the kernel's fingerprint is missing: name the build that was measured",
+                        Place{directory});
+  }
+  const std::filesystem::path parent =
+      state->target.has_parent_path() ? state->target.parent_path() : std::filesystem::path(".");
+  KCC_TRY(state->folder, MakeSibling(parent, state->target.filename().string()));
+  state->info = std::move(info);
+  state->options = options;
+  KCC_TRY_VOID(state->requests_file.Open((state->folder / "requests.jsonl").string()));
+  return TraceWriter(std::move(state));
+}
+
+Result<int32_t> TraceWriter::AddRequest(Request request) {
+  if (request.id.empty()) return InvalidError("a request needs an id");
+  if (!state_->ids.insert(request.id).second) {
+    return InvalidError("the request id '" + request.id + "' is used twice; ids must be unique");
+  }
+  KCC_TRY_VOID(state_->requests_file.Write(RequestJson(request) + "\n"));
+  return state_->requests++;
+}
+
+Result<> TraceWriter::AddToken(const TokenEvidence& token) {
+  State& state = *state_;
+  if (token.request < 0 || token.request >= state.requests) {
+    return BrokenEvidenceError("the token names request row " + std::to_string(token.request) +
+                               ", which was not added");
+  }
+  KCC_TRY_VOID(CheckEvidenceRow(state.info, token));
+  if (state.tokens_file.is_open() &&
+      (state.logits_bytes + static_cast<int64_t>(state.column_bytes()) >=
+           state.options.file_bytes_max ||
+       state.column_bytes() >= kColumnBytesMax)) {
+    KCC_TRY_VOID(state.CloseTokens());
+  }
+  if (!state.tokens_file.is_open()) KCC_TRY_VOID(state.OpenTokens());
+  return state.AppendRow(token);
+}
+
+void TraceWriter::SetVocabSize(int64_t vocab_size) {
+  KCC_CHECK(!state_->stores_logits());
+  state_->info.vocab_size = vocab_size;
+}
+
+Result<> TraceWriter::Finish() {
+  State& state = *state_;
+  const Place place{state.target.string()};
+  if (state.requests == 0) return BrokenEvidenceError("no request was written", place);
+  if (state.tokens == 0 && state.info.evidence != EvidenceLevel::kNone) {
+    return BrokenEvidenceError("no token was written: the input holds no evidence that counts",
+                               place);
+  }
+  KCC_TRY_VOID(state.CloseTokens());
+  KCC_TRY_VOID(state.requests_file.SyncAndClose());
+  state.info.requests = state.requests;
+  state.info.tokens = state.tokens;
+  KCC_TRY_VOID(
+      WriteFileAtomically((state.folder / "trace.json").string(), TraceInfoJson(state.info)));
+  SyncDirectory(state.folder);
+
+  std::error_code failure;
+  std::filesystem::path old;
+  if (state.options.replace && std::filesystem::exists(state.target, failure)) {
+    // rename(2) does not replace a directory that has something in it.
+    old = state.folder.string() + ".old";
+    std::filesystem::rename(state.target, old, failure);
+    if (failure) return IoError("cannot replace: " + failure.message(), place);
+  }
+  std::filesystem::rename(state.folder, state.target, failure);
+  if (failure) {
+    const std::string reason = failure.message();
+    if (!old.empty()) std::filesystem::rename(old, state.target, failure);
+    return IoError("cannot rename into place: " + reason, place);
+  }
+  state.folder.clear();
+  if (!old.empty()) std::filesystem::remove_all(old, failure);
+  SyncDirectory(state.target.has_parent_path() ? state.target.parent_path()
+                                               : std::filesystem::path("."));
+  return {};
+}
+
+}  // namespace kcc
