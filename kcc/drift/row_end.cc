@@ -1,0 +1,121 @@
+// With weights e (p = e/Z), E = e^x - 1 and delta = log sum p e^x, the true log-ratio is x - delta.
+// Each divergence of DESIGN.md section 6, written in x - delta, expands into sums over x alone:
+//   sum e (e^(x-delta) - 1 - (x-delta)) = R + m Q + Z r(-delta)              kl
+//   sum e ((x-delta) e^(x-delta) - ...) = e^-delta (V - delta Q + Z r(delta))  reverse_kl
+//   sum e (e^(x-delta) - 1)^2           = e^-2delta W + 2 m e^-delta Q + m^2 Z  reverse_chi2
+//   sum e 2 (cosh(x-delta) - 1)         = e^delta C - 2 sinh(delta) Q + Z c(delta)  chi2
+// with Q = sum e E, R = sum e (E - x), V = sum e (x e^x - E), W = sum e E^2, C = sum e 2(cosh x -
+// 1), r(t) = e^t - 1 - t, c(t) = 2 (cosh t - 1), m = expm1(-delta). So one visit to the row is
+// enough; only tv needs delta first. The terms cancel where |delta| is large against x - delta; the
+// amplification says how much, and the caller then chooses another shift.
+//
+// The pivot is the train side's most likely token. Its ratio follows from the others alone:
+//   pivot_ratio = -log1p((k Q + (k - 1) Z_others) / Z),  k = e^-x_pivot,
+// which stays exact when the others weigh 1e-16.
+#include "kcc/drift/row_end.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kcc/numeric/double_math.h"
+
+namespace kcc {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+bool AllFinite(const RestSums& rest) {
+  return std::all_of(rest.begin(), rest.end(), [](double v) { return std::isfinite(v); });
+}
+
+// The pivot's log-ratio and delta. False if rounding has left nothing to take a logarithm of.
+bool SolveDelta(const RestSums& rest, const CarriedToken& pivot,
+                std::span<const CarriedToken> carried, double* others, RowSolution* row) {
+  double q = rest[kSumQ];
+  *others = rest[kSumE];
+  for (const CarriedToken& token : carried) {
+    q += token.e * Expm1(token.x);
+    *others += token.e;
+  }
+  row->z = pivot.e + *others;
+  const double k_less_1 = Expm1(-pivot.x);
+  const double argument = ((1 + k_less_1) * q + k_less_1 * *others) / row->z;
+  if (!(argument > -1 + 1e-6)) return false;
+  row->pivot_ratio = 0.0 - Log1p(argument);
+  row->delta = pivot.x - row->pivot_ratio;
+  return true;
+}
+
+}  // namespace
+
+RowSolution SolveRow(const RestSums& rest, const CarriedToken& pivot,
+                     std::span<const CarriedToken> carried) {
+  RowSolution row;
+  row.amplification = kInf;
+  double others = 0;
+  if (!std::isfinite(rest[kSumE]) || !std::isfinite(rest[kSumQ])) return row;
+  if (!SolveDelta(rest, pivot, carried, &others, &row)) return row;
+  const double delta = row.delta;
+  const double m = Expm1(-delta);
+  const double shrink = 1 + m;  // e^-delta
+  const double z = rest[kSumE];
+  const double q = rest[kSumQ];
+
+  const double linear = m * q;
+  const double constant = z * ExpResidual(-delta);
+  double kl = rest[kSumResidual] + linear + constant;
+  double reverse_kl = shrink * (rest[kSumReverse] - delta * q + z * ExpResidual(delta));
+  double reverse_chi2 = shrink * shrink * rest[kSumSquare] + 2 * m * shrink * q + m * m * z;
+  double chi2 = 2 * rest[kSumCosh] / shrink - (1 / shrink - shrink) * q + z * CoshResidual(delta);
+  // Everything about entropy is relative to the pivot, whose own terms then vanish.
+  const double pivot_log_share = Log1p(others / pivot.e);
+  row.log_z = pivot.logit + pivot_log_share;
+  row.confidence = pivot.e / row.z;
+  double entropy = pivot.e * pivot_log_share + z * row.log_z - rest[kSumELogit];
+  double change =
+      shrink * (rest[kSumQLogit] - pivot.logit * q) + m * (rest[kSumELogit] - pivot.logit * z);
+
+  const auto add = [&](const CarriedToken& token, double ratio) {
+    const double excess = Expm1(ratio);
+    const double residual = ExpResidual(ratio);
+    kl += token.e * residual;
+    reverse_kl += token.e * (std::fabs(ratio) < 1 ? ratio * excess - residual
+                                                  : 1 + (ratio - 1) * (excess + 1));
+    reverse_chi2 += token.e * excess * excess;
+    chi2 += token.e * CoshResidual(ratio);
+    change += token.e * excess * (token.logit - pivot.logit);
+  };
+  add(pivot, row.pivot_ratio);
+  for (const CarriedToken& token : carried) {
+    add(token, token.x - delta);
+    entropy += token.e * (row.log_z - token.logit);
+  }
+
+  row.kl = std::max(0.0, kl / row.z);
+  row.reverse_kl = std::max(0.0, reverse_kl / row.z);
+  row.chi2 = std::max(0.0, chi2 / row.z);
+  row.reverse_chi2 = std::max(0.0, reverse_chi2 / row.z);
+  row.train_entropy = std::max(0.0, entropy / row.z);
+  // H(q) - H(p) = -sum (q - p) log p - KL(q || p).
+  const double moved = -change / row.z;
+  row.entropy_gap = std::fabs(moved - row.reverse_kl);
+  row.infer_entropy = std::max(0.0, row.train_entropy + (moved - row.reverse_kl));
+  row.infer_entropy_cancels =
+      4 * row.infer_entropy < row.train_entropy + std::fabs(moved) + row.reverse_kl;
+  const double magnitude = rest[kSumResidual] + std::fabs(linear) + constant;
+  const bool finite = AllFinite(rest) && std::isfinite(row.chi2 + row.reverse_chi2);
+  row.amplification = !finite ? kInf : magnitude == 0 ? 0 : magnitude / std::max(kl, 0.0);
+  return row;
+}
+
+double TotalVariation(const RowSolution& row, double rest_absolute, const CarriedToken& pivot,
+                      std::span<const CarriedToken> carried) {
+  double sum = Exp(-row.delta) * rest_absolute + pivot.e * std::fabs(Expm1(row.pivot_ratio));
+  for (const CarriedToken& token : carried) {
+    sum += token.e * std::fabs(Expm1(token.x - row.delta));
+  }
+  return std::min(1.0, 0.5 * sum / row.z);
+}
+
+}  // namespace kcc

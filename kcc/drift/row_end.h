@@ -1,0 +1,48 @@
+// The end of a row in double: from the sums that the vector kernels made, and the few tokens that
+// were carried apart, to the divergences (formulas in row_end.cc).
+#pragma once
+
+#include <span>
+
+#include "kcc/drift/row_kernels.h"
+
+namespace kcc {
+
+// A token kept out of the float32 sums, in double.
+struct CarriedToken {
+  double e = 0;      // its weight, in the unit of the sums
+  double x = 0;      // (infer - train - shift) / temperature
+  double logit = 0;  // (train - origin - centre) / temperature
+};
+
+// kSumE ... kSumQLogit over the tokens that are not carried; the last two over logits as above.
+using RestSums = std::array<double, kSumD>;
+
+struct RowSolution {
+  // x - delta is log(q/p) of a token; the pivot's is kept apart, where the difference would cancel.
+  double delta = 0;
+  double pivot_ratio = 0;
+  double log_z = 0;  // log sum e^logit, so that log p = logit - log_z
+  double z = 0;      // sum of all weights
+  double confidence = 0;
+  double kl = 0;
+  double reverse_kl = 0;
+  double chi2 = 0;
+  double reverse_chi2 = 0;
+  double train_entropy = 0;
+  double infer_entropy = 0;
+  double entropy_gap = 0;
+  // Whether the infer entropy lost digits as a difference.
+  bool infer_entropy_cancels = false;
+  // How much the subtractions below enlarge the relative error of the sums; +inf: unusable.
+  double amplification = 0;
+};
+
+RowSolution SolveRow(const RestSums& rest, const CarriedToken& pivot,
+                     std::span<const CarriedToken> carried);
+
+// tv, from the sum over the rest of |e E - expm1(delta) e|.
+double TotalVariation(const RowSolution& row, double rest_absolute, const CarriedToken& pivot,
+                      std::span<const CarriedToken> carried);
+
+}  // namespace kcc

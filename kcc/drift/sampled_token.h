@@ -1,0 +1,48 @@
+// Quantities of the sampled token alone, from its two log-probs, in double (DESIGN.md section 6).
+//
+// They are exact facts about the token. What a single token y ~ infer says about the whole
+// distributions is only an unbiased estimate (MATH.md B.4): a different function with a different
+// result type, so that one cannot be stored as the other.
+#pragma once
+
+#include <array>
+
+#include "kcc/drift/token_drift.h"
+
+namespace kcc {
+
+struct SampledToken {
+  double train_logprob = 0;  // log p(y)
+  double infer_logprob = 0;  // log q(y)
+  // log w = log p(y) - log q(y). Kept apart: full logits give it without the cancellation of the
+  // subtraction.
+  double log_ratio = 0;
+};
+
+// From recorded log-probs. NaN, +inf and -inf on both sides are refused (the last is a token that
+// neither kernel could have sampled).
+Result<SampledToken> SampledTokenFromLogprobs(double train_logprob, double infer_logprob);
+
+// Writes the wanted ones of log_ratio abs_log_ratio w w_log_w k1 k2 k3 prob_gap bit_mismatch
+// ulp_gap. The last two compare the log-probs rounded to float32.
+void PublishSampledToken(const SampledToken& token, const SlotSet& wanted, TokenDrift* out);
+
+SlotSet SampledTokenSlots();
+
+// One-sample estimates of distributional quantities, unbiased if and only if y ~ infer: their mean
+// over tokens is meaningful, a percentile or maximum of them is not. By slot, for the slots of
+// EstimableSlots(): tv (1-w)+, kl w log w - w + 1, reverse_kl w - 1 - log w, js, hellinger
+// (1 - sqrt w)^2 / 2, chi2 (w-1)^2, reverse_chi2 (w-1)^2 / w.
+struct SampleEstimates {
+  std::array<double, kTokenSlotsMax> value{};
+  SlotSet known;
+};
+SampleEstimates EstimateFromSample(const SampledToken& token, const SlotSet& wanted);
+
+SlotSet EstimableSlots();
+
+// JS(p, q) = sum p JsTerm(log q/p): (e^x (x - log m) - log m) / 2 with m = (1 + e^x) / 2,
+// without cancellation near 0. Precondition: x < 700.
+double JsTerm(double x);
+
+}  // namespace kcc

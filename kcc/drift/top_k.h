@@ -1,0 +1,36 @@
+// What two top-k lists say about a token: an interval for each quantity (MATH.md B.1-B.3) that
+// holds the value which full logits would have given, whatever the unlisted tokens are.
+//
+// Log-probs arrive rounded, so each is widened to lp +- error before anything is concluded from it.
+// Float32 storage alone makes an error of 2^-24 |lp|, and a kernel that normalises in float32 adds
+// about an ulp of the largest logit: the default, 2^-20 (1 + |lp|), covers both for logits
+// below 16. Text with few digits needs a larger `rounding`.
+#pragma once
+
+#include <limits>
+
+#include "kcc/drift/token_drift.h"
+
+namespace kcc {
+
+struct TopListPair {
+  TopList train;
+  TopList infer;
+  size_t vocab = 0;
+  double temperature = 1;  // of the log-probs; logit distances are unscaled by it
+  double rounding = 0x1p-20;
+  // The sampled token and its log-probs, where known; they need not be in the lists.
+  int32_t token = -1;
+  double train_logprob = std::numeric_limits<double>::quiet_NaN();
+  double infer_logprob = std::numeric_limits<double>::quiet_NaN();
+};
+
+// Adds the wanted slots. kl, reverse_kl, chi2, reverse_chi2, logit_span, _linf and _l2 are bounded
+// from below only (the end above is +inf) unless the lists cover the vocabulary; raw logit
+// distances stay unknown, since log-probs do not hold them. Overlaps are exact up to the length of
+// the lists, with ties by id; only a visible tie at the last place of a list makes an interval of
+// them. Fails on empty lists, ids outside the vocabulary or twice, and log-probs that are no
+// log-probs.
+Result<> MeasureTopK(const TopListPair& pair, const SlotSet& wanted, TokenDrift* out);
+
+}  // namespace kcc
