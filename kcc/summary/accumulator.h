@@ -1,0 +1,101 @@
+// Accumulator: requests and tokens in, statistics of every slice out.
+//
+// Tokens that belong to the same slices share one cell, and a token updates its cell alone: the
+// cost of a token does not grow with the number of slices or clauses. Cells are expanded into
+// slices when they have become many, and at the end; since everything is additive, when that
+// happens cannot be seen. One accumulator per thread; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kcc/drift/sampled_token.h"
+#include "kcc/drift/token_drift.h"
+#include "kcc/summary/plan.h"
+#include "kcc/summary/request_group.h"
+#include "kcc/summary/slice_stats.h"
+#include "kcc/summary/summary.h"
+#include "kcc/trace/slices.h"
+
+namespace kcc {
+
+struct TokenSample {
+  int32_t position = 0;
+  int32_t token = -1;
+  int32_t gold = -1;  // -1: no label
+};
+
+struct AccumulatorOptions {
+  size_t cells_max = 512;  // expand cells into slices beyond this many
+};
+
+class Accumulator {
+ public:
+  // The plan must outlive the accumulator. Slice bits are by index of plan.slices().
+  Accumulator(const Plan& plan, const AccumulatorOptions& options);
+
+  // `bits`: the request-level slices of the request. The request must live until EndRequest.
+  void BeginRequest(const RequestPair& request, const SliceBits& bits);
+  // `bits`: all slices of the token. Fails on a value that is not a number, naming the quantity.
+  // `estimates`: only for traces that hold the sampled token alone and were sampled by the infer
+  // side.
+  Result<> AddToken(const TokenSample& sample, const TokenDrift& drift, const SliceBits& bits,
+                    const SampleEstimates* estimates = nullptr);
+  void EndRequest();
+
+  // What was accumulated, without sources. The accumulator is spent. Fails where more requests
+  // claim a window than it has room for.
+  Result<Summary> Finish();
+
+ private:
+  struct Cell {
+    Cell(const Plan& plan, SliceBits its_bits, SliceStats::Kind kind)
+        : bits(std::move(its_bits)), stats(plan, kind) {}
+    SliceBits bits;
+    SliceStats stats;
+  };
+  struct RequestCell : Cell {
+    using Cell::Cell;
+    std::vector<size_t> windows;  // of the plan, that name one of the cell's slices
+    std::vector<size_t> tests;
+  };
+  // The tokens of the current request in one cell.
+  struct Part {
+    Cell* cell;
+    GroupTokens tokens;
+  };
+
+  void ShareIndices(SliceStats* stats) const;
+  Part& PartFor(const SliceBits& bits);
+  void AddValue(Part* part, size_t series, double lo, double hi, const TokenSample& sample);
+  void AddCalibration(Part* part, const TokenSample& sample, const TokenDrift& drift);
+  void AddCurves(Part* part, const TokenDrift& drift);
+  RequestCell& RequestCellFor(const SliceBits& bits);
+  void RecordTokenSlice(size_t slice);
+  void FillWindows();
+  void ExpandCells();
+
+  const Plan& plan_;
+  AccumulatorOptions options_;
+  GroupRecorder recorder_;
+  std::vector<size_t> slots_;                          // the plan's token slots
+  std::vector<std::shared_ptr<BucketIndex>> indices_;  // by series, of all histograms in here
+  std::vector<size_t> token_slices_;                   // slices that read a token field
+  std::map<std::vector<uint64_t>, std::unique_ptr<Cell>> cells_;
+  std::map<std::vector<uint64_t>, std::unique_ptr<RequestCell>> request_cells_;
+  std::vector<std::vector<size_t>> slice_windows_;  // by slice: the plan's windows that name it
+  std::vector<std::vector<size_t>> slice_tests_;
+
+  Summary summary_;
+  RequestPair request_;
+  SliceBits request_bits_;
+  std::vector<std::unique_ptr<Part>> parts_;  // the first parts_used_ are the current request's
+  size_t parts_used_ = 0;
+  Part* last_part_ = nullptr;
+  GroupTokens merged_;
+};
+
+}  // namespace kcc

@@ -1,0 +1,37 @@
+#include "kcc/summary/bets.h"
+
+#include "kcc/base/check.h"
+#include "kcc/stats/token_ratio.h"
+
+namespace kcc {
+
+void BetSums::Add(const BettingPlan& plan, double tokens, double bad_low, double bad_high,
+                  double tokens_max) {
+  if (tokens > tokens_max) {
+    ++oversized;
+    return;
+  }
+  const auto worst = RatioObservation(bad_high, tokens, tokens_max, plan.threshold);
+  const auto best = RatioObservation(bad_low, tokens, tokens_max, plan.threshold);
+  KCC_CHECK(worst && best);
+  sums.Add(plan, *worst, *best);
+}
+
+void BetSums::Merge(const BetSums& other) {
+  oversized += other.oversized;
+  sums.Merge(other.sums);
+}
+
+void BetSums::Visit(Archive& archive) {
+  archive.U64(oversized);
+  archive.I64(sums.count);
+  if (sums.count == 0) return;
+  archive.I64(sums.ones);
+  if (sums.count < 0 || sums.ones < 0 || sums.ones > sums.count) {
+    archive.Fail("a count of bets that cannot be");
+  }
+  for (int64_t& sum : sums.pass) archive.I64(sum);
+  for (int64_t& sum : sums.fail) archive.I64(sum);
+}
+
+}  // namespace kcc

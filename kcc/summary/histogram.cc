@@ -1,0 +1,137 @@
+#include "kcc/summary/histogram.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kcc/base/check.h"
+
+namespace kcc {
+namespace {
+
+constexpr Histogram::Bucket kBuckets = 1u << 19;
+
+double FromOrdered(uint64_t ordered) {
+  const uint64_t flip = (ordered >> 63) != 0 ? uint64_t{1} << 63 : ~uint64_t{0};
+  return std::bit_cast<double>(ordered ^ flip);
+}
+
+// Fibonacci hashing: neighbouring buckets, which are what occurs, land far apart.
+size_t HashOf(Histogram::Bucket bucket, size_t size) {
+  return static_cast<size_t>((bucket * uint64_t{0x9e3779b97f4a7c15}) >> 40) & (size - 1);
+}
+
+}  // namespace
+
+double Histogram::LowerEdge(Bucket bucket) {
+  const double edge = FromOrdered(uint64_t{bucket} << 45);
+  // The bucket of -inf has NaN patterns below it, that of +inf above it; neither is ever counted.
+  return std::isnan(edge) ? -std::numeric_limits<double>::infinity() : edge;
+}
+
+double Histogram::UpperEdge(Bucket bucket) {
+  const double edge = FromOrdered((uint64_t{bucket} << 45) | ((uint64_t{1} << 45) - 1));
+  return std::isnan(edge) ? std::numeric_limits<double>::infinity() : edge;
+}
+
+size_t BucketIndex::Place(Bucket bucket) const {
+  size_t i = HashOf(bucket, table_.size());
+  while (table_[i] != kFree && buckets_[table_[i]] != bucket) i = (i + 1) & (table_.size() - 1);
+  return i;
+}
+
+uint32_t BucketIndex::NumberOf(Bucket bucket) {
+  if (buckets_.size() * 2 >= table_.size()) Grow();
+  uint32_t& number = table_[Place(bucket)];
+  if (number == kFree) {
+    number = static_cast<uint32_t>(buckets_.size());
+    buckets_.push_back(bucket);
+  }
+  return number;
+}
+
+void BucketIndex::Grow() {
+  table_.assign(std::max<size_t>(16, table_.size() * 2), kFree);
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    table_[Place(buckets_[i])] = static_cast<uint32_t>(i);
+  }
+}
+
+Histogram& Histogram::operator=(const Histogram& other) {
+  if (this == &other) return *this;
+  index_ = other.shared_ || other.index_ == nullptr ? other.index_
+                                                    : std::make_shared<BucketIndex>(*other.index_);
+  shared_ = other.shared_;
+  counts_ = other.counts_;
+  used_ = other.used_;
+  total_ = other.total_;
+  return *this;
+}
+
+void Histogram::Share(std::shared_ptr<BucketIndex> index) {
+  KCC_CHECK(empty());
+  index_ = std::move(index);
+  shared_ = true;
+}
+
+void Histogram::Unshare() {
+  if (!shared_) return;
+  Histogram own;
+  for (const uint32_t number : used_) own.AddBucket(index_->bucket(number), counts_[number]);
+  *this = std::move(own);
+}
+
+void Histogram::AddBucket(Bucket bucket, uint64_t count) {
+  if (index_ == nullptr) index_ = std::make_shared<BucketIndex>();
+  AddNumber(index_->NumberOf(bucket), count);
+  total_ += count;
+}
+
+void Histogram::Merge(const Histogram& other) {
+  if (index_ == nullptr && other.shared_) Share(other.index_);
+  if (index_ != nullptr && index_ == other.index_) {
+    for (const uint32_t number : other.used_) AddNumber(number, other.counts_[number]);
+    total_ += other.total_;
+    return;
+  }
+  for (const uint32_t number : other.used_) {
+    AddBucket(other.index_->bucket(number), other.counts_[number]);
+  }
+}
+
+std::vector<Histogram::Entry> Histogram::Entries() const {
+  std::vector<Entry> entries;
+  entries.reserve(used_.size());
+  for (const uint32_t number : used_) entries.emplace_back(index_->bucket(number), counts_[number]);
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+void Histogram::Visit(Archive& archive) {
+  std::vector<Entry> entries;
+  if (!archive.reading()) entries = Entries();
+  Bucket before = 0;
+  archive.Each(
+      entries,
+      [&](Archive& a, Entry& entry) {
+        uint32_t step = entry.first - before;  // gaps are short, buckets are not
+        a.U32(step);
+        a.U64(entry.second);
+        if (!a.reading()) {
+          before = entry.first;
+          return;
+        }
+        const bool first = &entry == entries.data();
+        if ((!first && step == 0) || step >= kBuckets - before || entry.second == 0) {
+          a.Fail("a histogram that is not in order");
+        }
+        entry.first = before + step;
+        before = entry.first;
+      },
+      2);
+  if (!archive.reading() || !archive.ok()) return;
+  *this = Histogram();
+  for (const Entry& entry : entries) AddBucket(entry.first, entry.second);
+}
+
+}  // namespace kcc

@@ -1,0 +1,93 @@
+// A histogram over the leading bits of the double: sign, exponent and the first 7 bits of the
+// mantissa, so every bucket is at most 2^-7 of its value wide (MATH.md C.7). No logarithm, no
+// parameter, no order: counts add.
+//
+// Buckets are numbered as they appear (BucketIndex), counts are kept by number. Histograms of one
+// accumulator share an index per series, so that adding one to another is a few plain additions.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kcc/summary/archive.h"
+
+namespace kcc {
+
+// Numbers buckets in the order of their first appearance. Not thread-safe.
+class BucketIndex {
+ public:
+  using Bucket = uint32_t;
+
+  uint32_t NumberOf(Bucket bucket);
+  Bucket bucket(uint32_t number) const { return buckets_[number]; }
+  size_t size() const { return buckets_.size(); }
+
+ private:
+  static constexpr uint32_t kFree = ~uint32_t{0};
+
+  void Grow();
+  size_t Place(Bucket bucket) const;
+
+  std::vector<uint32_t> table_;  // numbers, by hash of the bucket; a power of two of them, or none
+  std::vector<Bucket> buckets_;
+};
+
+class Histogram {
+ public:
+  // The relative width of a bucket.
+  static constexpr double kResolution = 1.0 / 128;
+
+  using Bucket = BucketIndex::Bucket;  // 19 bits, in the order of the values
+  using Entry = std::pair<Bucket, uint64_t>;
+
+  Histogram() = default;
+  Histogram(const Histogram& other) { *this = other; }
+  Histogram(Histogram&&) noexcept = default;
+  Histogram& operator=(const Histogram& other);
+  Histogram& operator=(Histogram&&) noexcept = default;
+
+  // Uses an index that others use too, all in one thread. Precondition: empty.
+  void Share(std::shared_ptr<BucketIndex> index);
+  // From now on has an index of its own.
+  void Unshare();
+
+  // Precondition: not NaN. -0 counts as 0.
+  static Bucket BucketOf(double value) {
+    const auto bits = std::bit_cast<uint64_t>(value + 0.0);
+    const uint64_t flip = (bits >> 63) != 0 ? ~uint64_t{0} : uint64_t{1} << 63;
+    return static_cast<Bucket>((bits ^ flip) >> 45);
+  }
+  // The smallest and largest double of a bucket.
+  static double LowerEdge(Bucket bucket);
+  static double UpperEdge(Bucket bucket);
+
+  void Add(double value, uint64_t count = 1) { AddBucket(BucketOf(value), count); }
+  void AddBucket(Bucket bucket, uint64_t count);
+  void Merge(const Histogram& other);
+
+  uint64_t total() const { return total_; }
+  bool empty() const { return total_ == 0; }
+  // In rising order of value.
+  std::vector<Entry> Entries() const;
+
+  bool operator==(const Histogram& other) const { return Entries() == other.Entries(); }
+  void Visit(Archive& archive);
+
+ private:
+  void AddNumber(uint32_t number, uint64_t count) {
+    if (number >= counts_.size()) counts_.resize(index_->size());
+    if (counts_[number] == 0) used_.push_back(number);
+    counts_[number] += count;
+  }
+
+  std::shared_ptr<BucketIndex> index_;  // null until needed
+  bool shared_ = false;                 // index_ is also others'; else it is copied with this
+  std::vector<uint64_t> counts_;        // by number
+  std::vector<uint32_t> used_;          // the numbers with a count
+  uint64_t total_ = 0;
+};
+
+}  // namespace kcc

@@ -1,0 +1,182 @@
+#include "kcc/summary/measure.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "kcc/base/file.h"
+#include "kcc/summary/file.h"
+#include "kcc/summary/series.h"
+#include "kcc/summary/summary_test_data.h"
+#include "kcc/trace/trace_test_data.h"
+
+namespace kcc {
+namespace {
+
+using testing::ScratchDir;
+using testing::SyntheticSpec;
+
+Contract SliceContract() {
+  Contract contract;
+  contract.slices = {testing::MakeSlice("all", ""),
+                     testing::MakeSlice("safety", "'safety' in tags"),
+                     testing::MakeSlice("late", "token.position >= 5")};
+  contract.assumptions.tokens_max = 100;
+  contract.clauses = {
+      testing::MakeClause("p99_kl", BoundKind::kAtMost, 0.01, {"all", "safety", "late"}),
+      testing::MakeClause("mean_tv", BoundKind::kAtMost, 0.05),
+      testing::SoftClause("mean_kl", BoundKind::kAtMost, 0.005, {}, {"all", "late"}),
+      testing::SoftClause("p95_tv", BoundKind::kAtMost, 0.05, {Window::Kind::kRequests, 4}),
+      testing::MakeClause("p95_latency_ms", BoundKind::kAtMost, 150)};
+  return contract;
+}
+
+PairedTraces MakePair(const ScratchDir& dir, SyntheticSpec spec) {
+  testing::WriteSynthetic(dir / "train", spec);
+  spec.noise = 0.05;
+  testing::WriteSynthetic(dir / "infer", spec);
+  auto pair =
+      PairedTraces::Make(*TraceReader::Open(dir / "train"), *TraceReader::Open(dir / "infer"));
+  EXPECT_TRUE(pair.has_value()) << pair.error().Format();
+  return *std::move(pair);
+}
+
+MeasureOptions With(int threads, Shard shard = {}) {
+  MeasureOptions options;
+  options.threads = threads;
+  options.shard = shard;
+  return options;
+}
+
+void Overwrite(const std::string& path, float from, float to) {
+  std::string bytes = *ReadFile(path, size_t{1} << 24);
+  const std::string_view pattern(reinterpret_cast<const char*>(&from), sizeof from);
+  for (size_t at = bytes.find(pattern); at != std::string::npos; at = bytes.find(pattern, at)) {
+    std::memcpy(bytes.data() + at, &to, sizeof to);
+  }
+  std::ofstream(path, std::ios::binary) << bytes;  // in place: the pair has the file mapped
+}
+
+SyntheticSpec LogitsSpec() {
+  SyntheticSpec spec;
+  spec.requests = 23;
+  spec.gold = true;
+  return spec;
+}
+
+TEST(Measure, ThreadsAndShardsGiveTheSameBytes) {
+  const ScratchDir dir;
+  const PairedTraces pair = MakePair(dir, LogitsSpec());
+  const Plan plan = Plan::FromContract(SliceContract());
+  const Result<Summary> whole = Measure(pair, plan);
+  ASSERT_TRUE(whole.has_value()) << whole.error().Format();
+  EXPECT_TRUE(whole->Complete());
+  const std::string bytes = EncodeSummary(*whole);
+  for (const int threads : {2, 3, 16}) {
+    EXPECT_EQ(EncodeSummary(*Measure(pair, plan, With(threads))), bytes) << threads;
+  }
+  for (const int32_t count : {3, 7, 40}) {
+    std::optional<Summary> merged;
+    for (int32_t i = count; i >= 1; --i) {
+      Summary part = *Measure(pair, plan, With(2, {i, count}));
+      EXPECT_EQ(part.sources, whole->sources);
+      EXPECT_FALSE(part.Complete());
+      merged = merged ? *Merge(*merged, part) : part;
+    }
+    EXPECT_EQ(EncodeSummary(*merged), bytes) << count << " shards";
+  }
+}
+
+TEST(Measure, EveryTargetGivesTheSameBytes) {
+  const ScratchDir dir;
+  const PairedTraces pair = MakePair(dir, LogitsSpec());
+  const Plan plan = Plan::FromContract(SliceContract());
+  const std::string bytes = EncodeSummary(*Measure(pair, plan));
+  for (const Target target : AvailableTargets()) {
+    MeasureOptions options;
+    options.target = target;
+    EXPECT_EQ(EncodeSummary(*Measure(pair, plan, options)), bytes) << TargetName(target);
+  }
+}
+
+TEST(Measure, SlicesSelectTheirTokens) {
+  const ScratchDir dir;
+  const PairedTraces pair = MakePair(dir, LogitsSpec());
+  const Plan plan = Plan::FromContract(SliceContract());
+  const Summary summary = *Measure(pair, plan);
+  const auto count = [&](std::string_view slice) { return summary.FindSlice(slice)->tokens; };
+  EXPECT_EQ(count("all"), static_cast<uint64_t>(pair.token_count()));
+  EXPECT_GT(count("safety"), 0u);
+  EXPECT_LT(count("safety"), count("all"));
+  EXPECT_GT(count("late"), 0u);
+  EXPECT_LT(count("late"), count("all"));
+  EXPECT_EQ(summary.FindSlice("safety")->population.requests, 12u);
+  const SeriesView kl(summary, static_cast<size_t>(plan.FindSlice("all")), TokenSlot("kl"));
+  EXPECT_EQ(kl.count(), count("all"));
+  EXPECT_EQ(kl.missing(), 0u);
+  EXPECT_GT(kl.Mean(SeriesStats::End::kLow), 0);
+  EXPECT_EQ(summary.FindSlice("all")->calibration.count(), count("all"));
+}
+
+TEST(Measure, SampledTokensGiveEstimatesOnlyIfInferSampledThem) {
+  for (const SampledBy by : {SampledBy::kInfer, SampledBy::kDataset}) {
+    const ScratchDir dir;
+    SyntheticSpec spec = LogitsSpec();
+    spec.evidence = EvidenceLevel::kSampledToken;
+    spec.info.sampled_by = by;
+    const PairedTraces pair = MakePair(dir, spec);
+    const Summary summary = *Measure(pair, Plan::Default());
+    const auto tokens = static_cast<uint64_t>(pair.token_count());
+    EXPECT_EQ(SeriesView(summary, 0, TokenSlot("log_ratio")).count(), tokens);
+    EXPECT_EQ(SeriesView(summary, 0, TokenSlot("kl")).missing(), tokens);
+    const size_t estimate = *EstimateSeries(*FindQuantity("kl"));
+    EXPECT_EQ(SeriesView(summary, 0, estimate).count(), by == SampledBy::kInfer ? tokens : 0);
+  }
+}
+
+TEST(Measure, BrokenEvidenceNamesRequestAndPositionForAnyThreads) {
+  const ScratchDir dir;
+  SyntheticSpec spec = LogitsSpec();
+  // The writer refuses NaN, so a mark is written and overwritten on disk.
+  constexpr float kMark = 12345.678f;
+  const std::vector<float> marked(static_cast<size_t>(spec.vocab_size), kMark);
+  spec.edit = [&](TokenEvidence* token) {
+    if (token->request == 9 || token->request == 17) token->logits = marked.data();
+    return true;
+  };
+  const PairedTraces pair = MakePair(dir, spec);
+  for (const auto& entry : std::filesystem::directory_iterator(dir / "infer")) {
+    if (entry.path().extension() == ".safetensors") {
+      Overwrite(entry.path().string(), kMark, std::nanf(""));
+    }
+  }
+  for (const int threads : {1, 4}) {
+    const Result<Summary> summary = Measure(pair, Plan::Default(), With(threads));
+    ASSERT_FALSE(summary.has_value());
+    const std::string text = summary.error().Format();
+    EXPECT_EQ(summary.error().code(), ErrorCode::kBrokenEvidence);
+    EXPECT_NE(text.find("request 'req-9', position"), std::string::npos) << text;
+    EXPECT_NE(text.find(dir / "infer"), std::string::npos) << text;
+  }
+}
+
+TEST(Measure, ProgressReachesTheTotals) {
+  const ScratchDir dir;
+  const PairedTraces pair = MakePair(dir, LogitsSpec());
+  MeasureProgress last;
+  MeasureOptions options;
+  options.threads = 2;
+  options.progress = [&](const MeasureProgress& progress) {
+    EXPECT_GT(progress.tokens, last.tokens);
+    last = progress;
+  };
+  ASSERT_TRUE(Measure(pair, Plan::Default(), options).has_value());
+  EXPECT_EQ(last.requests, 23);
+  EXPECT_EQ(last.tokens, pair.token_count());
+  EXPECT_EQ(last.tokens, last.tokens_total);
+}
+
+}  // namespace
+}  // namespace kcc

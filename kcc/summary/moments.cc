@@ -1,0 +1,230 @@
+#include "kcc/summary/moments.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "kcc/base/check.h"
+
+namespace kcc {
+
+void Tally::AddToInterval(double value, Thresholds thresholds) {
+  if (intervals.empty()) intervals.resize(2 * thresholds.size() + 1);
+  const auto next = std::lower_bound(thresholds.begin(), thresholds.end(), value);
+  auto index = static_cast<size_t>(next - thresholds.begin()) * 2;
+  if (next != thresholds.end() && *next == value) ++index;
+  ++intervals[index];
+}
+
+void Tally::Merge(const Tally& other) {
+  if (other.count == 0) return;
+  count += other.count;
+  zeros += other.zeros;
+  plus_infinite += other.plus_infinite;
+  minus_infinite += other.minus_infinite;
+  sum.Merge(other.sum);
+  if (other.intervals.empty()) return;
+  if (intervals.empty()) intervals.resize(other.intervals.size());
+  for (size_t i = 0; i < intervals.size(); ++i) intervals[i] += other.intervals[i];
+}
+
+void Tally::Clear() {
+  count = zeros = plus_infinite = minus_infinite = 0;
+  sum.Clear();
+  std::fill(intervals.begin(), intervals.end(), 0);
+}
+
+Split Tally::SplitAt(size_t threshold) const {
+  Split split;
+  const size_t at = 2 * threshold + 1;
+  for (size_t i = 0; i < intervals.size(); ++i) {
+    (i < at ? split.below : i == at ? split.at : split.above) += intervals[i];
+  }
+  return split;
+}
+
+double Tally::Sum() const {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  if (plus_infinite != 0 && minus_infinite != 0) return std::numeric_limits<double>::quiet_NaN();
+  if (plus_infinite != 0) return kInf;
+  if (minus_infinite != 0) return -kInf;
+  return sum.Round();
+}
+
+int Tally::CompareMean(double threshold) const {
+  if (plus_infinite != 0) return 1;
+  if (minus_infinite != 0) return -1;
+  // A mean within half a unit in the last place of the threshold rounds to it.
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const auto beyond_half_unit = [&](double direction) {
+    const double half = (std::nextafter(threshold, direction) - threshold) / 2;
+    if (!std::isfinite(half)) return CompareToProduct(sum, threshold, count);
+    ExactSum rest = sum;
+    rest.Add(-half * static_cast<double>(count));
+    return CompareToProduct(rest, threshold, count);
+  };
+  const int sign = CompareToProduct(sum, threshold, count);
+  if (sign == 0 || beyond_half_unit(sign * kInf) != sign) return 0;
+  return sign;
+}
+
+int Tally::CompareRate(double threshold) const {
+  const double rate = static_cast<double>(count - zeros) / static_cast<double>(count);
+  return (rate > threshold) - (rate < threshold);
+}
+
+void Tally::Visit(Archive& archive, size_t thresholds) {
+  archive.U64(count);
+  if (count == 0) return;
+  archive.U64(zeros);
+  archive.U64(plus_infinite);
+  archive.U64(minus_infinite);
+  archive.Sum(sum);
+  if (thresholds == 0) return;
+  if (intervals.empty()) intervals.resize(2 * thresholds + 1);
+  uint64_t total = 0;
+  for (uint64_t& interval : intervals) {
+    archive.U64(interval);
+    total += interval;
+  }
+  const bool possible = plus_infinite <= count && minus_infinite <= count - plus_infinite &&
+                        zeros <= count - plus_infinite - minus_infinite && total == count;
+  if (archive.reading() && !possible) archive.Fail("counts that do not add up");
+}
+
+void Moments::Merge(const Moments& other) {
+  if (other.empty()) return;
+  tally.Merge(other.tally);
+  squares.Merge(other.squares);
+  min = std::min(min, other.min);
+  max = std::max(max, other.max);
+  histogram.Merge(other.histogram);
+}
+
+Histogram::Bucket Moments::QuantileBucket(int percentile_ppm) const {
+  KCC_CHECK(!empty());
+  using Wide = unsigned __int128;
+  const Wide scaled = static_cast<Wide>(histogram.total()) * static_cast<unsigned>(percentile_ppm);
+  const auto rank = std::max<uint64_t>(1, static_cast<uint64_t>((scaled + 999999) / 1000000));
+  uint64_t seen = 0;
+  for (const auto& [bucket, count] : histogram.Entries()) {
+    seen += count;
+    if (seen >= rank) return bucket;
+  }
+  KCC_CHECK(false);
+  return 0;
+}
+
+void Moments::Visit(Archive& archive, size_t thresholds) {
+  tally.Visit(archive, thresholds);
+  if (tally.count == 0) return;
+  archive.Sum(squares);
+  archive.Double(min);
+  archive.Double(max);
+  histogram.Visit(archive);
+  if (!archive.reading() || !archive.ok()) return;
+  if (histogram.total() != tally.count || !(min <= max)) archive.Fail("counts that do not add up");
+}
+
+double WorstList::Badness(Direction direction, double value) {
+  switch (direction) {
+    case Direction::kLowerIsBetter:
+      return value;
+    case Direction::kHigherIsBetter:
+      return -value;
+    case Direction::kSigned:
+      break;
+  }
+  return std::fabs(value);
+}
+
+void WorstList::Insert(const Quantity& quantity, double badness, double value,
+                       std::string_view request, int32_t position, int32_t token) {
+  const double best = quantity.direction == Direction::kHigherIsBetter ? -quantity.max
+                      : quantity.direction == Direction::kSigned       ? 0
+                                                                       : quantity.min;
+  if (badness <= best) return;
+  const auto before = [&](const WorstValue& listed) {
+    const double other = Badness(quantity.direction, listed.value);
+    if (other != badness) return other > badness;
+    return std::make_tuple(std::string_view(listed.request), listed.position, listed.token) <
+           std::make_tuple(request, position, token);
+  };
+  const auto place = std::partition_point(values_.begin(), values_.end(), before);
+  if (place - values_.begin() == kLimit) return;
+  values_.insert(place, {value, std::string(request), position, token});
+  if (values_.size() > kLimit) values_.pop_back();
+  floor_ = Badness(quantity.direction, values_.back().value);
+}
+
+void WorstList::Merge(const Quantity& quantity, const WorstList& other) {
+  for (const WorstValue& row : other.values_) {
+    // They come worst first: after the first that is not bad enough none is.
+    if (full() && Badness(quantity.direction, row.value) < floor_) return;
+    Offer(quantity, row.value, row.request, row.position, row.token);
+  }
+}
+
+void WorstList::Visit(Archive& archive, const Quantity& quantity) {
+  std::vector<WorstValue> rows;
+  if (!archive.reading()) rows = values_;
+  archive.Each(
+      rows,
+      [](Archive& a, WorstValue& row) {
+        a.Double(row.value);
+        a.Text(row.request);
+        a.I32(row.position);
+        a.I32(row.token);
+        if (a.reading() && std::isnan(row.value)) a.Fail("a worst value that is not a number");
+      },
+      11);
+  if (!archive.reading() || !archive.ok()) return;
+  *this = WorstList();
+  if (rows.size() > kLimit) return archive.Fail("too many worst values");
+  for (const WorstValue& row : rows) {
+    Offer(quantity, row.value, row.request, row.position, row.token);
+  }
+  if (values_ != rows) archive.Fail("worst values that are not in order");
+}
+
+std::vector<Moments>& SeriesStats::Ends() {
+  if (ends.empty()) ends.resize(2);
+  return ends;
+}
+
+void SeriesStats::Add(double lo, double hi, Thresholds thresholds) {
+  if (lo == hi) return point.Add(lo, thresholds);
+  Ends()[0].Add(lo, thresholds);
+  Ends()[1].Add(hi, thresholds);
+}
+
+void SeriesStats::Merge(const SeriesStats& other, const Quantity& quantity) {
+  point.Merge(other.point);
+  missing += other.missing;
+  worst.Merge(quantity, other.worst);
+  if (other.ends.empty()) return;
+  Ends()[0].Merge(other.ends[0]);
+  Ends()[1].Merge(other.ends[1]);
+}
+
+Moments SeriesStats::Stream(End end) const {
+  Moments stream = point;
+  if (!ends.empty()) stream.Merge(ends[end == End::kLow ? 0 : 1]);
+  return stream;
+}
+
+void SeriesStats::Visit(Archive& archive, size_t thresholds, const Quantity& quantity) {
+  archive.U64(missing);
+  point.Visit(archive, thresholds);
+  bool intervals = !ends.empty();
+  archive.Bool(intervals);
+  if (intervals && archive.ok()) {
+    for (Moments& end : Ends()) end.Visit(archive, thresholds);
+    if (archive.reading() && archive.ok() && ends[0].tally.count != ends[1].tally.count) {
+      archive.Fail("intervals with one end");
+    }
+    if (archive.reading() && archive.ok() && ends[0].empty()) archive.Fail("empty intervals");
+  }
+  worst.Visit(archive, quantity);
+}
+
+}  // namespace kcc

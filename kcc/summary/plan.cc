@@ -1,0 +1,281 @@
+#include "kcc/summary/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "kcc/base/json_writer.h"
+#include "kcc/base/sha256.h"
+#include "kcc/base/strings.h"
+#include "kcc/metric/token_slots.h"
+#include "kcc/stats/betting.h"
+#include "kcc/stats/mean_bounds.h"
+#include "kcc/summary/series.h"
+
+namespace kcc {
+namespace {
+
+template <class T>
+void SortDistinct(std::vector<T>* items) {
+  std::sort(items->begin(), items->end());
+  items->erase(std::unique(items->begin(), items->end()), items->end());
+}
+
+template <class T>
+bool Includes(const std::vector<T>& whole, const std::vector<T>& part) {
+  return std::includes(whole.begin(), whole.end(), part.begin(), part.end());
+}
+
+bool CountsBeyondThreshold(Aggregate aggregate) { return PercentilePpm(aggregate) >= 0; }
+
+bool IsGap(const Metric& metric) {
+  return metric.quantity->id == "reward_drift" || metric.quantity->id == "brier_gap";
+}
+
+auto WindowKey(const PlanWindow& row) {
+  return std::make_tuple(MetricName(row.metric), row.window.kind, row.window.size, row.fields);
+}
+
+auto TestKey(const PlanTest& row) {
+  return std::make_tuple(MetricName(row.metric), row.bound, row.threshold, row.negative,
+                         row.tokens_max, row.range_min, row.range_max, row.truncated);
+}
+
+}  // namespace
+
+double TestMean(const PlanTest& test) {
+  const int ppm = PercentilePpm(test.metric.aggregate);
+  const bool at_most = test.bound == BoundKind::kAtMost;
+  if (ppm >= 0) return (at_most ? 1000000 - ppm : ppm) / 1e6;
+  const double scaled = (test.threshold - test.range_min) / (test.range_max - test.range_min);
+  return at_most ? scaled : 1 - scaled;
+}
+
+namespace {
+
+// The values' range, as the catalog or the contract's assumptions bound it.
+Interval RangeOf(const Metric& metric, const Assumptions& assumptions) {
+  const Quantity& quantity = *metric.quantity;
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  if (PercentilePpm(metric.aggregate) >= 0) return {0, 0};  // counts need no range
+  if (metric.aggregate == Aggregate::kRate) return {0, 1};
+  if (quantity.id == "brier_gap") return {-1, 1};
+  if (quantity.id == "reward" || quantity.id == "reward_drift") {
+    const double reach = assumptions.reward_max.value_or(kInf) * (IsGap(metric) ? 2 : 1);
+    return {-reach, reach};
+  }
+  if (quantity.id == "output_tokens" && assumptions.tokens_max) {
+    return {0, static_cast<double>(*assumptions.tokens_max)};
+  }
+  return {quantity.min, quantity.max};
+}
+
+// One test per cap, above the smallest value by a multiple of what the threshold is.
+std::vector<PlanTest> TruncatedTests(PlanTest test) {
+  std::vector<PlanTest> tests;
+  const double height = test.threshold - test.range_min;
+  if (!(height > 0)) return {};
+  test.truncated = true;
+  for (const double cap : TruncationCaps(height)) {
+    test.range_max = test.range_min + cap;
+    if (!std::isfinite(test.range_max) || !MakeBettingPlan(TestMean(test))) return {};
+    tests.push_back(test);
+  }
+  return tests;
+}
+
+}  // namespace
+
+std::vector<PlanTest> TestsOf(const Clause& clause, const Assumptions& assumptions) {
+  const Metric& metric = clause.metric;
+  const Quantity& quantity = *metric.quantity;
+  const bool of_tokens = quantity.level == QuantityLevel::kToken || quantity.id == "flip_rate" ||
+                         quantity.id == "brier_gap";
+  const bool of_requests = (quantity.level == QuantityLevel::kRequest &&
+                            metric.aggregate == Aggregate::kMean) ||  // else plain counts
+                           quantity.id == "reward_drift";
+  if (!(of_tokens && assumptions.tokens_max) && !of_requests) return {};
+  const Interval range = RangeOf(metric, assumptions);
+  PlanTest test{metric,   clause.bound, clause.threshold + 0.0, false, 1, range.lo,
+                range.hi, false,        clause.slices};
+  if (of_tokens) test.tokens_max = static_cast<double>(*assumptions.tokens_max);
+  if (!std::isfinite(range.lo)) return {};
+  if (!std::isfinite(range.hi)) return TruncatedTests(std::move(test));
+  // Near 0 and 1 there is nothing to bet on: one exceedance is a proof, or the clause is vacuous.
+  if (!MakeBettingPlan(TestMean(test))) return {};
+  if (!IsGap(metric)) return {test};
+  PlanTest other = test;
+  other.negative = true;
+  return {test, other};
+}
+
+Plan::Plan() : thresholds_(SeriesCount()) {
+  for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+    if (!SlotQuantity(slot).on_demand) slots_.set(slot);
+  }
+}
+
+Plan Plan::Default() {
+  Plan plan;
+  plan.AddSlice("all", "", false);
+  return plan;
+}
+
+Plan Plan::FromContract(const Contract& contract) {
+  Plan plan;
+  for (const Slice& slice : contract.slices) {
+    plan.AddSlice(slice.name, slice.where ? slice.where->Canonical() : "",
+                  slice.where && slice.where->reads_token());
+  }
+  if (contract.FindSlice("all") == nullptr) plan.AddSlice("all", "", false);
+  for (const Clause& clause : contract.clauses) plan.AddClause(clause, contract.assumptions);
+  plan.Canonicalise();
+  return plan;
+}
+
+void Plan::AddSlice(std::string name, std::string where, bool reads_token) {
+  slices_.push_back({std::move(name), std::move(where), reads_token});
+}
+
+void Plan::AddThreshold(size_t series, double threshold) {
+  thresholds_[series].push_back(threshold + 0.0);  // -0 and 0 are one threshold
+}
+
+void Plan::AddClause(const Clause& clause, const Assumptions& assumptions) {
+  const Quantity& quantity = *clause.metric.quantity;
+  if (quantity.level == QuantityLevel::kToken) slots_.set(TokenSlot(quantity, clause.metric.side));
+  if (CountsBeyondThreshold(clause.metric.aggregate)) {
+    AddThreshold(SeriesOf(quantity, clause.metric.side), clause.threshold);
+  }
+  if (!clause.fields.empty()) AddFieldSet(clause.fields);
+  if (clause.hard()) {
+    for (PlanTest& test : TestsOf(clause, assumptions)) AddTest(std::move(test));
+  } else {
+    AddWindow(clause);
+  }
+}
+
+void Plan::AddFieldSet(std::vector<std::string> fields) {
+  SortDistinct(&fields);
+  field_sets_.push_back(std::move(fields));
+}
+
+void Plan::AddWindow(const Clause& clause) {
+  PlanWindow window{
+      clause.metric, clause.window, clause.fields, {clause.threshold + 0.0}, clause.slices};
+  SortDistinct(&window.fields);
+  const auto same = std::find_if(windows_.begin(), windows_.end(), [&](const PlanWindow& row) {
+    return WindowKey(row) == WindowKey(window);
+  });
+  if (same == windows_.end()) {
+    windows_.push_back(std::move(window));
+    return;
+  }
+  same->thresholds.push_back(window.thresholds[0]);
+  same->slices.insert(same->slices.end(), window.slices.begin(), window.slices.end());
+}
+
+void Plan::AddTest(PlanTest test) {
+  const int same = FindTest(test);
+  if (same < 0) {
+    tests_.push_back(std::move(test));
+    return;
+  }
+  std::vector<std::string>& slices = tests_[static_cast<size_t>(same)].slices;
+  slices.insert(slices.end(), test.slices.begin(), test.slices.end());
+}
+
+void Plan::Canonicalise() {
+  std::sort(slices_.begin(), slices_.end(),
+            [](const PlanSlice& a, const PlanSlice& b) { return a.name < b.name; });
+  for (std::vector<double>& thresholds : thresholds_) SortDistinct(&thresholds);
+  SortDistinct(&field_sets_);
+  for (PlanWindow& window : windows_) {
+    SortDistinct(&window.thresholds);
+    SortDistinct(&window.slices);
+  }
+  std::sort(windows_.begin(), windows_.end(),
+            [](const PlanWindow& a, const PlanWindow& b) { return WindowKey(a) < WindowKey(b); });
+  for (PlanTest& test : tests_) SortDistinct(&test.slices);
+  std::sort(tests_.begin(), tests_.end(),
+            [](const PlanTest& a, const PlanTest& b) { return TestKey(a) < TestKey(b); });
+}
+
+int Plan::FindSlice(std::string_view name) const {
+  const auto found = std::find_if(slices_.begin(), slices_.end(),
+                                  [&](const PlanSlice& slice) { return slice.name == name; });
+  return found == slices_.end() ? -1 : static_cast<int>(found - slices_.begin());
+}
+
+int Plan::FindThreshold(size_t series, double threshold) const {
+  const std::vector<double>& all = thresholds_[series];
+  const auto found = std::lower_bound(all.begin(), all.end(), threshold);
+  return found == all.end() || *found != threshold ? -1 : static_cast<int>(found - all.begin());
+}
+
+int Plan::FindWindow(const Metric& metric, const Window& window,
+                     const std::vector<std::string>& sorted_fields) const {
+  for (size_t i = 0; i < windows_.size(); ++i) {
+    const PlanWindow& row = windows_[i];
+    if (row.metric == metric && row.window == window && row.fields == sorted_fields) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+int Plan::FindTest(const PlanTest& test) const {
+  for (size_t i = 0; i < tests_.size(); ++i) {
+    if (TestKey(tests_[i]) == TestKey(test)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int Plan::FindFieldSet(const std::vector<std::string>& sorted_fields) const {
+  const auto found = std::find(field_sets_.begin(), field_sets_.end(), sorted_fields);
+  return found == field_sets_.end() ? -1 : static_cast<int>(found - field_sets_.begin());
+}
+
+Result<> Plan::Covers(const Plan& other) const {
+  const auto lacks = [](const std::string& what) {
+    return InvalidError("the summary was measured without " + what +
+                        "; measure again with this contract");
+  };
+  for (const PlanSlice& slice : other.slices_) {
+    const int at = FindSlice(slice.name);
+    if (at < 0) return lacks("slice '" + slice.name + "'");
+    if (slices_[static_cast<size_t>(at)] != slice) {
+      return lacks("slice '" + slice.name + "' as " +
+                   (slice.where.empty() ? "everything" : "\"" + slice.where + "\""));
+    }
+  }
+  if ((other.slots_ & ~slots_).any()) return lacks("a quantity that is computed on demand");
+  for (size_t series = 0; series < thresholds_.size(); ++series) {
+    for (const double threshold : other.thresholds_[series]) {
+      if (FindThreshold(series, threshold) < 0) {
+        return lacks("threshold " + ShortestNumber(threshold) + " of " + SeriesName(series));
+      }
+    }
+  }
+  for (const PlanWindow& wanted : other.windows_) {
+    const std::string name = MetricName(wanted.metric) + " by window " + WindowText(wanted.window);
+    const int at = FindWindow(wanted.metric, wanted.window, wanted.fields);
+    if (at < 0) return lacks(name);
+    const PlanWindow& row = windows_[static_cast<size_t>(at)];
+    if (!Includes(row.thresholds, wanted.thresholds)) return lacks("the thresholds of " + name);
+    if (!Includes(row.slices, wanted.slices)) return lacks(name + " on every slice named");
+  }
+  for (const PlanTest& wanted : other.tests_) {
+    const int at = FindTest(wanted);
+    if (at < 0 || !Includes(tests_[static_cast<size_t>(at)].slices, wanted.slices)) {
+      return lacks("the test over requests of " + MetricName(wanted.metric));
+    }
+  }
+  if (!Includes(field_sets_, other.field_sets_)) return lacks("a field set of its coverage clause");
+  return {};
+}
+
+std::string Plan::Digest() const { return Sha256Of(CanonicalJson()); }
+
+}  // namespace kcc

@@ -1,0 +1,119 @@
+// The plan: what a measurement keeps exact counters for. Made from a contract, or by default the
+// slice `all` and the histograms alone. It is stored in the summary; only summaries of one plan
+// merge, and a contract can be judged exactly from any summary whose plan covers its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kcc/base/result.h"
+#include "kcc/contract/contract.h"
+#include "kcc/drift/token_drift.h"
+#include "kcc/metric/metric.h"
+#include "kcc/summary/moments.h"
+
+namespace kcc {
+
+struct PlanSlice {
+  std::string name;
+  std::string where;         // canonical predicate; empty: everything
+  bool reads_token = false;  // derived from `where`
+
+  bool operator==(const PlanSlice&) const = default;
+};
+
+// A metric taken in each window of some slices, with the thresholds it is compared to.
+struct PlanWindow {
+  Metric metric;
+  Window window;
+  std::vector<std::string> fields;  // trace_field_coverage only, sorted
+  std::vector<double> thresholds;   // sorted, distinct
+  std::vector<std::string> slices;  // sorted
+
+  bool operator==(const PlanWindow&) const = default;
+};
+
+// A clause about traffic that is tested by bets over requests (bets.h). Gap quantities need two,
+// one for each sign of the gap.
+struct PlanTest {
+  Metric metric;
+  BoundKind bound = BoundKind::kAtMost;
+  double threshold = 0;
+  bool negative = false;  // gap quantities: of train - infer
+  double tokens_max = 1;  // 1 where the request itself is the value
+  double range_min = 0;   // the values' declared range
+  double range_max = 1;
+  // Values above range_max count as range_max: the mean can be shown to exceed the threshold, and
+  // never to stay below it (MATH.md B.4).
+  bool truncated = false;
+  std::vector<std::string> slices;  // sorted
+
+  bool operator==(const PlanTest&) const = default;
+};
+
+// The mean that the clause is about, scaled to [0, 1] and turned so that larger is worse; the
+// clause says it is at most this.
+double TestMean(const PlanTest& test);
+
+// The tests over requests that a hard clause needs about traffic: none where counts of requests
+// suffice or where nothing can be tested, two for a gap, one per cap for the mean of a quantity
+// without an upper end.
+std::vector<PlanTest> TestsOf(const Clause& clause, const Assumptions& assumptions);
+
+class Plan {
+ public:
+  static Plan Default();
+  static Plan FromContract(const Contract& contract);
+  // Reads CanonicalJson() back.
+  static Result<Plan> Parse(std::string_view json);
+
+  const std::vector<PlanSlice>& slices() const { return slices_; }  // by name
+  const std::vector<PlanWindow>& windows() const { return windows_; }
+  const std::vector<PlanTest>& tests() const { return tests_; }
+  const std::vector<std::vector<std::string>>& field_sets() const { return field_sets_; }
+  // Sorted and distinct, of one series.
+  Thresholds thresholds(size_t series) const { return thresholds_[series]; }
+  // The token slots to compute: all that are always computed, and those asked for.
+  const SlotSet& slots() const { return slots_; }
+
+  // -1 where the plan lacks it.
+  int FindSlice(std::string_view name) const;
+  int FindThreshold(size_t series, double threshold) const;
+  int FindWindow(const Metric& metric, const Window& window,
+                 const std::vector<std::string>& sorted_fields = {}) const;
+  int FindTest(const PlanTest& test) const;  // slices are not compared
+  int FindFieldSet(const std::vector<std::string>& sorted_fields) const;
+
+  // Sorted keys, shortest numbers: the same plan has the same bytes.
+  std::string CanonicalJson() const;
+  std::string Digest() const;  // SHA-256 of CanonicalJson()
+
+  // Success if everything `other` counts is counted here too; else names the first thing that is
+  // not.
+  Result<> Covers(const Plan& other) const;
+
+  bool operator==(const Plan& other) const { return CanonicalJson() == other.CanonicalJson(); }
+
+ private:
+  Plan();
+  void AddSlice(std::string name, std::string where, bool reads_token);
+  void AddThreshold(size_t series, double threshold);
+  void AddClause(const Clause& clause, const Assumptions& assumptions);
+  void AddWindow(const Clause& clause);
+  void AddTest(PlanTest test);
+  void AddFieldSet(std::vector<std::string> fields);
+  void Canonicalise();
+
+  std::vector<PlanSlice> slices_;
+  std::vector<std::vector<double>> thresholds_;  // by series
+  std::vector<PlanWindow> windows_;
+  std::vector<PlanTest> tests_;
+  std::vector<std::vector<std::string>> field_sets_;
+  SlotSet slots_;
+
+  friend class PlanReader;
+};
+
+}  // namespace kcc

@@ -1,0 +1,291 @@
+// The plan as canonical JSON, and back.
+#include <simdjson.h>
+
+#include <algorithm>
+
+#include "kcc/base/json_writer.h"
+#include "kcc/metric/token_slots.h"
+#include "kcc/stats/betting.h"
+#include "kcc/summary/plan.h"
+#include "kcc/summary/series.h"
+
+namespace kcc {
+namespace {
+
+constexpr std::string_view kKinds[] = {"request", "requests", "time"};
+
+void WriteTexts(std::string_view key, const std::vector<std::string>& texts, JsonWriter* json) {
+  json->Key(key).BeginArray();
+  for (const std::string& text : texts) json->Value(std::string_view(text));
+  json->EndArray();
+}
+
+void WriteNumbers(std::string_view key, Thresholds numbers, JsonWriter* json) {
+  json->Key(key).BeginArray();
+  for (const double number : numbers) json->Value(number);
+  json->EndArray();
+}
+
+void WriteWindow(const PlanWindow& row, JsonWriter* json) {
+  json->BeginObject();
+  WriteTexts("fields", row.fields, json);
+  json->Field("kind", kKinds[static_cast<size_t>(row.window.kind)]);
+  json->Field("metric", MetricName(row.metric));
+  json->Field("size", row.window.size);
+  WriteTexts("slices", row.slices, json);
+  WriteNumbers("thresholds", row.thresholds, json);
+  json->EndObject();
+}
+
+void WriteTest(const PlanTest& row, JsonWriter* json) {
+  json->BeginObject();
+  json->Field("bound", Name(row.bound));
+  json->Field("metric", MetricName(row.metric));
+  json->Field("negative", row.negative);
+  json->Field("rangeMax", row.range_max);
+  json->Field("rangeMin", row.range_min);
+  WriteTexts("slices", row.slices, json);
+  json->Field("threshold", row.threshold);
+  json->Field("tokensMax", row.tokens_max);
+  json->Field("truncated", row.truncated);
+  json->EndObject();
+}
+
+}  // namespace
+
+std::string Plan::CanonicalJson() const {
+  JsonWriter json(JsonWriter::Style::kCompact);
+  json.BeginObject();
+  json.Key("fieldSets").BeginArray();
+  for (const std::vector<std::string>& fields : field_sets_) {
+    json.BeginArray();
+    for (const std::string& field : fields) json.Value(std::string_view(field));
+    json.EndArray();
+  }
+  json.EndArray();
+  json.Field("kccPlan", 1);
+  std::vector<std::string> on_demand;
+  for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+    if (slots_[slot] && SlotQuantity(slot).on_demand) on_demand.push_back(SlotName(slot));
+  }
+  std::sort(on_demand.begin(), on_demand.end());
+  WriteTexts("onDemand", on_demand, &json);
+  json.Key("slices").BeginArray();
+  for (const PlanSlice& slice : slices_) {
+    json.BeginObject().Field("name", slice.name).Field("where", slice.where).EndObject();
+  }
+  json.EndArray();
+  json.Key("tests").BeginArray();
+  for (const PlanTest& test : tests_) WriteTest(test, &json);
+  json.EndArray();
+  std::vector<std::pair<std::string, size_t>> named;
+  for (size_t series = 0; series < thresholds_.size(); ++series) {
+    if (!thresholds_[series].empty()) named.emplace_back(SeriesName(series), series);
+  }
+  std::sort(named.begin(), named.end());
+  json.Key("thresholds").BeginObject();
+  for (const auto& [name, series] : named) WriteNumbers(name, thresholds_[series], &json);
+  json.EndObject();
+  json.Key("windows").BeginArray();
+  for (const PlanWindow& window : windows_) WriteWindow(window, &json);
+  json.EndArray();
+  json.EndObject();
+  return json.Take();
+}
+
+// Reads with simdjson's checked accessors; the first fault is kept and everything after it is
+// ignored.
+class PlanReader {
+ public:
+  Result<Plan> Read(std::string_view text) {
+    simdjson::dom::element root;
+    if (parser_.parse(text.data(), text.size()).get(root) != simdjson::SUCCESS) {
+      return InvalidError("the plan is not JSON");
+    }
+    if (Number(root, "kccPlan") != 1) Fail("kccPlan: only version 1 is known");
+    Plan plan;
+    for (const auto set : Array(root, "fieldSets")) plan.field_sets_.push_back(Texts(set));
+    for (const std::string& name : Texts(At(root, "onDemand"))) {
+      const auto series = FindSeries(name);
+      if (series && *series < TokenSlotCount()) {
+        plan.slots_.set(*series);
+      } else {
+        Fail("onDemand: unknown quantity '" + name + "'");
+      }
+    }
+    for (const auto slice : Array(root, "slices")) ReadSlice(slice, &plan);
+    ReadThresholds(root, &plan);
+    for (const auto row : Array(root, "windows")) plan.windows_.push_back(ReadWindow(row));
+    for (const auto row : Array(root, "tests")) plan.tests_.push_back(ReadTest(row));
+    CheckNames(plan);
+    if (!fault_.empty()) return InvalidError("the plan is not one that kcc writes: " + fault_);
+    const std::string written = plan.CanonicalJson();
+    plan.Canonicalise();
+    if (plan.CanonicalJson() != written || plan.FindSlice("all") < 0) {
+      return InvalidError("the plan is not in canonical form");
+    }
+    return plan;
+  }
+
+ private:
+  using Element = simdjson::dom::element;
+
+  void Fail(std::string what) {
+    if (fault_.empty()) fault_ = std::move(what);
+  }
+
+  Element At(Element from, std::string_view key) {
+    Element found;
+    if (from.at_key(key).get(found) != simdjson::SUCCESS) {
+      Fail("no '" + std::string(key) + "'");
+      return from;
+    }
+    return found;
+  }
+
+  simdjson::dom::array Array(Element from, std::string_view key) { return AsArray(At(from, key)); }
+
+  simdjson::dom::array AsArray(Element element) {
+    simdjson::dom::array array;
+    if (element.get_array().get(array) != simdjson::SUCCESS) {
+      Fail("not a list");
+      return empty_;
+    }
+    return array;
+  }
+
+  std::vector<std::string> Texts(Element element) {
+    std::vector<std::string> texts;
+    for (const auto item : AsArray(element)) texts.push_back(AsText(item));
+    return texts;
+  }
+
+  std::vector<double> Numbers(Element element) {
+    std::vector<double> numbers;
+    for (const auto item : AsArray(element)) numbers.push_back(AsNumber(item));
+    return numbers;
+  }
+
+  std::string AsText(Element element) {
+    std::string_view text;
+    if (element.get_string().get(text) != simdjson::SUCCESS) Fail("not a text");
+    return std::string(text);
+  }
+
+  double AsNumber(Element element) {
+    double number = 0;
+    if (element.get_double().get(number) != simdjson::SUCCESS) Fail("not a number");
+    return number;
+  }
+
+  std::string Text(Element from, std::string_view key) { return AsText(At(from, key)); }
+  double Number(Element from, std::string_view key) { return AsNumber(At(from, key)); }
+
+  Metric ReadMetric(Element from) {
+    Result<Metric> metric = ParseMetric(Text(from, "metric"));
+    if (!metric) {
+      Fail(metric.error().message());
+      return {FindQuantity("kl"), Aggregate::kMean, Side::kInfer};
+    }
+    return *metric;
+  }
+
+  void ReadSlice(Element row, Plan* plan) {
+    std::string where = Text(row, "where");
+    bool reads_token = false;
+    if (!where.empty()) {
+      const Result<Predicate> predicate = Predicate::Parse(where);
+      if (!predicate || predicate->Canonical() != where) {
+        Fail("slice predicate '" + where + "'");
+      } else {
+        reads_token = predicate->reads_token();
+      }
+    }
+    plan->AddSlice(Text(row, "name"), std::move(where), reads_token);
+  }
+
+  void ReadThresholds(Element root, Plan* plan) {
+    simdjson::dom::object object;
+    if (At(root, "thresholds").get_object().get(object) != simdjson::SUCCESS) {
+      return Fail("thresholds: not an object");
+    }
+    for (const auto field : object) {
+      const auto series = FindSeries(field.key);
+      if (!series) return Fail("thresholds: unknown quantity '" + std::string(field.key) + "'");
+      plan->thresholds_[*series] = Numbers(field.value);
+    }
+  }
+
+  PlanWindow ReadWindow(Element row) {
+    PlanWindow window;
+    window.metric = ReadMetric(row);
+    window.fields = Texts(At(row, "fields"));
+    window.slices = Texts(At(row, "slices"));
+    window.thresholds = Numbers(At(row, "thresholds"));
+    const std::string kind = Text(row, "kind");
+    const auto* found = std::find(std::begin(kKinds), std::end(kKinds), kind);
+    if (found == std::end(kKinds)) {
+      Fail("window kind '" + kind + "'");
+    } else {
+      window.window.kind = static_cast<Window::Kind>(found - std::begin(kKinds));
+    }
+    if (At(row, "size").get_int64().get(window.window.size) != simdjson::SUCCESS ||
+        window.window.size < 1) {
+      Fail("window size");
+    }
+    if (window.thresholds.empty()) Fail("a window without thresholds");
+    return window;
+  }
+
+  PlanTest ReadTest(Element row) {
+    PlanTest test;
+    test.metric = ReadMetric(row);
+    const std::string bound = Text(row, "bound");
+    test.bound = bound == Name(BoundKind::kAtLeast) ? BoundKind::kAtLeast : BoundKind::kAtMost;
+    if (bound != Name(test.bound)) Fail("bound '" + bound + "'");
+    if (At(row, "negative").get_bool().get(test.negative) != simdjson::SUCCESS) Fail("negative");
+    test.range_min = Number(row, "rangeMin");
+    test.range_max = Number(row, "rangeMax");
+    test.threshold = Number(row, "threshold");
+    test.tokens_max = Number(row, "tokensMax");
+    if (At(row, "truncated").get_bool().get(test.truncated) != simdjson::SUCCESS) Fail("truncated");
+    test.slices = Texts(At(row, "slices"));
+    if (!MakeBettingPlan(TestMean(test)) || !(test.tokens_max >= 1)) {
+      Fail("a test that cannot be made");
+    }
+    return test;
+  }
+
+  void CheckNames(const Plan& plan) {
+    const auto check = [&](const std::vector<std::string>& slices) {
+      for (const std::string& name : slices) {
+        if (plan.FindSlice(name) < 0) Fail("unknown slice '" + name + "'");
+      }
+    };
+    for (const PlanWindow& window : plan.windows_) {
+      check(window.slices);
+      if (!window.fields.empty() && plan.FindFieldSet(window.fields) < 0) Fail("unknown field set");
+    }
+    for (const PlanTest& test : plan.tests_) {
+      check(test.slices);
+      if (PercentilePpm(test.metric.aggregate) < 0) continue;
+      const bool of_tokens = test.metric.quantity->level == QuantityLevel::kToken;
+      if (!of_tokens || plan.FindThreshold(SeriesOf(*test.metric.quantity, test.metric.side),
+                                           test.threshold) < 0) {
+        Fail("a test of a threshold that is not counted");
+      }
+    }
+    for (size_t i = 1; i < plan.slices_.size(); ++i) {
+      if (plan.slices_[i - 1].name == plan.slices_[i].name) Fail("two slices of one name");
+    }
+  }
+
+  simdjson::dom::parser parser_;
+  simdjson::dom::parser nothing_;  // a parser's elements live until it parses again
+  simdjson::dom::array empty_ = nothing_.parse("[]", 2).get_array().value_unsafe();
+  std::string fault_;
+};
+
+Result<Plan> Plan::Parse(std::string_view json) { return PlanReader().Read(json); }
+
+}  // namespace kcc

@@ -1,0 +1,183 @@
+#include "kcc/summary/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "kcc/summary/series.h"
+#include "kcc/summary/summary_test_data.h"
+
+namespace kcc {
+namespace {
+
+using testing::MakeClause;
+using testing::MakeSlice;
+using testing::SoftClause;
+using testing::TestContract;
+
+constexpr auto kAtMost = BoundKind::kAtMost;
+
+TEST(Plan, CanonicalJsonReadsBackAsTheSamePlan) {
+  for (const Plan& plan : {Plan::Default(), Plan::FromContract(TestContract())}) {
+    const Result<Plan> read = Plan::Parse(plan.CanonicalJson());
+    ASSERT_TRUE(read.has_value()) << read.error().Format();
+    EXPECT_EQ(read->CanonicalJson(), plan.CanonicalJson());
+    EXPECT_EQ(read->Digest(), plan.Digest());
+    EXPECT_EQ(read->slots(), plan.slots());
+  }
+}
+
+TEST(Plan, OrderOfClausesAndSlicesDoesNotMatter) {
+  Contract contract = TestContract();
+  const std::string digest = Plan::FromContract(contract).Digest();
+  std::reverse(contract.clauses.begin(), contract.clauses.end());
+  std::reverse(contract.slices.begin(), contract.slices.end());
+  contract.clauses.push_back(contract.clauses.front());
+  EXPECT_EQ(Plan::FromContract(contract).Digest(), digest);
+}
+
+TEST(Plan, CountsThresholdsWhereACountDecides) {
+  Contract contract;
+  contract.slices = {MakeSlice("all", "")};
+  contract.clauses = {MakeClause("p99_kl", kAtMost, 0.2), MakeClause("max_kl", kAtMost, 0.1),
+                      MakeClause("p50_kl", kAtMost, 0.2), MakeClause("mean_tv", kAtMost, 0.3),
+                      MakeClause("p95_train_latency_ms", kAtMost, 4)};
+  const Plan plan = Plan::FromContract(contract);
+  const Thresholds kl = plan.thresholds(*FindSeries("kl"));
+  EXPECT_EQ(std::vector<double>(kl.begin(), kl.end()), (std::vector<double>{0.1, 0.2}));
+  EXPECT_TRUE(plan.thresholds(*FindSeries("tv")).empty()) << "a mean is compared by its sum";
+  EXPECT_EQ(plan.thresholds(*FindSeries("train_latency_ms")).size(), 1u);
+}
+
+TEST(Plan, ComputesOnDemandQuantitiesOnlyWhenAsked) {
+  const size_t js = TokenSlot("js");
+  EXPECT_FALSE(Plan::Default().slots()[js]);
+  Contract contract;
+  contract.slices = {MakeSlice("all", "")};
+  contract.clauses = {MakeClause("mean_js", kAtMost, 0.1)};
+  EXPECT_TRUE(Plan::FromContract(contract).slots()[js]);
+}
+
+TEST(Plan, TestsNeedTheAssumptionsThatMakeThemValid) {
+  Contract contract;
+  contract.slices = {MakeSlice("all", "")};
+  contract.clauses = {
+      MakeClause("p99_kl", kAtMost, 0.2),    MakeClause("mean_tv", kAtMost, 0.1),
+      MakeClause("mean_kl", kAtMost, 0.1),   MakeClause("max_tv", kAtMost, 0.5),
+      MakeClause("flip_rate", kAtMost, 0.1), MakeClause("reward_drift", kAtMost, 0.1)};
+  EXPECT_TRUE(Plan::FromContract(contract).tests().empty());
+  contract.assumptions.tokens_max = 4096;
+  // A maximum cannot be tested at all, a mean without an upper end under three caps.
+  EXPECT_EQ(Plan::FromContract(contract).tests().size(), 6u);
+  contract.assumptions.reward_max = 1;
+  EXPECT_EQ(Plan::FromContract(contract).tests().size(), 8u) << "a gap has two signs";
+}
+
+TEST(Plan, AMeanWithoutAnUpperEndIsTestedUnderCapsFixedByTheThreshold) {
+  const auto caps = [](const std::string& metric, BoundKind bound, double threshold) {
+    Assumptions assumptions;
+    assumptions.tokens_max = 100;
+    std::vector<double> found;
+    for (const PlanTest& test : TestsOf(MakeClause(metric, bound, threshold), assumptions)) {
+      EXPECT_TRUE(test.truncated);
+      found.push_back(test.range_max);
+    }
+    return found;
+  };
+  const auto at_least = BoundKind::kAtLeast;
+  EXPECT_EQ(caps("mean_kl", kAtMost, 0.5), (std::vector<double>{2, 32, 512}));
+  EXPECT_EQ(caps("mean_latency_ms", kAtMost, 100), (std::vector<double>{400, 6400, 102400}));
+  EXPECT_EQ(caps("mean_margin", at_least, 1), (std::vector<double>{4, 64, 1024}));
+  EXPECT_TRUE(caps("mean_kl", kAtMost, 0).empty()) << "one value is a proof";
+  EXPECT_TRUE(caps("mean_log_ratio", kAtMost, 0.5).empty()) << "no lower end either";
+  EXPECT_TRUE(caps("max_kl", kAtMost, 0.5).empty());
+}
+
+TEST(Plan, TestMeanIsTheShareOrTheScaledThreshold) {
+  PlanTest test;
+  test.metric = *ParseMetric("p99_kl");
+  EXPECT_DOUBLE_EQ(TestMean(test), 0.01);
+  test.metric = *ParseMetric("p05_top1_overlap");
+  test.bound = BoundKind::kAtLeast;
+  EXPECT_DOUBLE_EQ(TestMean(test), 0.05);
+  test.metric = *ParseMetric("mean_top1_overlap");
+  test.threshold = 0.98;
+  EXPECT_NEAR(TestMean(test), 0.02, 1e-15);
+  test = PlanTest();
+  test.metric = *ParseMetric("reward_drift");
+  test.threshold = 0.5;
+  test.range_min = -2;
+  test.range_max = 2;
+  EXPECT_DOUBLE_EQ(TestMean(test), 0.625);
+}
+
+TEST(Plan, CoversAContractThatAsksForLess) {
+  const Contract whole = TestContract();
+  const Plan plan = Plan::FromContract(whole);
+  EXPECT_TRUE(plan.Covers(plan).has_value());
+  EXPECT_TRUE(plan.Covers(Plan::Default()).has_value());
+  for (size_t i = 0; i < whole.clauses.size(); ++i) {
+    Contract less = whole;
+    less.clauses = {whole.clauses[i]};
+    EXPECT_TRUE(plan.Covers(Plan::FromContract(less)).has_value()) << whole.clauses[i].id;
+  }
+}
+
+TEST(Plan, SaysWhatIsMissingForAContractThatAsksForMore) {
+  const Plan plan = Plan::FromContract(TestContract());
+  const struct {
+    const char* words;
+    void (*change)(Contract*);
+  } cases[] = {
+      {"threshold 0.125 of kl",
+       [](Contract* c) { c->clauses.push_back(MakeClause("p99_kl", kAtMost, 0.125)); }},
+      {"slice 'new'", [](Contract* c) { c->slices.push_back(MakeSlice("new", "seed == 1")); }},
+      {"slice 'even' as", [](Contract* c) { c->slices[1] = MakeSlice("even", "even == false"); }},
+      {"on demand", [](Contract* c) { c->clauses.push_back(MakeClause("mean_rank", kAtMost, 3)); }},
+      {"by window 9 requests",
+       [](Contract* c) {
+         c->clauses.push_back(SoftClause("mean_kl", kAtMost, 0.3, {Window::Kind::kRequests, 9}));
+       }},
+      {"on every slice named",
+       [](Contract* c) {
+         c->clauses.push_back(SoftClause("mean_kl", kAtMost, 0.3, {}, {"even"}));
+       }},
+      {"the thresholds of",
+       [](Contract* c) { c->clauses.push_back(SoftClause("mean_kl", kAtMost, 0.31, {})); }},
+      {"test over requests", [](Contract* c) { c->assumptions.tokens_max = 65; }},
+      {"field set", [](Contract* c) { c->clauses.back().fields = {"other"}; }},
+  };
+  for (const auto& row : cases) {
+    Contract contract = TestContract();
+    row.change(&contract);
+    const Result<> covers = plan.Covers(Plan::FromContract(contract));
+    ASSERT_FALSE(covers.has_value()) << row.words;
+    EXPECT_NE(covers.error().message().find(row.words), std::string::npos)
+        << covers.error().message();
+  }
+}
+
+TEST(Plan, RefusesWhatItWouldNotWrite) {
+  const std::string good = Plan::FromContract(TestContract()).CanonicalJson();
+  const struct {
+    std::string from, to;
+  } changes[] = {{"\"kccPlan\":1", "\"kccPlan\":2"},
+                 {"\"kl\":", "\"klm\":"},
+                 {"\"name\":\"all\"", "\"name\":\"any\""},
+                 {"p90_kl", "p90_kll"},
+                 {"[0.25,0.5]", "[0.5,0.25]"},
+                 {"token.position >= 3", "token.position >="},
+                 {"\"kind\":\"time\"", "\"kind\":\"tim\""},
+                 {"\"size\":3", "\"size\":0"},
+                 {"\"tokensMax\":64", "\"tokensMax\":0"},
+                 {"\"slices\":[\"all\"", "\"slices\":[\"nil\""},
+                 {"{", "["}};
+  for (const auto& change : changes) {
+    std::string text = good;
+    const size_t at = text.find(change.from);
+    ASSERT_NE(at, std::string::npos) << change.from;
+    text.replace(at, change.from.size(), change.to);
+    EXPECT_FALSE(Plan::Parse(text).has_value()) << change.to;
+  }
+}
+
+}  // namespace
+}  // namespace kcc

@@ -1,0 +1,269 @@
+#include "kcc/summary/population.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kcc/base/check.h"
+#include "kcc/base/sha256.h"
+
+namespace kcc {
+namespace {
+
+void AddPaired(std::optional<bool> infer, std::optional<bool> train, PairedFlagCounts* counts) {
+  if (!infer || !train) {
+    ++counts->missing;
+  } else if (*infer) {
+    ++(*train ? counts->both : counts->infer_only);
+  } else {
+    ++(*train ? counts->train_only : counts->neither);
+  }
+}
+
+void AddMax(std::optional<double> value, double* max, uint64_t* missing) {
+  if (value) {
+    *max = std::max(*max, *value);
+  } else {
+    ++*missing;
+  }
+}
+
+// A number that can be added: JSON has no infinities, but other front ends might.
+std::optional<double> Finite(const Request& request, std::string_view field) {
+  const auto value = request.Number(field);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+void AddTiming(const Request& request, SidePopulation* side) {
+  const auto tokens = Finite(request, "output_tokens");
+  const auto start = Finite(request, "started_at_ms");
+  const auto latency = Finite(request, "latency_ms");
+  if (!tokens || !start || !latency) {
+    ++side->untimed;
+    return;
+  }
+  ++side->timed;
+  side->output_tokens.Add(*tokens);
+  side->first_start_ms = std::min(side->first_start_ms, *start);
+  side->last_end_ms = std::max(side->last_end_ms, *start + *latency);
+}
+
+void MergeGroup(const ReplayGroup& from, ReplayGroup* into) {
+  if (into->signatures.empty() || from.first_request < into->first_request) {
+    into->first_request = from.first_request;
+    into->first_signature = from.first_signature;
+  }
+  for (const auto& [signature, count] : from.signatures) into->signatures[signature] += count;
+}
+
+void AddReplay(const RequestPair& pair, Side which, SidePopulation* side) {
+  const Request& request = pair.side(which);
+  const std::string* group = request.Text("replay_group");
+  const std::string* signature = request.Text("replay_signature");
+  if (group == nullptr || signature == nullptr) {
+    ++side->replay_missing;
+    return;
+  }
+  ReplayGroup single;
+  single.first_request = pair.id;
+  single.first_signature = HashText(*signature);
+  single.signatures[single.first_signature] = 1;
+  MergeGroup(single, &side->replay[HashText(*group)]);
+}
+
+bool Carries(const Request& request, const std::vector<std::string>& fields) {
+  return std::all_of(fields.begin(), fields.end(), [&](const std::string& field) {
+    return field == "id" || request.fields.find(field) != request.fields.end();
+  });
+}
+
+void AddSide(const RequestPair& pair, Side which,
+             std::span<const std::vector<std::string>> field_sets, SidePopulation* side) {
+  const Request& request = pair.side(which);
+  AddTiming(request, side);
+  AddMax(Finite(request, "peak_memory_mb"), &side->peak_memory_mb, &side->peak_memory_missing);
+  AddMax(Finite(request, "kv_cache_mb"), &side->kv_cache_mb, &side->kv_cache_missing);
+  side->failed.Add(request.Flag("failed"));
+  std::optional<bool> matches;
+  if (const std::string* fingerprint = request.Text("kernel_fingerprint")) {
+    matches =
+        *fingerprint == (which == Side::kTrain ? pair.train_fingerprint : pair.infer_fingerprint);
+  }
+  side->fingerprint.Add(matches);
+  side->coverage.resize(field_sets.size());
+  for (size_t i = 0; i < field_sets.size(); ++i) {
+    side->coverage[i].Add(Carries(request, field_sets[i]));
+  }
+  AddReplay(pair, which, side);
+}
+
+void MergeFlags(const FlagCounts& from, FlagCounts* into) {
+  into->yes += from.yes;
+  into->no += from.no;
+  into->missing += from.missing;
+}
+
+void MergePaired(const PairedFlagCounts& from, PairedFlagCounts* into) {
+  into->both += from.both;
+  into->infer_only += from.infer_only;
+  into->train_only += from.train_only;
+  into->neither += from.neither;
+  into->missing += from.missing;
+}
+
+void MergeSide(const SidePopulation& from, SidePopulation* into) {
+  into->timed += from.timed;
+  into->untimed += from.untimed;
+  into->output_tokens.Merge(from.output_tokens);
+  into->first_start_ms = std::min(into->first_start_ms, from.first_start_ms);
+  into->last_end_ms = std::max(into->last_end_ms, from.last_end_ms);
+  into->peak_memory_mb = std::max(into->peak_memory_mb, from.peak_memory_mb);
+  into->kv_cache_mb = std::max(into->kv_cache_mb, from.kv_cache_mb);
+  into->peak_memory_missing += from.peak_memory_missing;
+  into->kv_cache_missing += from.kv_cache_missing;
+  MergeFlags(from.failed, &into->failed);
+  MergeFlags(from.fingerprint, &into->fingerprint);
+  into->coverage.resize(std::max(into->coverage.size(), from.coverage.size()));
+  for (size_t i = 0; i < from.coverage.size(); ++i)
+    MergeFlags(from.coverage[i], &into->coverage[i]);
+  into->replay_missing += from.replay_missing;
+  for (const auto& [group, counts] : from.replay) MergeGroup(counts, &into->replay[group]);
+}
+
+void VisitFlags(Archive& archive, FlagCounts& flags) {
+  archive.U64(flags.yes);
+  archive.U64(flags.no);
+  archive.U64(flags.missing);
+}
+
+void VisitPaired(Archive& archive, PairedFlagCounts& flags) {
+  for (uint64_t* count :
+       {&flags.both, &flags.infer_only, &flags.train_only, &flags.neither, &flags.missing}) {
+    archive.U64(*count);
+  }
+}
+
+// Entries of a list and of the map made from it: equal throughout if the list was in order.
+struct SameEntry {
+  bool operator()(const auto& a, const auto& b) const {
+    return a.first == b.first && a.second == b.second;
+  }
+};
+
+void VisitReplay(Archive& archive, std::map<uint64_t, ReplayGroup>& replay) {
+  std::vector<std::pair<uint64_t, ReplayGroup>> groups(replay.begin(), replay.end());
+  archive.Each(groups, [](Archive& a, std::pair<uint64_t, ReplayGroup>& group) {
+    a.U64(group.first);
+    a.Text(group.second.first_request);
+    a.U64(group.second.first_signature);
+    std::vector<std::pair<uint64_t, uint64_t>> counts(group.second.signatures.begin(),
+                                                      group.second.signatures.end());
+    a.Each(counts, [](Archive& b, std::pair<uint64_t, uint64_t>& count) {
+      b.U64(count.first);
+      b.U64(count.second);
+    });
+    if (!a.reading()) return;
+    group.second.signatures = {counts.begin(), counts.end()};
+    if (!std::equal(counts.begin(), counts.end(), group.second.signatures.begin(),
+                    group.second.signatures.end(), SameEntry())) {
+      a.Fail("signatures that are not in order");
+    }
+    const auto first = group.second.signatures.find(group.second.first_signature);
+    if (first == group.second.signatures.end() || first->second == 0) {
+      a.Fail("a replay group without its first signature");
+    }
+  });
+  if (!archive.reading()) return;
+  replay = {groups.begin(), groups.end()};
+  if (!std::equal(groups.begin(), groups.end(), replay.begin(), replay.end(), SameEntry())) {
+    archive.Fail("replay groups that are not in order");
+  }
+}
+
+void VisitSide(Archive& archive, SidePopulation& side, size_t field_sets) {
+  archive.U64(side.timed);
+  archive.U64(side.untimed);
+  archive.Sum(side.output_tokens);
+  for (double* value :
+       {&side.first_start_ms, &side.last_end_ms, &side.peak_memory_mb, &side.kv_cache_mb}) {
+    archive.Double(*value);
+    if (archive.reading() && std::isnan(*value)) archive.Fail("a value that is not a number");
+  }
+  archive.U64(side.peak_memory_missing);
+  archive.U64(side.kv_cache_missing);
+  VisitFlags(archive, side.failed);
+  VisitFlags(archive, side.fingerprint);
+  side.coverage.resize(field_sets);
+  for (FlagCounts& coverage : side.coverage) VisitFlags(archive, coverage);
+  archive.U64(side.replay_missing);
+  VisitReplay(archive, side.replay);
+}
+
+}  // namespace
+
+void FlagCounts::Add(std::optional<bool> flag) { ++(!flag ? missing : *flag ? yes : no); }
+
+void PopulationStats::Add(const RequestPair& request,
+                          std::span<const std::vector<std::string>> field_sets) {
+  ++requests;
+  AddPaired(request.infer->Flag("refused"), request.train->Flag("refused"), &refused);
+  AddPaired(request.infer->Flag("parsed"), request.train->Flag("parsed"), &parsed);
+  const std::string* infer_signature = request.infer->Text("replay_signature");
+  const std::string* train_signature = request.train->Text("replay_signature");
+  std::optional<bool> alike;
+  if (infer_signature != nullptr && train_signature != nullptr) {
+    alike = *infer_signature == *train_signature;
+  }
+  signatures.Add(alike);
+  const auto infer_reward = Finite(*request.infer, "reward");
+  const auto train_reward = Finite(*request.train, "reward");
+  if (infer_reward && train_reward) {
+    ++rewarded;
+    reward_gap.Add(*infer_reward);
+    reward_gap.Add(-*train_reward);
+    const double gap = *infer_reward - *train_reward;
+    if (std::isfinite(gap)) reward_gap_squares.AddProduct(gap, gap);
+  } else {
+    ++reward_missing;
+  }
+  AddSide(request, Side::kInfer, field_sets, &sides[static_cast<size_t>(Side::kInfer)]);
+  AddSide(request, Side::kTrain, field_sets, &sides[static_cast<size_t>(Side::kTrain)]);
+}
+
+void PopulationStats::Merge(const PopulationStats& other) {
+  if (other.requests == 0) return;
+  requests += other.requests;
+  MergePaired(other.refused, &refused);
+  MergePaired(other.parsed, &parsed);
+  MergeFlags(other.signatures, &signatures);
+  rewarded += other.rewarded;
+  reward_missing += other.reward_missing;
+  reward_gap.Merge(other.reward_gap);
+  reward_gap_squares.Merge(other.reward_gap_squares);
+  for (size_t side = 0; side < sides.size(); ++side) MergeSide(other.sides[side], &sides[side]);
+}
+
+void PopulationStats::Visit(Archive& archive, size_t field_sets) {
+  archive.U64(requests);
+  if (requests == 0) return;
+  VisitPaired(archive, refused);
+  VisitPaired(archive, parsed);
+  VisitFlags(archive, signatures);
+  archive.U64(rewarded);
+  archive.U64(reward_missing);
+  archive.Sum(reward_gap);
+  archive.Sum(reward_gap_squares);
+  for (SidePopulation& side : sides) VisitSide(archive, side, field_sets);
+}
+
+uint64_t HashText(std::string_view text) {
+  const std::string digest = Sha256Of(text);
+  KCC_CHECK(digest.size() == 7 + 64);
+  uint64_t hash = 0;
+  for (const char digit : std::string_view(digest).substr(7, 16)) {
+    const int nibble = digit <= '9' ? digit - '0' : digit - 'a' + 10;
+    hash = (hash << 4) | static_cast<uint64_t>(nibble);
+  }
+  return hash;
+}
+
+}  // namespace kcc

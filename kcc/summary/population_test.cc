@@ -1,0 +1,134 @@
+#include "kcc/summary/population.h"
+
+#include <gtest/gtest.h>
+
+#include "kcc/summary/summary_test_data.h"
+
+namespace kcc {
+namespace {
+
+using testing::Accumulate;
+using testing::FakeRequest;
+using testing::FakeToken;
+
+struct Expected {
+  const char* metric;
+  double value;
+  uint64_t count;
+  uint64_t missing;
+};
+
+std::vector<FakeRequest> ThreeRequests() {
+  std::vector<FakeRequest> requests = {FakeRequest("a"), FakeRequest("b"), FakeRequest("c")};
+  const char* signatures[] = {"x", "x", "y"};
+  for (size_t i = 0; i < 3; ++i) {
+    FakeRequest& request = requests[i];
+    request.infer.fields["started_at_ms"] = 1000.0 * static_cast<double>(i);
+    request.infer.fields["latency_ms"] = 500.0;
+    request.infer.fields["output_tokens"] = 10.0;
+    request.infer.fields["replay_group"] = std::string("g");
+    request.infer.fields["replay_signature"] = std::string(signatures[i]);
+    request.train.fields["replay_signature"] = std::string("x");
+    request.infer.fields["refused"] = i != 0;
+    request.train.fields["refused"] = i == 0;
+    request.infer.fields["failed"] = i == 2;
+    request.infer.fields["reward"] = static_cast<double>(i);
+    request.train.fields["reward"] = 0.5;
+    request.infer.fields["kernel_fingerprint"] = std::string(i == 0 ? "other" : "infer-fp");
+  }
+  requests[0].infer.fields["peak_memory_mb"] = 512.0;
+  requests[1].infer.fields["peak_memory_mb"] = 768.0;
+  requests[2].train.fields.erase("reward");
+  return requests;
+}
+
+TEST(Population, ValuesAreThoseOfTheDefinitions) {
+  const Summary summary = Accumulate(Plan::Default(), ThreeRequests());
+  const Expected cases[] = {
+      {"refusal_rate_gap", 1.0 / 3, 3, 0},
+      {"parse_rate_gap", 0, 0, 3},
+      {"reward_drift", 0, 2, 1},
+      {"throughput_tokens_per_s", 30 / 2.5, 3, 0},
+      {"train_throughput_tokens_per_s", 0, 0, 3},
+      {"peak_memory_mb", 768, 2, 1},
+      {"failure_rate", 1.0 / 3, 3, 0},
+      {"train_failure_rate", 0, 0, 3},
+      {"replay_mismatch_rate", 1.0 / 3, 3, 0},
+      {"signature_match_rate", 2.0 / 3, 3, 0},
+      {"determinism_rate", 0.5, 2, 0},
+      {"fingerprint_match_rate", 2.0 / 3, 3, 0},
+      {"flip_rate", 0, 0, 0},
+      {"ece_gap", 0, 0, 0},
+  };
+  for (const Expected& row : cases) {
+    const PopulationValue value = SlicePopulation(summary, 0, *ParseMetric(row.metric));
+    EXPECT_EQ(value.count, row.count) << row.metric;
+    EXPECT_EQ(value.missing, row.missing) << row.metric;
+    if (row.count == 0) continue;
+    EXPECT_DOUBLE_EQ(value.value.lo, row.value) << row.metric;
+    EXPECT_DOUBLE_EQ(value.value.hi, row.value) << row.metric;
+  }
+}
+
+TEST(Population, EveryPopulationQuantityOfTheCatalogIsComputed) {
+  const Summary summary = Accumulate(Plan::Default(), ThreeRequests());
+  for (const Quantity& quantity : Catalog()) {
+    if (quantity.level != QuantityLevel::kPopulation) continue;
+    const PopulationValue value =
+        SlicePopulation(summary, 0, {&quantity, Aggregate::kNone, Side::kInfer});
+    EXPECT_TRUE(value.count == 0 || value.value.lo <= value.value.hi) << quantity.id;
+  }
+}
+
+TEST(Population, CoverageAsksForEveryFieldOfTheClause) {
+  Contract contract;
+  contract.slices = {testing::MakeSlice("all", "")};
+  Clause clause = testing::MakeClause("trace_field_coverage", BoundKind::kAtLeast, 1);
+  clause.fields = {"reward", "peak_memory_mb"};
+  contract.clauses = {clause};
+  const Summary summary = Accumulate(Plan::FromContract(contract), ThreeRequests());
+  const Metric metric = *ParseMetric("trace_field_coverage");
+  EXPECT_DOUBLE_EQ(SlicePopulation(summary, 0, metric, clause.fields).value.lo, 2.0 / 3);
+  EXPECT_EQ(SlicePopulation(summary, 0, metric, {"reward"}).count, 0u) << "not in the plan";
+  const Metric train{metric.quantity, Aggregate::kNone, Side::kTrain};
+  EXPECT_EQ(SlicePopulation(summary, 0, train, clause.fields).value.lo, 0);
+}
+
+TEST(Population, CalibrationGapsComeFromGoldLabelsOnly) {
+  FakeRequest request("r");
+  for (int i = 0; i < 4; ++i) {
+    FakeToken token;
+    token.gold = i < 3 ? 1 : -1;
+    token.drift.argmax = {1, i == 0 ? 2 : 1};  // infer always right, train wrong once
+    token.drift.confidence = {0.75, 0.75};
+    token.drift.Set(TokenSlot("top1_overlap"), i == 0 ? 0 : 1);
+    request.tokens.push_back(token);
+  }
+  const Summary summary = Accumulate(Plan::Default(), {request});
+  const auto value = [&](const char* name) {
+    return SlicePopulation(summary, 0, *ParseMetric(name));
+  };
+  EXPECT_EQ(value("ece_gap").count, 3u);
+  EXPECT_EQ(value("ece_gap").missing, 1u);
+  // infer: |1 - 0.75|; train: |2/3 - 0.75|
+  EXPECT_NEAR(value("ece_gap").value.lo, 0.25 - (0.75 - 2.0 / 3), 1e-12);
+  EXPECT_NEAR(value("brier_gap").value.lo, (0.5625 - 0.0625) / 3, 1e-12);
+  EXPECT_LE(value("smce_gap").value.lo, value("smce_gap").value.hi);
+  EXPECT_DOUBLE_EQ(value("flip_rate").value.lo, 0.25);
+}
+
+TEST(Population, ATimedOutRequestTookForEver) {
+  FakeRequest done("done");
+  done.infer.fields["latency_ms"] = 5.0;
+  FakeRequest lost("lost");
+  FakeRequest late("late");
+  late.infer.fields["timed_out"] = true;
+  const Summary summary = Accumulate(Plan::Default(), {done, lost, late});
+  const SeriesView latency(summary, 0, *FindSeries("latency_ms"));
+  EXPECT_EQ(latency.count(), 2u);
+  EXPECT_EQ(latency.missing(), 1u);
+  EXPECT_EQ(latency.Above(SeriesView::End::kHigh, 1e300), (CountRange{1, 1}));
+}
+
+}  // namespace
+}  // namespace kcc

@@ -1,0 +1,87 @@
+#include "kcc/summary/series.h"
+
+#include <array>
+#include <vector>
+
+#include "kcc/base/check.h"
+#include "kcc/drift/sampled_token.h"
+#include "kcc/metric/token_slots.h"
+
+namespace kcc {
+namespace {
+
+struct Row {
+  const Quantity* quantity;
+  Side side;
+  std::string name;
+};
+
+const std::vector<Row>& Rows() {
+  static const std::vector<Row> rows = [] {
+    std::vector<Row> made;
+    for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+      made.push_back({&SlotQuantity(slot), SlotSide(slot), SlotName(slot)});
+    }
+    for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+      if (!EstimableSlots()[slot]) continue;
+      made.push_back({&SlotQuantity(slot), SlotSide(slot), "mc_" + SlotName(slot)});
+    }
+    for (const Quantity& quantity : Catalog()) {
+      if (quantity.level != QuantityLevel::kRequest) continue;
+      made.push_back({&quantity, Side::kInfer, std::string(quantity.id)});
+      if (quantity.sided) {
+        made.push_back({&quantity, Side::kTrain, "train_" + std::string(quantity.id)});
+      }
+    }
+    return made;
+  }();
+  return rows;
+}
+
+}  // namespace
+
+size_t SeriesCount() { return Rows().size(); }
+size_t TokenSeriesCount() {
+  static const size_t count = TokenSlotCount() + EstimableSlots().count();
+  return count;
+}
+
+std::optional<size_t> EstimateSeries(const Quantity& quantity) {
+  return FindSeries("mc_" + std::string(quantity.id));
+}
+
+size_t EstimateSeriesOfSlot(size_t slot) {
+  static const auto by_slot = [] {
+    std::array<size_t, kTokenSlotsMax> made{};
+    size_t next = TokenSlotCount();
+    for (size_t i = 0; i < TokenSlotCount(); ++i) {
+      if (EstimableSlots()[i]) made[i] = next++;
+    }
+    return made;
+  }();
+  return by_slot[slot];
+}
+
+size_t SeriesOf(const Quantity& quantity, Side side) {
+  const std::vector<Row>& rows = Rows();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const bool estimate = i >= TokenSlotCount() && i < TokenSeriesCount();
+    if (!estimate && rows[i].quantity == &quantity && rows[i].side == side) return i;
+  }
+  KCC_CHECK(false);
+  return 0;
+}
+
+std::optional<size_t> FindSeries(std::string_view name) {
+  const std::vector<Row>& rows = Rows();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].name == name) return i;
+  }
+  return std::nullopt;
+}
+
+const std::string& SeriesName(size_t series) { return Rows()[series].name; }
+const Quantity& SeriesQuantity(size_t series) { return *Rows()[series].quantity; }
+Side SeriesSide(size_t series) { return Rows()[series].side; }
+
+}  // namespace kcc

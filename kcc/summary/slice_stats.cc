@@ -1,0 +1,55 @@
+#include "kcc/summary/slice_stats.h"
+
+#include <algorithm>
+
+#include "kcc/summary/series.h"
+
+namespace kcc {
+
+SliceStats::SliceStats(const Plan& plan, Kind kind)
+    : series(kind == Kind::kWhole ? SeriesCount() : TokenSeriesCount()),
+      clusters(kind == Kind::kWhole ? TokenSeriesCount() : 0),
+      windows(plan.windows().size()),
+      tests(plan.tests().size()) {}
+
+void SliceStats::Merge(const Plan& plan, const SliceStats& other) {
+  tokens += other.tokens;
+  for (size_t i = 0; i < series.size(); ++i) series[i].Merge(other.series[i], SeriesQuantity(i));
+  for (size_t i = 0; i < clusters.size(); ++i) clusters[i].Merge(other.clusters[i]);
+  calibration.Merge(other.calibration);
+  top1_disagreeing.Merge(other.top1_disagreeing);
+  top5_disagreeing.Merge(other.top5_disagreeing);
+  population.Merge(other.population);
+  for (size_t i = 0; i < windows.size(); ++i) windows[i].Merge(other.windows[i], plan.windows()[i]);
+  for (size_t i = 0; i < tests.size(); ++i) tests[i].Merge(other.tests[i]);
+}
+
+void SliceStats::UnshareIndices() {
+  for (SeriesStats& stats : series) {
+    stats.point.histogram.Unshare();
+    for (Moments& end : stats.ends) end.histogram.Unshare();
+  }
+}
+
+void SliceStats::Visit(Archive& archive, const Plan& plan,
+                       const std::vector<size_t>& series_on_file) {
+  archive.U64(tokens);
+  for (const size_t i : series_on_file) {
+    bool present = !series[i].empty();
+    archive.Bool(present);
+    if (!present || !archive.ok()) continue;
+    series[i].Visit(archive, plan.thresholds(i).size(), SeriesQuantity(i));
+    if (IsTokenSeries(i)) clusters[i].Visit(archive, plan.thresholds(i).size());
+    if (archive.reading() && archive.ok() && series[i].empty()) archive.Fail("an empty series");
+  }
+  calibration.Visit(archive);
+  top1_disagreeing.Visit(archive);
+  top5_disagreeing.Visit(archive);
+  population.Visit(archive, plan.field_sets().size());
+  for (size_t i = 0; i < windows.size() && archive.ok(); ++i) {
+    windows[i].Visit(archive, plan, plan.windows()[i]);
+  }
+  for (BetSums& test : tests) test.Visit(archive);
+}
+
+}  // namespace kcc

@@ -1,0 +1,42 @@
+// Everything a summary knows about one slice. Additive part by part; cells of an accumulator and
+// slices of a summary are the same thing.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kcc/summary/bets.h"
+#include "kcc/summary/calibration.h"
+#include "kcc/summary/cluster.h"
+#include "kcc/summary/moments.h"
+#include "kcc/summary/plan.h"
+#include "kcc/summary/population.h"
+#include "kcc/summary/window.h"
+
+namespace kcc {
+
+struct SliceStats {
+  // kTokens: a cell that only tokens are added to, which needs less memory.
+  enum class Kind : uint8_t { kWhole, kTokens };
+  explicit SliceStats(const Plan& plan, Kind kind = Kind::kWhole);
+
+  uint64_t tokens = 0;
+  std::vector<SeriesStats> series;     // by series
+  std::vector<ClusterStats> clusters;  // by token series; none in a cell of tokens
+  Calibration calibration;
+  // By the train side's margin: the tokens whose most likely token differs, and those whose five
+  // most likely ones do. All tokens by margin: the histogram of the series train_margin.
+  Histogram top1_disagreeing;
+  Histogram top5_disagreeing;
+  PopulationStats population;
+  std::vector<WindowTally>
+      windows;                 // by window of the plan; empty where it does not name the slice
+  std::vector<BetSums> tests;  // by test of the plan; likewise
+
+  void Merge(const Plan& plan, const SliceStats& other);
+  // Gives every histogram an index of its own.
+  void UnshareIndices();
+  void Visit(Archive& archive, const Plan& plan, const std::vector<size_t>& series_on_file);
+};
+
+}  // namespace kcc

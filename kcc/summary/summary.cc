@@ -1,0 +1,131 @@
+#include "kcc/summary/summary.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "kcc/base/check.h"
+
+namespace kcc {
+namespace {
+
+Result<> MergeFill(const WindowFill& from, WindowFill* into) {
+  const auto overfull = [&](int64_t index) {
+    return BrokenEvidenceError("more than " + std::to_string(into->size) +
+                               " requests have an ordinal in window " + std::to_string(index) +
+                               " of " + std::to_string(into->size) +
+                               " requests; ordinals must be distinct");
+  };
+  for (const auto& [first, last] : from.complete.runs()) {
+    // Runs are disjoint and sorted, so any overlap shows at a run's ends or as a run within.
+    for (const auto& [mine_first, mine_last] : into->complete.runs()) {
+      if (first <= mine_last && mine_first <= last) return overfull(std::max(first, mine_first));
+    }
+    const auto open = into->open.lower_bound(first);
+    if (open != into->open.end() && open->first <= last) return overfull(open->first);
+  }
+  for (const auto& [index, count] : from.open) {
+    if (into->complete.Contains(index)) return overfull(index);
+    into->open[index] += count;
+  }
+  for (const auto& [first, last] : from.complete.runs()) into->complete.AddRun(first, last);
+  return {};
+}
+
+}  // namespace
+
+Summary::Summary(Plan its_plan) : plan(std::move(its_plan)) {
+  slices.assign(plan.slices().size(), SliceStats(plan));
+  for (const int64_t size : WindowSizes(plan)) fills.push_back({size, {}, {}});
+}
+
+const SliceStats* Summary::FindSlice(std::string_view name) const {
+  const int at = plan.FindSlice(name);
+  return at < 0 ? nullptr : &slices[static_cast<size_t>(at)];
+}
+
+bool Summary::Complete() const {
+  uint64_t wanted = 0;
+  uint64_t wanted_manifest = 0;
+  for (const Source& source : sources) {
+    wanted += source.requests;
+    wanted_manifest += source.manifest;
+  }
+  uint64_t manifest = 0;
+  for (const uint64_t hash : requests) manifest += hash;
+  return wanted == requests.size() && wanted_manifest == manifest;
+}
+
+uint64_t Summary::RequestsMissing() const {
+  uint64_t wanted = 0;
+  for (const Source& source : sources) wanted += source.requests;
+  return wanted - std::min<uint64_t>(wanted, requests.size());
+}
+
+Result<> Summary::FoldWindows() {
+  for (WindowFill& fill : fills) {
+    for (auto it = fill.open.begin(); it != fill.open.end();) {
+      const auto [index, count] = *it;
+      if (count > static_cast<uint64_t>(fill.size)) {
+        return BrokenEvidenceError(std::to_string(count) + " requests have an ordinal in window " +
+                                   std::to_string(index) + " of " + std::to_string(fill.size) +
+                                   " requests; ordinals must be distinct");
+      }
+      if (count < static_cast<uint64_t>(fill.size)) {
+        ++it;
+        continue;
+      }
+      for (size_t w = 0; w < plan.windows().size(); ++w) {
+        const PlanWindow& row = plan.windows()[w];
+        if (row.window != Window{Window::Kind::kRequests, fill.size}) continue;
+        for (SliceStats& slice : slices) {
+          WindowTally& tally = slice.windows[w];
+          const auto open = tally.open.find(index);
+          if (open == tally.open.end()) continue;
+          tally.Fold(TakeMetric(plan, row, open->second));
+          tally.open.erase(open);
+        }
+      }
+      fill.complete.AddRun(index, index);
+      it = fill.open.erase(it);
+    }
+  }
+  return {};
+}
+
+Result<> MergeInto(const Summary& from, Summary* into) {
+  if (!(from.plan == into->plan)) {
+    return InvalidError(
+        "the summaries were measured with different plans; measure the parts with one contract");
+  }
+  std::vector<uint64_t> requests;
+  requests.reserve(from.requests.size() + into->requests.size());
+  std::merge(from.requests.begin(), from.requests.end(), into->requests.begin(),
+             into->requests.end(), std::back_inserter(requests));
+  if (std::adjacent_find(requests.begin(), requests.end()) != requests.end()) {
+    std::vector<uint64_t> both;
+    std::set_intersection(from.requests.begin(), from.requests.end(), into->requests.begin(),
+                          into->requests.end(), std::back_inserter(both));
+    return InvalidError(std::to_string(both.size()) +
+                        " requests were measured in both summaries; merge disjoint parts");
+  }
+  into->requests = std::move(requests);
+  std::vector<Source> sources;
+  std::set_union(from.sources.begin(), from.sources.end(), into->sources.begin(),
+                 into->sources.end(), std::back_inserter(sources));
+  into->sources = std::move(sources);
+  for (size_t i = 0; i < into->fills.size(); ++i) {
+    KCC_TRY_VOID(MergeFill(from.fills[i], &into->fills[i]));
+  }
+  for (size_t i = 0; i < into->slices.size(); ++i) {
+    into->slices[i].Merge(into->plan, from.slices[i]);
+  }
+  return into->FoldWindows();
+}
+
+Result<Summary> Merge(const Summary& a, const Summary& b) {
+  Summary merged = a;
+  KCC_TRY_VOID(MergeInto(b, &merged));
+  return merged;
+}
+
+}  // namespace kcc

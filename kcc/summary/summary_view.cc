@@ -1,0 +1,133 @@
+// Reading a summary: the accessors that the judge and the report use.
+#include <algorithm>
+#include <cmath>
+
+#include "kcc/summary/series.h"
+#include "kcc/summary/summary.h"
+
+namespace kcc {
+
+SeriesView::SeriesView(const Summary& summary, size_t slice, size_t series)
+    : plan_(summary.plan),
+      stats_(summary.slices[slice].series[series]),
+      clusters_(IsTokenSeries(series) ? &summary.slices[slice].clusters[series] : nullptr),
+      series_(series),
+      low_(stats_.Stream(End::kLow)) {
+  if (!exact()) high_ = stats_.Stream(End::kHigh);
+}
+
+double SeriesView::Rate(End end) const {
+  const Tally& tally = stream(end).tally;
+  return static_cast<double>(tally.count - tally.zeros) / static_cast<double>(tally.count);
+}
+
+double SeriesView::Variance(End end) const {
+  const Moments& moments = stream(end);
+  if (moments.tally.finite() != moments.tally.count) return std::numeric_limits<double>::infinity();
+  if (moments.tally.count < 2) return 0;
+  // sum of v^2 - 2 mean v + mean^2, exactly, for the rounded mean: what its rounding changes is of
+  // second order. The sum and mean * n are taken as two doubles each.
+  const auto n = static_cast<double>(moments.tally.count);
+  const double sum = moments.tally.sum.Round();
+  if (!std::isfinite(sum)) return std::numeric_limits<double>::infinity();
+  ExactSum rest = moments.tally.sum;
+  rest.Add(-sum);
+  const double mean = sum / n;
+  const double mean_n = mean * n;
+  ExactProductSum centred = moments.squares;
+  centred.AddProduct(-2 * mean, sum);
+  centred.AddProduct(-2 * mean, rest.Round());
+  centred.AddProduct(mean_n, mean);
+  centred.AddProduct(std::fma(mean, n, -mean_n), mean);
+  return std::max(0.0, centred.Round()) / (n - 1);
+}
+
+int SeriesView::CompareMean(End end, double threshold) const {
+  return stream(end).tally.CompareMean(threshold);
+}
+
+bool SeriesView::Counted(double threshold) const {
+  return plan_.FindThreshold(series_, threshold) >= 0;
+}
+
+CountRange SeriesView::Beyond(const Moments& moments, double threshold, bool above) const {
+  if (moments.empty()) return {};
+  if (above ? threshold >= moments.max : threshold <= moments.min) return {};
+  if (above ? threshold < moments.min : threshold > moments.max) {
+    return {moments.tally.count, moments.tally.count};
+  }
+  const int counted = plan_.FindThreshold(series_, threshold);
+  if (counted >= 0) {
+    const Split split = moments.tally.SplitAt(static_cast<size_t>(counted));
+    const uint64_t beyond = above ? split.above : split.below;
+    return {beyond, beyond};
+  }
+  const Histogram::Bucket at = Histogram::BucketOf(threshold);
+  CountRange range;
+  for (const auto& [bucket, count] : moments.histogram.Entries()) {
+    if (above ? bucket > at : bucket < at) range.lo += count;
+    if (bucket == at) {
+      const double edge = above ? Histogram::UpperEdge(bucket) : Histogram::LowerEdge(bucket);
+      if (edge != threshold) range.hi += count;  // at the bucket's own edge none lies beyond
+    }
+  }
+  range.hi += range.lo;
+  return range;
+}
+
+CountRange SeriesView::Above(End end, double threshold) const {
+  return Beyond(stream(end), threshold, true);
+}
+
+CountRange SeriesView::Below(End end, double threshold) const {
+  return Beyond(stream(end), threshold, false);
+}
+
+Interval SeriesView::Quantile(End end, int percentile_ppm) const {
+  const Moments& moments = stream(end);
+  const Histogram::Bucket bucket = moments.QuantileBucket(percentile_ppm);
+  return {std::max(moments.min, Histogram::LowerEdge(bucket)),
+          std::min(moments.max, Histogram::UpperEdge(bucket))};
+}
+
+PopulationValue SlicePopulation(const Summary& summary, size_t slice, const Metric& metric,
+                                const std::vector<std::string>& fields) {
+  static const size_t kTop1 = *FindSeries("top1_overlap");
+  std::vector<std::string> sorted = fields;
+  std::sort(sorted.begin(), sorted.end());
+  const int field_set = sorted.empty() ? 0 : summary.plan.FindFieldSet(sorted);
+  if (field_set < 0) return {};
+  const SliceStats& stats = summary.slices[slice];
+  return ComputePopulation(metric, {&stats.population, &stats.calibration, &stats.series[kTop1]},
+                           static_cast<size_t>(field_set));
+}
+
+std::optional<WindowOutcome> SliceWindows(const Summary& summary, size_t slice,
+                                          const Metric& metric, const Window& window,
+                                          double threshold,
+                                          const std::vector<std::string>& fields) {
+  std::vector<std::string> sorted = fields;
+  std::sort(sorted.begin(), sorted.end());
+  const int at = summary.plan.FindWindow(metric, window, sorted);
+  if (at < 0) return std::nullopt;
+  const PlanWindow& row = summary.plan.windows()[static_cast<size_t>(at)];
+  const std::string& name = summary.plan.slices()[slice].name;
+  if (!std::binary_search(row.slices.begin(), row.slices.end(), name)) return std::nullopt;
+  const auto found = std::find(row.thresholds.begin(), row.thresholds.end(), threshold);
+  if (found == row.thresholds.end()) return std::nullopt;
+  const auto index = static_cast<size_t>(found - row.thresholds.begin());
+
+  const auto count = [&](const WindowTally& tally) {
+    return WindowCounts{tally.windows, tally.undefined, tally.incomplete, tally.unplaced,
+                        tally.beyond.empty() ? Beyond() : tally.beyond[index]};
+  };
+  const WindowTally& folded = summary.slices[slice].windows[static_cast<size_t>(at)];
+  WindowTally open;
+  for (const auto& [number, state] : folded.open) open.Fold(TakeMetric(summary.plan, row, state));
+  WindowOutcome outcome{count(folded), count(open), folded.lows, folded.highs};
+  outcome.lows.Merge(open.lows);
+  outcome.highs.Merge(open.highs);
+  return outcome;
+}
+
+}  // namespace kcc

@@ -1,0 +1,104 @@
+#include "kcc/summary/token_meter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kcc/numeric/double_math.h"
+
+namespace kcc {
+namespace {
+
+double LogitAt(const TokenEvidence& token, int64_t entry) {
+  const auto* bytes = static_cast<const char*>(token.logits);
+  const auto i = static_cast<size_t>(entry);
+  switch (token.logits_dtype) {
+    case DType::kF32: {
+      float value = 0;
+      std::memcpy(&value, bytes + 4 * i, 4);
+      return value;
+    }
+    case DType::kF16:
+    case DType::kBF16: {
+      uint16_t bits = 0;
+      std::memcpy(&bits, bytes + 2 * i, 2);
+      return token.logits_dtype == DType::kF16 ? F16ToFloat(bits) : BF16ToFloat(bits);
+    }
+    default:
+      break;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+TokenMeter::TokenMeter(const PairedTraces& pair, const SlotSet& wanted, Target target)
+    : pair_(pair), wanted_(wanted), target_(target) {
+  const bool by_infer = pair.infer().info().sampled_by == SampledBy::kInfer;
+  estimates_ = pair.evidence() == EvidenceLevel::kSampledToken && by_infer;
+}
+
+Result<> TokenMeter::Read(const TokenEvidence& train, const TokenEvidence& infer,
+                          TokenReading* reading) {
+  reading->drift = TokenDrift();
+  reading->estimates.reset();
+  reading->gold = infer.gold >= 0 ? infer.gold : train.gold;
+  switch (pair_.evidence()) {
+    case EvidenceLevel::kLogits:
+      return ReadLogits(train, infer, &reading->drift);
+    case EvidenceLevel::kTopK:
+    case EvidenceLevel::kSampledToken:
+      return ReadSampled(train, infer, reading);
+    case EvidenceLevel::kNone:
+      break;
+  }
+  return {};
+}
+
+Result<> TokenMeter::ReadLogits(const TokenEvidence& train, const TokenEvidence& infer,
+                                TokenDrift* drift) {
+  RowPair row;
+  row.train = train.logits;
+  row.infer = infer.logits;
+  row.train_dtype = train.logits_dtype;
+  row.infer_dtype = infer.logits_dtype;
+  row.vocab = static_cast<size_t>(pair_.vocab_size());
+  row.temperature = pair_.temperature();
+  row.token = infer.token;
+  return MeasureRowSimd(row, wanted_, target_, &scratch_, drift);
+}
+
+Result<double> TokenMeter::LogprobOf(const TokenEvidence& token, std::string_view side) const {
+  if (token.logits == nullptr) return static_cast<double>(token.logprob);
+  // A side with full logits facing one without: its log-softmax at the pair's temperature.
+  double top = -std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < pair_.vocab_size(); ++i) {
+    const double logit = LogitAt(token, i);
+    if (std::isnan(logit) || logit == std::numeric_limits<double>::infinity()) {
+      return BrokenEvidenceError(std::string(side) + " logit " + std::to_string(i) + " is " +
+                                 (std::isnan(logit) ? "NaN" : "+inf"));
+    }
+    top = std::max(top, logit);
+  }
+  if (std::isinf(top)) return BrokenEvidenceError(std::string(side) + " has no finite logit");
+  double sum = 0;
+  for (int64_t i = 0; i < pair_.vocab_size(); ++i) {
+    sum += Exp((LogitAt(token, i) - top) / pair_.temperature());
+  }
+  return (LogitAt(token, token.token) - top) / pair_.temperature() - Log(sum);
+}
+
+Result<> TokenMeter::ReadSampled(const TokenEvidence& train, const TokenEvidence& infer,
+                                 TokenReading* reading) {
+  KCC_TRY(const double train_logprob, LogprobOf(train, "train"));
+  KCC_TRY(const double infer_logprob, LogprobOf(infer, "infer"));
+  // Top-k lists need not hold the sampled token: what is not recorded is missing.
+  if (std::isnan(train_logprob) || std::isnan(infer_logprob)) return {};
+  KCC_TRY(const SampledToken sampled, SampledTokenFromLogprobs(train_logprob, infer_logprob));
+  PublishSampledToken(sampled, wanted_, &reading->drift);
+  if (estimates_) reading->estimates = EstimateFromSample(sampled, wanted_);
+  return {};
+}
+
+}  // namespace kcc

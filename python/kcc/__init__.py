@@ -1,0 +1,1 @@
+"""kcc: contracts for the gap between training and serving kernels."""

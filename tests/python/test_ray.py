@@ -1,0 +1,137 @@
+"""Shards measured as Ray tasks give the bytes of one process.
+
+Run with the program under test: KCC_BINARY=build/release/apps/kcc/kcc pytest tests/python
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+import importlib
+
+kcc_ray = importlib.import_module("kcc.ray")
+
+BINARY = os.environ.get("KCC_BINARY", str(ROOT / "build/release/apps/kcc/kcc"))
+
+
+def knows_measure():
+    if not os.access(BINARY, os.X_OK):
+        return False
+    return subprocess.run([BINARY, "measure", "--help"], capture_output=True).returncode == 0
+
+
+needs_kcc = pytest.mark.skipif(
+    not knows_measure(), reason=f"{BINARY} is not there or has no `measure`: set KCC_BINARY"
+)
+
+
+def needs_ray():
+    return pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
+
+
+def write_safetensors(path, tensors):
+    import json
+
+    header, payload = {}, b""
+    for name, (dtype, shape, raw) in tensors.items():
+        header[name] = {
+            "dtype": dtype, "shape": shape, "data_offsets": [len(payload), len(payload) + len(raw)]
+        }
+        payload += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + payload)
+
+
+def write_trace(directory, noise, requests=13, tokens=4, vocab=32):
+    """A small scored trace with full logits; `noise` tells the two kernels apart."""
+    import json
+    import random
+    import struct
+
+    directory.mkdir()
+    info = {
+        "format": 1, "kernelFingerprint": f"kernel-{noise}", "vocabSize": vocab,
+        "evidence": "logits", "semantics": "raw", "path": "prefill", "temperature": 1.0,
+        "mode": "scored", "sampledBy": "dataset",
+    }
+    (directory / "trace.json").write_text(json.dumps(info))
+    base, extra = random.Random(1), random.Random(2)
+    rows, lines, columns = [], [], {"request": [], "position": [], "token": []}
+    for r in range(requests):
+        lines.append(json.dumps({"id": f"r{r}", "prompt_tokens": 1, "output_tokens": tokens}))
+        for t in range(tokens):
+            rows += [base.gauss(0, 3) + noise * extra.gauss(0, 1) for _ in range(vocab)]
+            for name, value in (("request", r), ("position", t + 1), ("token", (r + t) % vocab)):
+                columns[name].append(value)
+    (directory / "requests.jsonl").write_text("\n".join(lines) + "\n")
+    count = requests * tokens
+    tensors = {k: ("I32", [count], struct.pack(f"<{count}i", *v)) for k, v in columns.items()}
+    tensors["logits"] = ("F32", [count, vocab], struct.pack(f"<{count * vocab}f", *rows))
+    write_safetensors(directory / "tokens-00000.safetensors", tensors)
+    return directory
+
+
+@pytest.fixture()
+def traces(tmp_path):
+    return write_trace(tmp_path / "train", 0.0), write_trace(tmp_path / "infer", 0.01)
+
+
+def single_process(traces, output):
+    train, infer = map(str, traces)
+    kcc_ray.run_command(kcc_ray.measure_command(BINARY, train, infer, str(output)))
+    return output.read_bytes()
+
+
+def test_command_line_names_the_shard_and_the_contract():
+    command = kcc_ray.measure_command("kcc", "a", "b", "s.kccs", "c.yaml", (2, 7), 3)
+    assert command == [
+        "kcc", "measure", "a", "b", "--threads", "3", "-o", "s.kccs",
+        "--contract", "c.yaml", "--shard", "2/7",
+    ]
+    with pytest.raises(ValueError, match="counts from 1"):
+        kcc_ray.measure_command("kcc", "a", "b", "s", shard=(0, 3))
+
+
+def test_a_failing_command_is_an_error_with_its_words(tmp_path):
+    command = [sys.executable, "-c", "import sys; sys.exit('no such trace')"]
+    with pytest.raises(kcc_ray.KccError, match="no such trace") as caught:
+        kcc_ray.run_command(command)
+    assert caught.value.returncode == 1
+
+
+@needs_kcc
+def test_shards_merged_in_any_order_are_the_bytes_of_one_process(traces, tmp_path):
+    whole = single_process(traces, tmp_path / "whole.kccs")
+    train, infer = map(str, traces)
+    parts = [kcc_ray.measure_shard(BINARY, train, infer, None, i, 3, 1) for i in (1, 2, 3)]
+    for order in ((0, 1, 2), (2, 0, 1)):
+        merged = tmp_path / "merged.kccs"
+        kcc_ray.merge_parts(BINARY, [parts[i] for i in order], str(merged))
+        assert merged.read_bytes() == whole
+
+
+@needs_kcc
+def test_four_ray_tasks_give_the_bytes_of_one_process(traces, tmp_path):
+    ray = needs_ray()
+    whole = single_process(traces, tmp_path / "whole.kccs")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        output = kcc_ray.measure(
+            *traces, output=tmp_path / "ray.kccs", shards=4, kcc_binary=BINARY
+        )
+        assert output.read_bytes() == whole
+        with pytest.raises(kcc_ray.KccError):
+            kcc_ray.measure(
+                traces[0], tmp_path / "gone", output=tmp_path / "x.kccs", shards=2,
+                kcc_binary=BINARY,
+            )
+        assert not (tmp_path / "x.kccs").exists()
+    finally:
+        ray.shutdown()
