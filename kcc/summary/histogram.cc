@@ -57,15 +57,10 @@ void BucketIndex::Grow() {
   }
 }
 
-Histogram& Histogram::operator=(const Histogram& other) {
-  if (this == &other) return *this;
-  index_ = other.shared_ || other.index_ == nullptr ? other.index_
-                                                    : std::make_shared<BucketIndex>(*other.index_);
-  shared_ = other.shared_;
-  counts_ = other.counts_;
-  used_ = other.used_;
-  total_ = other.total_;
-  return *this;
+void Histogram::MakeDense() {
+  dense_.resize(index_->size() + index_->size() / 4);
+  for (size_t i = 0; i < used_.size(); ++i) dense_[used_[i]] = listed_[i];
+  listed_ = {};
 }
 
 void Histogram::Share(std::shared_ptr<BucketIndex> index) {
@@ -74,15 +69,9 @@ void Histogram::Share(std::shared_ptr<BucketIndex> index) {
   shared_ = true;
 }
 
-void Histogram::Unshare() {
-  if (!shared_) return;
-  Histogram own;
-  for (const uint32_t number : used_) own.AddBucket(index_->bucket(number), counts_[number]);
-  *this = std::move(own);
-}
-
 void Histogram::AddBucket(Bucket bucket, uint64_t count) {
   if (index_ == nullptr) index_ = std::make_shared<BucketIndex>();
+  if (!shared_ && index_.use_count() > 1) index_ = std::make_shared<BucketIndex>(*index_);
   AddNumber(index_->NumberOf(bucket), count);
   total_ += count;
 }
@@ -90,19 +79,21 @@ void Histogram::AddBucket(Bucket bucket, uint64_t count) {
 void Histogram::Merge(const Histogram& other) {
   if (index_ == nullptr && other.shared_) Share(other.index_);
   if (index_ != nullptr && index_ == other.index_) {
-    for (const uint32_t number : other.used_) AddNumber(number, other.counts_[number]);
+    for (size_t i = 0; i < other.used_.size(); ++i) AddNumber(other.used_[i], other.CountOf(i));
     total_ += other.total_;
     return;
   }
-  for (const uint32_t number : other.used_) {
-    AddBucket(other.index_->bucket(number), other.counts_[number]);
+  for (size_t i = 0; i < other.used_.size(); ++i) {
+    AddBucket(other.index_->bucket(other.used_[i]), other.CountOf(i));
   }
 }
 
 std::vector<Histogram::Entry> Histogram::Entries() const {
   std::vector<Entry> entries;
   entries.reserve(used_.size());
-  for (const uint32_t number : used_) entries.emplace_back(index_->bucket(number), counts_[number]);
+  for (size_t i = 0; i < used_.size(); ++i) {
+    entries.emplace_back(index_->bucket(used_[i]), CountOf(i));
+  }
   std::sort(entries.begin(), entries.end());
   return entries;
 }

@@ -2,7 +2,7 @@
 // mantissa, so every bucket is at most 2^-7 of its value wide (MATH.md C.7). No logarithm, no
 // parameter, no order: counts add.
 //
-// Buckets are numbered as they appear (BucketIndex), counts are kept by number. Histograms of one
+// Buckets are numbered as they appear (BucketIndex) and counted by number. Histograms of one
 // accumulator share an index per series, so that adding one to another is a few plain additions.
 #pragma once
 
@@ -43,16 +43,10 @@ class Histogram {
   using Bucket = BucketIndex::Bucket;  // 19 bits, in the order of the values
   using Entry = std::pair<Bucket, uint64_t>;
 
-  Histogram() = default;
-  Histogram(const Histogram& other) { *this = other; }
-  Histogram(Histogram&&) noexcept = default;
-  Histogram& operator=(const Histogram& other);
-  Histogram& operator=(Histogram&&) noexcept = default;
-
   // Uses an index that others use too, all in one thread. Precondition: empty.
   void Share(std::shared_ptr<BucketIndex> index);
-  // From now on has an index of its own.
-  void Unshare();
+  // From now on the index is copied before a bucket is added to it.
+  void Unshare() { shared_ = false; }
 
   // Precondition: not NaN. -0 counts as 0.
   static Bucket BucketOf(double value) {
@@ -77,16 +71,39 @@ class Histogram {
   void Visit(Archive& archive);
 
  private:
-  void AddNumber(uint32_t number, uint64_t count) {
-    if (number >= counts_.size()) counts_.resize(index_->size());
-    if (counts_[number] == 0) used_.push_back(number);
-    counts_[number] += count;
-  }
+  // Few buckets are kept as a list to search through: most cells of an accumulator are small, and
+  // room for every bucket of the series would cost more than their tokens.
+  static constexpr size_t kListMax = 24;
 
-  std::shared_ptr<BucketIndex> index_;  // null until needed
-  bool shared_ = false;                 // index_ is also others'; else it is copied with this
-  std::vector<uint64_t> counts_;        // by number
-  std::vector<uint32_t> used_;          // the numbers with a count
+  void AddNumber(uint32_t number, uint64_t count) {
+    if (dense_.empty()) {
+      for (size_t i = 0; i < used_.size(); ++i) {
+        if (used_[i] == number) {
+          listed_[i] += count;
+          return;
+        }
+      }
+      if (used_.size() < kListMax) {
+        used_.push_back(number);
+        listed_.push_back(count);
+        return;
+      }
+      MakeDense();
+    }
+    if (number >= dense_.size()) dense_.resize(index_->size() + index_->size() / 4);
+    if (dense_[number] == 0) used_.push_back(number);
+    dense_[number] += count;
+  }
+  void MakeDense();
+  uint64_t CountOf(size_t i) const { return dense_.empty() ? listed_[i] : dense_[used_[i]]; }
+
+  // Null until needed. Shared by an accumulator's histograms (shared_), which add to it; otherwise
+  // by copies, which copy it before they do.
+  std::shared_ptr<BucketIndex> index_;
+  bool shared_ = false;
+  std::vector<uint32_t> used_;    // the numbers with a count
+  std::vector<uint64_t> listed_;  // their counts, while they are few
+  std::vector<uint64_t> dense_;   // counts by number, from then on
   uint64_t total_ = 0;
 };
 

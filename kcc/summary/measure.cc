@@ -216,10 +216,10 @@ Result<Summary> Measure(const PairedTraces& pair, const Plan& plan, const Measur
   parts[0].emplace(work.MeasureRuns());
   for (std::thread& other : others) other.join();
   if (work.fault()) return *work.fault();
-  Summary summary(plan);
-  for (const auto& part : parts) {
-    if (!*part) return part->error();
-    KCC_TRY_VOID(MergeInto(**part, &summary));
+  KCC_TRY(Summary summary, std::move(*parts[0]));
+  for (size_t t = 1; t < threads; ++t) {
+    if (!*parts[t]) return parts[t]->error();
+    KCC_TRY_VOID(MergeInto(**parts[t], &summary));
   }
   summary.sources = {DescribeSource(pair)};
   return summary;

@@ -146,8 +146,8 @@ void WorstList::Insert(const Quantity& quantity, double badness, double value,
   const auto before = [&](const WorstValue& listed) {
     const double other = Badness(quantity.direction, listed.value);
     if (other != badness) return other > badness;
-    return std::make_tuple(std::string_view(listed.request), listed.position, listed.token) <
-           std::make_tuple(request, position, token);
+    if (listed.request != request) return listed.request < request;
+    return std::tie(listed.position, listed.token) < std::tie(position, token);
   };
   const auto place = std::partition_point(values_.begin(), values_.end(), before);
   if (place - values_.begin() == kLimit) return;

@@ -227,7 +227,9 @@ int Plan::FindWindow(const Metric& metric, const Window& window,
 
 int Plan::FindTest(const PlanTest& test) const {
   for (size_t i = 0; i < tests_.size(); ++i) {
-    if (TestKey(tests_[i]) == TestKey(test)) return static_cast<int>(i);
+    // The metric first: the key would spell out its name.
+    const bool same = tests_[i].metric == test.metric && TestKey(tests_[i]) == TestKey(test);
+    if (same) return static_cast<int>(i);
   }
   return -1;
 }

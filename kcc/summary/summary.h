@@ -108,7 +108,9 @@ class SeriesView {
   // The bucket that holds the type-1 quantile, narrowed by the extremes.
   Interval Quantile(End end, int percentile_ppm) const;
 
-  const Moments& stream(End end) const { return end == End::kLow || exact() ? low_ : high_; }
+  const Moments& stream(End end) const {
+    return exact() ? stats_.point : end == End::kLow ? low_ : high_;
+  }
   const ClusterStats* clusters() const { return clusters_; }  // null for request quantities
   const std::vector<WorstValue>& worst() const { return stats_.worst.values(); }
 
@@ -119,7 +121,7 @@ class SeriesView {
   const SeriesStats& stats_;
   const ClusterStats* clusters_;
   size_t series_;
-  Moments low_;
+  Moments low_;  // the two streams merged, where there are intervals
   Moments high_;
 };
 
@@ -139,7 +141,10 @@ struct WindowCounts {
 struct WindowOutcome {
   WindowCounts folded;
   WindowCounts open;
-  Histogram lows;  // of folded and open windows together
+};
+// The two ends of the metric over all windows, folded and open.
+struct WindowValues {
+  Histogram lows;
   Histogram highs;
 };
 // Nothing if the plan lacks the window, the slice or the threshold.
@@ -147,5 +152,8 @@ std::optional<WindowOutcome> SliceWindows(const Summary& summary, size_t slice,
                                           const Metric& metric, const Window& window,
                                           double threshold,
                                           const std::vector<std::string>& fields = {});
+std::optional<WindowValues> SliceWindowValues(const Summary& summary, size_t slice,
+                                              const Metric& metric, const Window& window,
+                                              const std::vector<std::string>& fields = {});
 
 }  // namespace kcc

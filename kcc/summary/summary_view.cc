@@ -11,9 +11,10 @@ SeriesView::SeriesView(const Summary& summary, size_t slice, size_t series)
     : plan_(summary.plan),
       stats_(summary.slices[slice].series[series]),
       clusters_(IsTokenSeries(series) ? &summary.slices[slice].clusters[series] : nullptr),
-      series_(series),
-      low_(stats_.Stream(End::kLow)) {
-  if (!exact()) high_ = stats_.Stream(End::kHigh);
+      series_(series) {
+  if (exact()) return;
+  low_ = stats_.Stream(End::kLow);
+  high_ = stats_.Stream(End::kHigh);
 }
 
 double SeriesView::Rate(End end) const {
@@ -102,32 +103,61 @@ PopulationValue SlicePopulation(const Summary& summary, size_t slice, const Metr
                            static_cast<size_t>(field_set));
 }
 
+namespace {
+
+// The plan's window on the slice, as an index; -1 where the plan lacks either.
+int FindRow(const Summary& summary, size_t slice, const Metric& metric, const Window& window,
+            const std::vector<std::string>& fields) {
+  std::vector<std::string> sorted = fields;
+  std::sort(sorted.begin(), sorted.end());
+  const int at = summary.plan.FindWindow(metric, window, sorted);
+  if (at < 0) return -1;
+  const std::vector<std::string>& slices = summary.plan.windows()[static_cast<size_t>(at)].slices;
+  const std::string& name = summary.plan.slices()[slice].name;
+  return std::binary_search(slices.begin(), slices.end(), name) ? at : -1;
+}
+
+WindowTally FoldOpen(const Summary& summary, size_t slice, size_t row) {
+  WindowTally open;
+  for (const auto& [number, state] : summary.slices[slice].windows[row].open) {
+    open.Fold(TakeMetric(summary.plan, summary.plan.windows()[row], state));
+  }
+  return open;
+}
+
+}  // namespace
+
 std::optional<WindowOutcome> SliceWindows(const Summary& summary, size_t slice,
                                           const Metric& metric, const Window& window,
                                           double threshold,
                                           const std::vector<std::string>& fields) {
-  std::vector<std::string> sorted = fields;
-  std::sort(sorted.begin(), sorted.end());
-  const int at = summary.plan.FindWindow(metric, window, sorted);
+  const int at = FindRow(summary, slice, metric, window, fields);
   if (at < 0) return std::nullopt;
-  const PlanWindow& row = summary.plan.windows()[static_cast<size_t>(at)];
-  const std::string& name = summary.plan.slices()[slice].name;
-  if (!std::binary_search(row.slices.begin(), row.slices.end(), name)) return std::nullopt;
-  const auto found = std::find(row.thresholds.begin(), row.thresholds.end(), threshold);
-  if (found == row.thresholds.end()) return std::nullopt;
-  const auto index = static_cast<size_t>(found - row.thresholds.begin());
-
+  const auto row = static_cast<size_t>(at);
+  const std::vector<double>& thresholds = summary.plan.windows()[row].thresholds;
+  const auto found = std::find(thresholds.begin(), thresholds.end(), threshold);
+  if (found == thresholds.end()) return std::nullopt;
+  const auto index = static_cast<size_t>(found - thresholds.begin());
   const auto count = [&](const WindowTally& tally) {
     return WindowCounts{tally.windows, tally.undefined, tally.incomplete, tally.unplaced,
                         tally.beyond.empty() ? Beyond() : tally.beyond[index]};
   };
-  const WindowTally& folded = summary.slices[slice].windows[static_cast<size_t>(at)];
-  WindowTally open;
-  for (const auto& [number, state] : folded.open) open.Fold(TakeMetric(summary.plan, row, state));
-  WindowOutcome outcome{count(folded), count(open), folded.lows, folded.highs};
-  outcome.lows.Merge(open.lows);
-  outcome.highs.Merge(open.highs);
-  return outcome;
+  return WindowOutcome{count(summary.slices[slice].windows[row]),
+                       count(FoldOpen(summary, slice, row))};
+}
+
+std::optional<WindowValues> SliceWindowValues(const Summary& summary, size_t slice,
+                                              const Metric& metric, const Window& window,
+                                              const std::vector<std::string>& fields) {
+  const int at = FindRow(summary, slice, metric, window, fields);
+  if (at < 0) return std::nullopt;
+  const auto row = static_cast<size_t>(at);
+  const WindowTally& folded = summary.slices[slice].windows[row];
+  WindowValues values{folded.lows, folded.highs};
+  const WindowTally open = FoldOpen(summary, slice, row);
+  values.lows.Merge(open.lows);
+  values.highs.Merge(open.highs);
+  return values;
 }
 
 }  // namespace kcc
