@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "kcc/base/interval.h"
 #include "kcc/contract/contract.h"
 
 namespace kcc {
@@ -17,16 +17,7 @@ enum class Verdict : uint8_t { kSatisfied, kInconclusive, kError, kViolated };
 
 std::string_view Name(Verdict verdict);  // "satisfied"
 
-// A value known exactly has lo == hi. With partial evidence the truth lies in between.
-struct Interval {
-  double lo = std::numeric_limits<double>::quiet_NaN();
-  double hi = std::numeric_limits<double>::quiet_NaN();
-
-  bool exact() const { return lo == hi; }
-  bool known() const { return lo == lo; }  // false: nothing was measured
-};
-
-// Windows of a soft clause, or the tokens/requests behind a hard percentile clause.
+// Windows of a soft clause, or the tokens or requests behind a hard percentile or share.
 struct ExceedanceCount {
   int64_t windows = 0;
   int64_t exceeding = 0;
@@ -46,7 +37,7 @@ struct SampleCount {
 struct PopulationVerdict {
   Verdict verdict = Verdict::kInconclusive;
   std::string reason;  // one sentence in plain words: what shows it, or what would settle it
-  // For traffic: the confidence interval of the metric or rate at the contract's confidence.
+  // For traffic: the share of units beyond the threshold, each end at the clause's confidence.
   Interval confidence_interval;
   std::optional<int64_t> more_requests;  // forecast: about how many more would settle it
 };

@@ -1,0 +1,157 @@
+#include "kcc/judge/bet_tests.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kcc/base/strings.h"
+#include "kcc/stats/betting.h"
+#include "kcc/stats/forecast.h"
+#include "kcc/stats/multiplicity.h"
+#include "kcc/summary/bets.h"
+
+namespace kcc {
+namespace {
+
+using Kind = TrafficFinding::Kind;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+TrafficFinding Finding(Kind kind, std::string what) {
+  TrafficFinding finding;
+  finding.kind = kind;
+  finding.what = std::move(what);
+  return finding;
+}
+
+const BetSums* FindBets(const PlanTest& wanted, size_t slice, const Summary& summary) {
+  const int at = summary.plan.FindTest(wanted);
+  if (at < 0) return nullptr;
+  const PlanTest& row = summary.plan.tests()[static_cast<size_t>(at)];
+  const std::string& name = summary.plan.slices()[slice].name;
+  if (!std::binary_search(row.slices.begin(), row.slices.end(), name)) return nullptr;
+  return &summary.slices[slice].tests[static_cast<size_t>(at)];
+}
+
+std::string Weight(double log_e) { return ReadableNumber(std::exp(std::min(log_e, 690.0))); }
+
+std::string InWords(int64_t requests, LogEValues e, bool can_pass, bool can_fail, double alpha) {
+  std::string what = "over " + std::to_string(requests) + " requests the evidence ";
+  if (can_pass) what += "for the clause weighs " + Weight(e.pass);
+  if (can_pass && can_fail) what += " and that ";
+  if (can_fail) what += "against it weighs " + Weight(e.fail);
+  what += ", where " + ReadableNumber(1 / alpha) + " shows it";
+  if (!can_pass) what += "; no sample can certify the mean of an unbounded quantity";
+  if (!can_fail) what += "; no sample can refute a lower bound on it";
+  return what;
+}
+
+// The e-values of all tests of a clause as two: for it and against it.
+LogEValues Combine(const std::vector<PlanTest>& tests, const std::vector<LogEValues>& values) {
+  if (tests[0].truncated) {
+    // One direction only, and the average over the caps is an e-value. PASS of "at least" and
+    // FAIL of "at most" are the two ways to say that the mean is large.
+    std::vector<double> large;
+    const bool at_most = tests[0].bound == BoundKind::kAtMost;
+    for (const LogEValues& e : values) large.push_back(at_most ? e.fail : e.pass);
+    return at_most ? LogEValues{-kInf, LogMeanE(large)} : LogEValues{LogMeanE(large), -kInf};
+  }
+  // A gap: both signs must pass, either may fail.
+  LogEValues both{kInf, -kInf};
+  for (const LogEValues& e : values) {
+    both.pass = std::min(both.pass, e.pass);
+    both.fail = std::max(both.fail, e.fail);
+  }
+  return both;
+}
+
+}  // namespace
+
+TrafficFinding TestByBets(const std::vector<PlanTest>& tests, const Facts& facts,
+                          const Summary& summary, double alpha) {
+  TrafficFinding finding;
+  finding.kind = Kind::kTested;
+  const bool truncated = tests[0].truncated;
+  const bool at_most = tests[0].bound == BoundKind::kAtMost;
+  // The estimate of tv, (1 - w)+, lies in [0, 1]; the others have no upper end.
+  const bool unbounded_estimate = facts.estimate && tests[0].metric.quantity->id != "tv";
+  const bool can_pass = !(truncated && at_most) && !unbounded_estimate;
+  const bool can_fail = !(truncated && !at_most);
+  std::vector<LogEValues> values;
+  int64_t requests = 0;
+  double slowest = kInf;
+  for (const PlanTest& test : tests) {
+    const BetSums* sums = FindBets(test, *facts.slice, summary);
+    if (sums == nullptr) {
+      return Finding(
+          Kind::kUntestable,
+          "the summary was measured without the test over requests that this clause needs; "
+          "measure again with this contract");
+    }
+    if (sums->oversized > 0) {
+      return Finding(Kind::kBroken, std::to_string(sums->oversized) +
+                                        " requests break assumptions.tokensMax or rewardMax; "
+                                        "raise it to the most that traffic has");
+    }
+    const BettingPlan plan = *MakeBettingPlan(TestMean(test));
+    values.push_back(Evaluate(plan, sums->sums));
+    requests = std::max(requests, sums->sums.count);
+    if (truncated || values.back().pass >= slowest) continue;
+    // A gap is certified once the slower of its two tests is.
+    slowest = values.back().pass;
+    const Forecast forecast = ForecastBetting(plan, sums->sums, alpha, alpha);
+    finding.more_requests.reset();
+    const bool ends = (forecast.outlook == Outlook::kWouldPass && can_pass) ||
+                      forecast.outlook == Outlook::kWouldFail;
+    if (ends) finding.more_requests = forecast.more;
+  }
+  LogEValues e = Combine(tests, values);
+  if (!can_pass) e.pass = -kInf;
+  finding.certified = Rejects(e.pass, alpha);
+  // The two tests of a gap share the alarm, so each may use half of the error. Requests that were
+  // not measured are in no sum: without them nothing is refuted.
+  const double shared = truncated ? 1 : static_cast<double>(tests.size());
+  if (facts.unmeasured == 0) finding.p_violated = std::min(1.0, shared * AnytimePValue(e.fail));
+  finding.what = InWords(requests, e, can_pass, can_fail, alpha);
+  return finding;
+}
+
+TrafficFinding TestPairedFlags(const PairedFlagCounts& flags, double threshold, const Facts& facts,
+                               double alpha) {
+  // d = infer - train is -1, 0 or 1; X = (d + 1)/2 in [0, 1] is tested against (t + 1)/2, and the
+  // same for -d.
+  const auto plan = MakeBettingPlan((threshold + 1) / 2);
+  if (!plan) return Finding(Kind::kUntestable, "a gap of 1 is always within the threshold");
+  const auto evaluate = [&](uint64_t up, uint64_t down) {
+    BettingSums sums;
+    const auto add = [&](double for_pass, double for_fail, uint64_t times) {
+      BettingSums one;
+      one.Add(*plan, *ToUnitValue(for_pass), *ToUnitValue(for_fail));
+      const auto n = static_cast<int64_t>(times);
+      sums.count += n;
+      sums.ones += one.ones * n;
+      for (size_t k = 0; k < sums.pass.size(); ++k) {
+        sums.pass[k] += one.pass[k] * n;
+        sums.fail[k] += one.fail[k] * n;
+      }
+    };
+    add(1, 1, up);
+    add(0.5, 0.5, flags.both + flags.neither);
+    add(0, 0, down);
+    add(1, 0, flags.missing);  // may be anything
+    return Evaluate(*plan, sums);
+  };
+  const LogEValues more = evaluate(flags.infer_only, flags.train_only);
+  const LogEValues less = evaluate(flags.train_only, flags.infer_only);
+  TrafficFinding finding;
+  finding.kind = Kind::kTested;
+  finding.certified = Rejects(std::min(more.pass, less.pass), alpha);
+  if (facts.unmeasured == 0) {
+    finding.p_violated = std::min(1.0, 2 * AnytimePValue(std::max(more.fail, less.fail)));
+  }
+  finding.what = "of " + std::to_string(flags.known()) + " requests " +
+                 std::to_string(flags.infer_only) + " have it on the infer side alone and " +
+                 std::to_string(flags.train_only) + " on the train side alone";
+  return finding;
+}
+
+}  // namespace kcc

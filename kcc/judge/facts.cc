@@ -1,0 +1,335 @@
+#include "kcc/judge/facts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kcc/judge/rate_counts.h"
+#include "kcc/summary/series.h"
+
+namespace kcc {
+namespace {
+
+using End = SeriesView::End;
+
+bool AtMost(const Clause& clause) { return clause.bound == BoundKind::kAtMost; }
+
+// From the signs of (value - threshold) at the two ends of the value's interval.
+Truth TruthOfSigns(bool at_most, int sign_low, int sign_high) {
+  const int worst = at_most ? sign_high : -sign_low;
+  const int best = at_most ? sign_low : -sign_high;
+  if (worst <= 0) return Truth::kHolds;
+  return best > 0 ? Truth::kFails : Truth::kStraddles;
+}
+
+int Sign(double difference) { return (difference > 0) - (difference < 0); }
+
+// The clause's limit on bad units among n, by the form of its metric.
+uint64_t Allowed(const Clause& clause, uint64_t n) {
+  if (n == 0) return 0;
+  if (!clause.hard()) return AllowedBad(clause.exceedance, n);
+  const int ppm = PercentilePpm(clause.metric.aggregate);
+  if (ppm < 0) {
+    return AtMost(clause) ? AllowedBad(clause.threshold, n) : AllowedBadOfGood(clause.threshold, n);
+  }
+  const uint64_t rank = QuantileRank(n, ppm);
+  return AtMost(clause) ? n - rank : rank - 1;
+}
+
+void DecideUnits(const Clause& clause, UnitCounts units, Facts* facts) {
+  units.allowed = Allowed(clause, units.units);
+  facts->units = units;
+  facts->fails_surely = units.beyond_proven > Allowed(clause, units.units_possible);
+  facts->truth = units.beyond_possible <= units.allowed ? Truth::kHolds
+                 : units.beyond_sure > units.allowed    ? Truth::kFails
+                                                        : Truth::kStraddles;
+}
+
+std::string NothingIn(const Facts& facts, std::string otherwise) {
+  return facts.samples.requests == 0 ? "no request of the evidence is in this slice" : otherwise;
+}
+
+}  // namespace
+
+uint64_t QuantileRank(uint64_t n, int percentile_ppm) {
+  const auto product = static_cast<unsigned __int128>(n) * static_cast<unsigned>(percentile_ppm);
+  const auto rank = static_cast<uint64_t>((product + 999999) / 1000000);
+  return std::clamp<uint64_t>(rank, 1, n);
+}
+
+uint64_t AllowedBad(double share, uint64_t n) {
+  if (!(share > 0)) return 0;
+  if (share >= 1) return n;
+  const auto count = static_cast<double>(n);
+  const auto within = [&](uint64_t k) { return static_cast<double>(k) / count <= share; };
+  auto allowed = std::min(n, static_cast<uint64_t>(share * count));
+  while (allowed > 0 && !within(allowed)) --allowed;
+  while (allowed < n && within(allowed + 1)) ++allowed;
+  return allowed;
+}
+
+uint64_t AllowedBadOfGood(double share, uint64_t n) {
+  if (!(share > 0)) return n;
+  if (share > 1) return 0;
+  const auto count = static_cast<double>(n);
+  const auto enough = [&](uint64_t good) { return static_cast<double>(good) / count >= share; };
+  auto good = std::min(n, static_cast<uint64_t>(share * count));
+  while (good < n && !enough(good)) ++good;
+  while (good > 0 && enough(good - 1)) --good;
+  return n - good;
+}
+
+FactReader::FactReader(const Summary& summary) : summary_(summary), complete_(summary.Complete()) {
+  if (complete_) return;
+  requests_missing_ = std::max<uint64_t>(1, summary.RequestsMissing());
+  uint64_t tokens = 0;
+  for (const Source& source : summary.sources) tokens += source.tokens;
+  const uint64_t seen = summary.FindSlice("all")->tokens;
+  tokens_missing_ = tokens - std::min(tokens, seen);
+}
+
+std::optional<size_t> FactReader::FindSlice(const Slice& slice) const {
+  const std::string where = slice.where ? slice.where->Canonical() : std::string();
+  const std::vector<PlanSlice>& slices = summary_.plan.slices();
+  std::optional<size_t> found;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    if (slices[i].where != where) continue;
+    if (slices[i].name == slice.name) return i;
+    if (!found) found = i;
+  }
+  return found;
+}
+
+const SeriesView& FactReader::View(size_t slice, size_t series) {
+  const auto key = std::make_pair(slice, series);
+  const auto found = views_.find(key);
+  if (found != views_.end()) return found->second;
+  return views_.emplace(key, SeriesView(summary_, slice, series)).first->second;
+}
+
+Facts FactReader::Read(const Clause& clause, const Slice& slice) {
+  Facts facts;
+  facts.slice = FindSlice(slice);
+  if (!facts.slice) {
+    facts.why_not = "the summary was measured without slice '" + slice.name +
+                    "' as the contract defines it; measure again with this contract";
+    return facts;
+  }
+  facts.unmeasured = requests_missing_;
+  const SliceStats& stats = summary_.slices[*facts.slice];
+  facts.samples = {static_cast<int64_t>(stats.population.requests),
+                   static_cast<int64_t>(stats.tokens)};
+  if (!clause.hard()) {
+    ReadWindows(clause, &facts);
+  } else if (clause.metric.quantity->level == QuantityLevel::kPopulation) {
+    ReadPopulation(clause, &facts);
+  } else {
+    ReadSeries(clause, &facts);
+  }
+  if (facts.complete()) facts.fails_surely = facts.truth == Truth::kFails;
+  return facts;
+}
+
+uint64_t FactReader::MissingUnits(const Clause& clause, const Facts& facts) const {
+  const bool of_tokens = clause.metric.quantity->level == QuantityLevel::kToken ||
+                         clause.metric.quantity->id == "flip_rate";
+  return facts.missing + (of_tokens ? tokens_missing_ : requests_missing_);
+}
+
+void FactReader::ReadSeries(const Clause& clause, Facts* facts) {
+  const Quantity& quantity = *clause.metric.quantity;
+  const size_t slice = *facts->slice;
+  const SeriesView* view = &View(slice, SeriesOf(quantity, clause.metric.side));
+  facts->missing = view->missing();
+  if (view->count() == 0 && clause.metric.aggregate == Aggregate::kMean) {
+    // Where only the sampled token was seen, the mean of its Monte-Carlo term estimates the mean.
+    // Summaries keep such terms only for tokens that the infer side sampled.
+    const auto estimate = EstimateSeries(quantity);
+    if (estimate && View(slice, *estimate).count() > 0) {
+      view = &View(slice, *estimate);
+      facts->estimate = true;
+      facts->missing = summary_.slices[slice].tokens - view->count();
+    }
+  }
+  if (view->count() == 0) {
+    facts->why_not =
+        NothingIn(*facts, "the evidence holds no value of " + std::string(quantity.id));
+  } else if (clause.metric.aggregate == Aggregate::kMean) {
+    ReadMean(clause, *view, facts);
+  } else {
+    ReadUnits(clause, *view, facts);
+  }
+}
+
+void FactReader::ReadMean(const Clause& clause, const SeriesView& view, Facts* facts) const {
+  const bool at_most = AtMost(clause);
+  facts->value = {view.Mean(End::kLow), view.Mean(End::kHigh)};
+  // Overflow in the good direction, or in both, is no evidence that all is well.
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const bool good_overflow = at_most ? facts->value.hi == -kInf : facts->value.lo == kInf;
+  if (std::isnan(facts->value.lo) || std::isnan(facts->value.hi) || good_overflow) {
+    facts->truth = Truth::kBroken;
+    facts->why_not = "values of " + std::string(clause.metric.quantity->id) +
+                     " overflowed to infinity, so their mean is not a number to compare";
+    return;
+  }
+  facts->truth = TruthOfSigns(at_most, view.CompareMean(End::kLow, clause.threshold),
+                              view.CompareMean(End::kHigh, clause.threshold));
+  // Were the missing values as good as can be, would it still fail?
+  Tally tally = view.stream(at_most ? End::kLow : End::kHigh).tally;
+  const double kindest = at_most ? clause.metric.quantity->min : clause.metric.quantity->max;
+  const uint64_t missing = MissingUnits(clause, *facts);
+  if (!std::isfinite(kindest)) return;
+  tally.sum.Add(kindest * static_cast<double>(missing));
+  tally.count += missing;
+  facts->fails_surely = TruthOfSigns(at_most, tally.CompareMean(clause.threshold),
+                                     tally.CompareMean(clause.threshold)) == Truth::kFails;
+}
+
+Interval FactReader::Quantile(size_t slice, const Metric& metric) {
+  const size_t series = SeriesOf(*metric.quantity, metric.side);
+  const int ppm = PercentilePpm(metric.aggregate);
+  const auto [entry, is_new] = quantiles_.try_emplace({slice, series, ppm});
+  if (is_new) {
+    const SeriesView& view = View(slice, series);
+    entry->second = {view.Quantile(End::kLow, ppm).lo, view.Quantile(End::kHigh, ppm).hi};
+  }
+  return entry->second;
+}
+
+const PopulationValue& FactReader::PopulationOf(size_t slice, const Clause& clause) {
+  const auto [entry, is_new] =
+      populations_.try_emplace({slice, MetricName(clause.metric), clause.fields});
+  if (is_new) entry->second = SlicePopulation(summary_, slice, clause.metric, clause.fields);
+  return entry->second;
+}
+
+void FactReader::ReadUnits(const Clause& clause, const SeriesView& view, Facts* facts) {
+  const bool at_most = AtMost(clause);
+  const Aggregate aggregate = clause.metric.aggregate;
+  UnitCounts units;
+  units.units = view.count();
+  if (aggregate == Aggregate::kRate) {
+    facts->value = {view.Rate(End::kLow), view.Rate(End::kHigh)};
+    const auto nonzero = [&](End end) {
+      const Tally& tally = view.stream(end).tally;
+      return tally.count - tally.zeros;
+    };
+    uint64_t fewest = nonzero(End::kLow);
+    uint64_t most = nonzero(End::kHigh);
+    if (clause.metric.quantity->min < 0 && !view.exact()) {
+      // An interval around 0 is non-zero at both ends and may still hold 0.
+      fewest = view.Above(End::kLow, 0).lo + view.Below(End::kHigh, 0).lo;
+      most = units.units;
+    }
+    units.beyond_sure = at_most ? fewest : units.units - most;
+    units.beyond_possible = at_most ? most : units.units - fewest;
+  } else {
+    const auto beyond = [&](End end) {
+      return at_most ? view.Above(end, clause.threshold) : view.Below(end, clause.threshold);
+    };
+    units.beyond_sure = beyond(at_most ? End::kLow : End::kHigh).lo;
+    units.beyond_possible = beyond(at_most ? End::kHigh : End::kLow).hi;
+    if (aggregate == Aggregate::kMax) {
+      facts->value = {view.Max(End::kLow), view.Max(End::kHigh)};
+    } else if (aggregate == Aggregate::kMin) {
+      facts->value = {view.Min(End::kLow), view.Min(End::kHigh)};
+    } else {
+      facts->value = Quantile(*facts->slice, clause.metric);
+    }
+  }
+  units.beyond_proven = units.beyond_sure;
+  units.units_possible = units.units + MissingUnits(clause, *facts);
+  DecideUnits(clause, units, facts);
+}
+
+void FactReader::ReadPopulation(const Clause& clause, Facts* facts) {
+  const PopulationValue& value = PopulationOf(*facts->slice, clause);
+  facts->missing = value.missing;
+  if (value.count == 0) {
+    std::string needs = "the evidence does not hold what " + MetricName(clause.metric) + " needs";
+    const std::string_view fields = clause.metric.quantity->fields;
+    if (!fields.empty()) needs += " (request fields: " + std::string(fields) + ")";
+    facts->why_not = NothingIn(*facts, needs);
+    return;
+  }
+  facts->value = value.value;
+  if (auto share = BadShare(clause, summary_, *facts->slice)) {
+    share->units.beyond_proven = share->units.beyond_sure;
+    share->units.units_possible = share->units.units + MissingUnits(clause, *facts);
+    return DecideUnits(clause, share->units, facts);
+  }
+  facts->truth = TruthOfSigns(AtMost(clause), Sign(value.value.lo - clause.threshold),
+                              Sign(value.value.hi - clause.threshold));
+  // The largest of what was seen stays: more evidence cannot bring it down.
+  facts->fails_surely = facts->truth == Truth::kFails && clause.metric.quantity->unit == "MB";
+}
+
+bool FactReader::EstimatedWindows(const Clause& clause, size_t slice) {
+  const Quantity& quantity = *clause.metric.quantity;
+  if (quantity.level != QuantityLevel::kToken || clause.metric.aggregate != Aggregate::kMean) {
+    return false;
+  }
+  const auto estimate = EstimateSeries(quantity);
+  return estimate && View(slice, SeriesOf(quantity, clause.metric.side)).missing() > 0 &&
+         View(slice, *estimate).count() > 0;
+}
+
+void FactReader::ReadWindows(const Clause& clause, Facts* facts) {
+  const auto outcome = SliceWindows(summary_, *facts->slice, clause.metric, clause.window,
+                                    clause.threshold, clause.fields);
+  if (!outcome) {
+    facts->why_not = "the summary was measured without windows of " + WindowText(clause.window) +
+                     " for " + MetricName(clause.metric) +
+                     " at this threshold; measure again with this contract";
+    return;
+  }
+  if (EstimatedWindows(clause, *facts->slice)) {
+    facts->why_not =
+        "sampled tokens estimate " + MetricName(clause.metric) +
+        " over many requests, not in each window; full logits or top-k would settle it";
+    return;
+  }
+  const WindowCounts& folded = outcome->folded;
+  const WindowCounts& open = outcome->open;
+  facts->missing = folded.incomplete + folded.unplaced + open.incomplete + open.unplaced;
+  const bool at_most = AtMost(clause);
+  // Each window with a gap, each request without a place and each one not measured may turn one
+  // window good, and make one more.
+  const bool by_request = clause.window.kind == Window::Kind::kRequest;
+  const uint64_t unsure = facts->missing + (by_request ? 0 : facts->unmeasured);
+  const auto count = [&](std::initializer_list<const WindowCounts*> parts) {
+    UnitCounts units;
+    uint64_t undefined = 0;
+    for (const WindowCounts* part : parts) {
+      const Beyond& beyond = part->beyond;
+      units.units += part->windows;
+      units.beyond_sure += at_most ? beyond.above_sure : beyond.below_sure;
+      units.beyond_possible += at_most ? beyond.above_possible : beyond.below_possible;
+      undefined += part->undefined;
+    }
+    units.beyond_proven = units.beyond_sure - std::min(units.beyond_sure, unsure);
+    units.units_possible =
+        units.units + facts->missing + facts->unmeasured + std::min(undefined, facts->missing);
+    return units;
+  };
+  const UnitCounts units = count({&folded, &open});
+  if (units.units == 0) {
+    facts->why_not = NothingIn(*facts, "no window of the slice holds a value of " +
+                                           std::string(clause.metric.quantity->id));
+    return;
+  }
+  facts->complete_windows = count({&folded});
+  DecideUnits(clause, units, facts);
+
+  // The verdict is about windows; the reader also wants the metric of the slice as a whole.
+  Facts whole = *facts;
+  if (clause.metric.quantity->level == QuantityLevel::kPopulation) {
+    ReadPopulation(clause, &whole);
+  } else {
+    ReadSeries(clause, &whole);
+  }
+  facts->value = whole.value;
+}
+
+}  // namespace kcc

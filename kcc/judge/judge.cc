@@ -1,0 +1,301 @@
+#include "kcc/judge/judge.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kcc/base/strings.h"
+#include "kcc/judge/facts.h"
+#include "kcc/judge/health.h"
+#include "kcc/judge/passing.h"
+#include "kcc/judge/traffic.h"
+#include "kcc/stats/multiplicity.h"
+
+namespace kcc {
+namespace {
+
+// A clause on a slice under judgement, with what both populations need.
+struct Case {
+  const Clause* clause = nullptr;
+  const Slice* slice = nullptr;
+  Facts facts;
+  TrafficFinding traffic;
+  double alpha = 0.05;
+  bool traffic_violated = false;  // after the correction for many clauses
+};
+
+Population AboutOf(const Contract& contract, const JudgeOptions& options) {
+  if (options.about) return *options.about;
+  if (contract.decision.about) return *contract.decision.about;
+  return options.stage == Stage::kOffline ? Population::kEvaluationSet : Population::kTraffic;
+}
+
+// Whether the evidence is about what the contract binds.
+struct Relevance {
+  std::string mismatch;  // it is about another model or temperature: no verdict means anything
+  std::string unstated;  // it may be: nothing is satisfied by it
+};
+
+Relevance RelevanceOf(const Contract& contract, const Summary& summary) {
+  Relevance relevance;
+  const auto digest = contract.model.find("digest");
+  for (const Source& source : summary.sources) {
+    if (source.temperature != contract.assumptions.temperature) {
+      relevance.mismatch = "measured at temperature " + ShortestNumber(source.temperature) +
+                           ", but the contract assumes " +
+                           ShortestNumber(contract.assumptions.temperature);
+      return relevance;
+    }
+    if (digest == contract.model.end()) continue;
+    for (const SourceSide* side : {&source.train, &source.infer}) {
+      if (side->model_digest.empty()) {
+        relevance.unstated =
+            "a trace does not say which model it is of, and the contract binds " + digest->second;
+      } else if (side->model_digest != digest->second) {
+        relevance.mismatch = "the evidence is about model " + side->model_digest +
+                             ", the contract binds " + digest->second;
+        return relevance;
+      }
+    }
+  }
+  return relevance;
+}
+
+std::string Comparison(const Clause& clause) {
+  return std::string(clause.bound == BoundKind::kAtMost ? "at most " : "at least ") +
+         ShortestNumber(clause.threshold);
+}
+
+std::string ValueText(const Interval& value) {
+  if (!value.known()) return "unknown";
+  if (value.exact()) return ReadableNumber(value.lo);
+  return "between " + ReadableNumber(value.lo) + " and " + ReadableNumber(value.hi);
+}
+
+// The fact of the evaluation set in words.
+std::string FactText(const Clause& clause, const Facts& facts) {
+  const std::string metric = MetricName(clause.metric);
+  if (clause.hard()) return metric + " is " + ValueText(facts.value);
+  const UnitCounts& units = *facts.units;
+  std::string counted = std::to_string(units.beyond_sure);
+  if (units.beyond_possible != units.beyond_sure) {
+    counted += " to " + std::to_string(units.beyond_possible);
+  }
+  return counted + " of " + std::to_string(units.units) + " windows (" + WindowText(clause.window) +
+         ") have " + metric + " beyond " + ShortestNumber(clause.threshold) + ", " +
+         std::to_string(units.allowed) + " may";
+}
+
+// Too little evidence for any verdict on the clause, in words; empty if there is enough.
+std::string TooLittle(const Clause& clause, const Facts& facts) {
+  if (facts.truth == Truth::kNoEvidence) return facts.why_not;
+  const auto short_of = [](int64_t have, int64_t asked, const char* unit) {
+    return std::to_string(have) + " " + unit + ", the clause asks for " + std::to_string(asked);
+  };
+  const MinSamples& least = clause.min_samples;
+  if (facts.samples.requests < least.requests) {
+    return short_of(facts.samples.requests, least.requests, "requests");
+  }
+  if (facts.samples.tokens < least.tokens) {
+    return short_of(facts.samples.tokens, least.tokens, "tokens");
+  }
+  return {};
+}
+
+// What is not in the evidence and might change the verdict.
+std::string Missing(const Facts& facts) {
+  if (facts.missing > 0) {
+    return std::to_string(facts.missing) + " values are missing from the evidence";
+  }
+  return std::to_string(facts.unmeasured) +
+         " requests of the traces were not measured; merge the other shards";
+}
+
+// The rules that both populations share. `violated` and `satisfied` are what the evidence shows;
+// the former already allows for what is missing.
+PopulationVerdict Decide(const Case& one, bool violated, bool satisfied, std::string reason) {
+  PopulationVerdict verdict;
+  const Facts& facts = one.facts;
+  if (facts.truth == Truth::kBroken) {
+    verdict.verdict = Verdict::kError;
+    verdict.reason = facts.why_not;
+    return verdict;
+  }
+  verdict.reason = TooLittle(*one.clause, facts);
+  if (!verdict.reason.empty()) {
+    if (facts.truth == Truth::kFails) {
+      verdict.reason += "; what there is lies beyond the threshold";
+    }
+    return verdict;
+  }
+  verdict.reason = std::move(reason);
+  if (violated) {
+    verdict.verdict = Verdict::kViolated;
+  } else if (!facts.complete()) {
+    verdict.reason += "; " + Missing(facts);
+  } else if (satisfied) {
+    verdict.verdict = Verdict::kSatisfied;
+  }
+  return verdict;
+}
+
+PopulationVerdict AboutEvaluationSet(const Case& one) {
+  std::string reason;
+  if (one.facts.truth < Truth::kNoEvidence) {
+    reason = FactText(*one.clause, one.facts);
+    if (one.clause->hard()) reason += ", " + Comparison(*one.clause) + " is asked";
+    if (one.facts.truth == Truth::kStraddles) {
+      reason +=
+          ": the evidence is partial and the threshold lies inside; full logits, or this contract "
+          "at measuring, would settle it";
+    }
+  }
+  return Decide(one, one.facts.fails_surely, one.facts.truth == Truth::kHolds, std::move(reason));
+}
+
+PopulationVerdict AboutTraffic(const Case& one) {
+  const TrafficFinding& finding = one.traffic;
+  std::string reason;
+  if (one.facts.truth < Truth::kNoEvidence) {
+    reason = FactText(*one.clause, one.facts) + "; " + finding.what;
+  }
+  PopulationVerdict verdict =
+      Decide(one, one.traffic_violated, finding.certified, std::move(reason));
+  verdict.confidence_interval = finding.confidence_interval;
+  if (finding.kind == TrafficFinding::Kind::kBroken) {
+    verdict.verdict = Verdict::kError;
+    verdict.reason = finding.what;
+  }
+  const bool open = verdict.verdict == Verdict::kInconclusive && one.facts.complete();
+  if (open && finding.more_requests && TooLittle(*one.clause, one.facts).empty()) {
+    verdict.more_requests = finding.more_requests;
+    verdict.reason += "; about " + std::to_string(*finding.more_requests) +
+                      " more requests in slice " + one.slice->name + " would settle it";
+  }
+  return verdict;
+}
+
+// Which of the refutations survive: a proof always, a test only beside all the others.
+void CorrectForMany(double alpha, std::vector<Case>* cases) {
+  std::vector<double> p_values;
+  std::vector<Case*> tested;
+  for (Case& one : *cases) {
+    one.traffic_violated = one.traffic.kind == TrafficFinding::Kind::kProvenViolated;
+    if (one.traffic.kind != TrafficFinding::Kind::kTested) continue;
+    tested.push_back(&one);
+    // A clause with its own confidence spends its own error.
+    p_values.push_back(std::min(1.0, one.traffic.p_violated * alpha / one.alpha));
+  }
+  const std::vector<bool> rejected = HolmRejects(p_values, alpha);
+  for (size_t i = 0; i < tested.size(); ++i) tested[i]->traffic_violated = rejected[i];
+}
+
+double DeviationOf(const Case& one) {
+  const Clause& clause = *one.clause;
+  if (!clause.hard()) {
+    const UnitCounts& units = *one.facts.units;
+    const double rate = static_cast<double>(units.beyond_sure) / static_cast<double>(units.units);
+    return Deviation(rate - clause.exceedance, clause.exceedance);
+  }
+  const double excess = clause.bound == BoundKind::kAtMost ? one.facts.value.lo - clause.threshold
+                                                           : clause.threshold - one.facts.value.hi;
+  return Deviation(excess, clause.threshold);
+}
+
+std::optional<ExceedanceCount> CountOf(const Case& one) {
+  if (!one.facts.units) return {};
+  const UnitCounts& units = *one.facts.units;
+  const double budget = one.clause->hard()
+                            ? static_cast<double>(units.allowed) / static_cast<double>(units.units)
+                            : one.clause->exceedance;
+  return ExceedanceCount{static_cast<int64_t>(units.units), static_cast<int64_t>(units.beyond_sure),
+                         budget};
+}
+
+SliceVerdict MakeSliceVerdict(const Case& one, Population about, const Relevance& relevance,
+                              FactReader* reader) {
+  SliceVerdict result;
+  result.slice = one.slice->name;
+  result.value = one.facts.value;
+  result.threshold = one.clause->threshold;
+  result.count = one.facts.samples;
+  result.exceedance = CountOf(one);
+  const PopulationVerdict traffic = AboutTraffic(one);
+  PopulationVerdict evaluation_set = AboutEvaluationSet(one);
+  if (one.facts.estimate) {  // no fact about the set: another draw would give another number
+    evaluation_set = traffic;
+    evaluation_set.reason = "estimated from sampled tokens: " + traffic.reason;
+  }
+  const bool about_set = about == Population::kEvaluationSet;
+  result.about = about_set ? evaluation_set : traffic;
+  result.other = about_set ? traffic : evaluation_set;
+  for (PopulationVerdict* verdict : {&result.about, &result.other}) {
+    if (!relevance.mismatch.empty()) {
+      *verdict = {Verdict::kError, relevance.mismatch, {}, {}};
+    } else if (!relevance.unstated.empty() && verdict->verdict == Verdict::kSatisfied) {
+      verdict->verdict = Verdict::kInconclusive;
+      verdict->reason += "; " + relevance.unstated;
+    }
+  }
+  if (result.verdict() == Verdict::kViolated) {
+    result.deviation = DeviationOf(one);
+    const Passing passing = WouldHavePassed(*one.clause, one.facts, reader);
+    result.smallest_passing = passing.threshold;
+    result.smallest_budget = passing.budget;
+  }
+  return result;
+}
+
+ClauseVerdict MakeClauseVerdict(const Clause& clause, const Escalation& escalation) {
+  ClauseVerdict row;
+  row.id = clause.id;
+  row.family = clause.family;
+  row.metric = MetricName(clause.metric);
+  row.level = clause.level;
+  row.bound = clause.bound;
+  row.hard = clause.hard();
+  row.action = ActionOf(escalation, clause);
+  row.mark = clause.mark;
+  return row;
+}
+
+}  // namespace
+
+Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOptions& options) {
+  Judgement judgement;
+  judgement.about = AboutOf(contract, options);
+  judgement.stage = options.stage;
+  judgement.confidence = contract.decision.confidence;
+
+  FactReader reader(summary);
+  std::vector<Case> cases;
+  for (const Clause& clause : contract.clauses) {
+    const std::vector<Stage>& stages = clause.stages;
+    if (std::find(stages.begin(), stages.end(), options.stage) == stages.end()) continue;
+    judgement.clauses.push_back(MakeClauseVerdict(clause, contract.escalation));
+    for (const std::string& name : clause.slices) {
+      Case one;
+      one.clause = &clause;
+      one.slice = contract.FindSlice(name);
+      one.alpha = 1 - clause.confidence.value_or(contract.decision.confidence);
+      one.facts = reader.Read(clause, *one.slice);
+      if (one.facts.truth < Truth::kNoEvidence) {
+        one.traffic = FindInTraffic(clause, contract.assumptions, one.facts, summary, one.alpha);
+      }
+      cases.push_back(std::move(one));
+    }
+  }
+  CorrectForMany(1 - contract.decision.confidence, &cases);
+
+  const Relevance relevance = RelevanceOf(contract, summary);
+  auto next = cases.cbegin();
+  for (ClauseVerdict& row : judgement.clauses) {
+    for (const Clause* clause = next->clause; next != cases.cend() && next->clause == clause;
+         ++next) {
+      row.slices.push_back(MakeSliceVerdict(*next, judgement.about, relevance, &reader));
+    }
+  }
+  Conclude(contract.escalation, &judgement);
+  return judgement;
+}
+
+}  // namespace kcc

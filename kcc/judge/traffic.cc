@@ -1,0 +1,187 @@
+#include "kcc/judge/traffic.h"
+
+#include <algorithm>
+
+#include "kcc/base/strings.h"
+#include "kcc/judge/bet_tests.h"
+#include "kcc/judge/rate_counts.h"
+#include "kcc/stats/binomial.h"
+#include "kcc/stats/forecast.h"
+
+namespace kcc {
+namespace {
+
+using Kind = TrafficFinding::Kind;
+
+bool AtMost(const Clause& clause) { return clause.bound == BoundKind::kAtMost; }
+
+TrafficFinding Untestable(std::string why) {
+  TrafficFinding finding;
+  finding.what = std::move(why);
+  return finding;
+}
+
+TrafficFinding Proven(Kind kind, std::string what) {
+  TrafficFinding finding;
+  finding.kind = kind;
+  finding.certified = kind == Kind::kProvenSatisfied;
+  finding.what = std::move(what);
+  return finding;
+}
+
+// Independent units, each beyond the threshold or not; at most a share `limit` of them may be.
+TrafficFinding TestUnits(const UnitCounts& units, double limit, double alpha,
+                         std::string_view unit) {
+  const auto whole = [](uint64_t n) { return static_cast<int64_t>(n); };
+  const Exceedance worst{whole(units.beyond_possible), whole(units.units)};
+  const Exceedance best{whole(units.beyond_proven), whole(units.units_possible)};
+  TrafficFinding finding;
+  finding.kind = Kind::kTested;
+  finding.certified = CertifiesRate(worst, limit, alpha);
+  finding.p_violated = RefutationPValue(best, limit);
+  finding.confidence_interval = {RateLowerBound(best, alpha), RateUpperBound(worst, alpha)};
+  const Forecast forecast = ForecastRate(worst, limit, alpha);
+  if (forecast.outlook == Outlook::kWouldPass || forecast.outlook == Outlook::kWouldFail) {
+    finding.more_requests = forecast.more;
+  }
+  finding.what = std::to_string(units.beyond_possible) + " of " + std::to_string(units.units) +
+                 " " + std::string(unit) + " lie beyond it, where a share of " +
+                 ReadableNumber(limit) + " may; in traffic the share is at most " +
+                 ReadableNumber(finding.confidence_interval.hi) + " with confidence " +
+                 ReadableNumber(1 - alpha);
+  return finding;
+}
+
+std::string CountText(const UnitCounts& units, std::string_view unit) {
+  return std::to_string(units.beyond_sure) + " of " + std::to_string(units.units) + " " +
+         std::string(unit) + " lie beyond it and none may";
+}
+
+// A mean or share whose threshold is the best value there is: every unit must have that value, so
+// one that has not is a proof, and no sample shows that none will.
+std::optional<TrafficFinding> AtBestPossible(const Clause& clause, const Facts& facts) {
+  const Aggregate aggregate = clause.metric.aggregate;
+  const std::string_view id = clause.metric.quantity->id;
+  const bool share = aggregate == Aggregate::kRate || aggregate == Aggregate::kMean ||
+                     (aggregate == Aggregate::kNone && facts.units) || id == "determinism_rate";
+  const double best = AtMost(clause) ? MetricMin(clause.metric) : MetricMax(clause.metric);
+  if (!share || clause.threshold != best) return {};
+  const bool seen = facts.units ? facts.units->beyond_sure > 0 : facts.truth == Truth::kFails;
+  if (seen && !facts.estimate) {
+    return Proven(Kind::kProvenViolated, "a value beyond it was seen and none may be");
+  }
+  return Untestable("no sample can show that a value beyond " + ShortestNumber(clause.threshold) +
+                    " never occurs; a threshold a little off it can be certified");
+}
+
+TrafficFinding FindInPopulation(const Clause& clause, const Assumptions& assumptions,
+                                const Facts& facts, const Summary& summary, double alpha) {
+  const std::string_view id = clause.metric.quantity->id;
+  if (const auto share = BadShare(clause, summary, *facts.slice); share && share->of_requests) {
+    const double limit = AtMost(clause) ? clause.threshold : 1 - clause.threshold;
+    return TestUnits(*facts.units, limit, alpha, "requests");
+  }
+  if (const PairedFlagCounts* flags = PairedFlags(clause, summary.slices[*facts.slice])) {
+    return TestPairedFlags(*flags, clause.threshold, facts, alpha);
+  }
+  if (clause.metric.quantity->unit == "MB") {
+    if (facts.truth == Truth::kFails) {
+      return Proven(Kind::kProvenViolated, "a request recorded " + ReadableNumber(facts.value.lo));
+    }
+    return Untestable("a maximum cannot be certified from samples");
+  }
+  const std::vector<PlanTest> tests = TestsOf(clause, assumptions);
+  if (!tests.empty()) return TestByBets(tests, facts, summary, alpha);
+  if (id == "reward_drift") {
+    return Untestable(
+        "state assumptions.rewardMax: the mean of an unbounded reward cannot be certified from "
+        "samples");
+  }
+  if (id == "flip_rate" || id == "brier_gap") {
+    return Untestable(
+        "state assumptions.tokensMax, the longest output of traffic, so that tokens can be tested "
+        "with the request as unit");
+  }
+  return Untestable("no test of " + std::string(id) +
+                    " about traffic is known; judge it about the evaluation set");
+}
+
+TrafficFinding FindExtreme(const Clause& clause, const UnitCounts& units) {
+  // No value may lie beyond a maximum at most, or a minimum at least; else one within suffices.
+  const bool forbids = (clause.metric.aggregate == Aggregate::kMax) == AtMost(clause);
+  if (forbids && units.beyond_sure > 0) {
+    return Proven(Kind::kProvenViolated, CountText(units, "values"));
+  }
+  if (!forbids && units.beyond_possible < units.units) {
+    return Proven(Kind::kProvenSatisfied, "a value within it was seen");
+  }
+  if (!forbids) return Untestable("no value within it was seen yet");
+  const Metric instead{clause.metric.quantity, AtMost(clause) ? Aggregate::kP999 : Aggregate::kP001,
+                       clause.metric.side};
+  return Untestable("an extreme value cannot be certified from samples; " + MetricName(instead) +
+                    ", or a soft clause with an exceedance, can be");
+}
+
+TrafficFinding FindInSeries(const Clause& clause, const Assumptions& assumptions,
+                            const Facts& facts, const Summary& summary, double alpha) {
+  const Aggregate aggregate = clause.metric.aggregate;
+  const bool at_most = AtMost(clause);
+  const bool of_tokens = clause.metric.quantity->level == QuantityLevel::kToken;
+  if (aggregate == Aggregate::kMax || aggregate == Aggregate::kMin) {
+    return FindExtreme(clause, *facts.units);
+  }
+  if (facts.units && !of_tokens) {
+    const int ppm = PercentilePpm(aggregate);
+    const double limit = ppm >= 0  ? (at_most ? 1000000 - ppm : ppm) / 1e6
+                         : at_most ? clause.threshold
+                                   : 1 - clause.threshold;
+    return TestUnits(*facts.units, limit, alpha, "requests");
+  }
+  const std::vector<PlanTest> tests = TestsOf(clause, assumptions);
+  if (!tests.empty()) return TestByBets(tests, facts, summary, alpha);
+  if (of_tokens && !assumptions.tokens_max) {
+    return Untestable(
+        "state assumptions.tokensMax, the longest output of traffic, so that tokens can be tested "
+        "with the request as unit");
+  }
+  if (clause.metric.quantity->id == "reward") {
+    return Untestable(
+        "state assumptions.rewardMax: the mean of an unbounded reward cannot be certified from "
+        "samples");
+  }
+  const Metric instead{clause.metric.quantity, at_most ? Aggregate::kP99 : Aggregate::kP01,
+                       clause.metric.side};
+  return Untestable("the mean of an unbounded quantity cannot be tested from samples; " +
+                    MetricName(instead) + ", or a soft clause by request, can be");
+}
+
+TrafficFinding FindInWindows(const Clause& clause, const Facts& facts, double alpha) {
+  if (clause.window.kind == Window::Kind::kTime) {
+    return Untestable(
+        "windows of time follow one another and are not independent; a window by requests can be "
+        "certified");
+  }
+  // A window that is still filling is not like the others.
+  const bool by_request = clause.window.kind == Window::Kind::kRequest;
+  TrafficFinding finding = TestUnits(*facts.complete_windows, clause.exceedance, alpha,
+                                     by_request ? "requests" : "complete windows");
+  if (finding.more_requests) {
+    const int64_t most = kForecastUnitsMax / clause.window.size;
+    *finding.more_requests = std::min(*finding.more_requests, most) * clause.window.size;
+  }
+  return finding;
+}
+
+}  // namespace
+
+TrafficFinding FindInTraffic(const Clause& clause, const Assumptions& assumptions,
+                             const Facts& facts, const Summary& summary, double alpha) {
+  if (!clause.hard()) return FindInWindows(clause, facts, alpha);
+  if (auto finding = AtBestPossible(clause, facts)) return *std::move(finding);
+  if (clause.metric.quantity->level == QuantityLevel::kPopulation) {
+    return FindInPopulation(clause, assumptions, facts, summary, alpha);
+  }
+  return FindInSeries(clause, assumptions, facts, summary, alpha);
+}
+
+}  // namespace kcc

@@ -1,0 +1,39 @@
+// What the evidence says about the traffic it was sampled from (MATH.md C; DESIGN.md section 8).
+//
+// The independent unit is the request. Rates of requests and of windows are decided by the exact
+// binomial test, rates and bounded means of tokens by bets over requests that hold whatever the
+// dependence inside a request is. What no sample can certify (a maximum, the mean of an unbounded
+// quantity) is never called satisfied, and the reason names the form of clause that can be; such a
+// mean can still be refuted (MATH.md B.4).
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kcc/judge/facts.h"
+#include "kcc/judge/verdict.h"
+
+namespace kcc {
+
+struct TrafficFinding {
+  enum class Kind : uint8_t {
+    kProvenViolated,   // seen, not inferred: needs no test
+    kProvenSatisfied,  // likewise (a clause that asks for existence)
+    kBroken,           // an assumption of the contract does not hold of the evidence
+    kTested,           // certified and p_violated say what the test found
+    kUntestable,       // no test of this clause form exists
+  };
+  Kind kind = Kind::kUntestable;
+  bool certified = false;
+  // p-value of "the clause holds", whatever missing evidence would say; Holm's input.
+  double p_violated = 1;
+  Interval confidence_interval;
+  std::optional<int64_t> more_requests;
+  std::string what;  // the finding in words, without the verdict
+};
+
+// alpha = 1 - confidence of the clause. Precondition: the facts hold evidence that is not broken.
+TrafficFinding FindInTraffic(const Clause& clause, const Assumptions& assumptions,
+                             const Facts& facts, const Summary& summary, double alpha);
+
+}  // namespace kcc
