@@ -1,0 +1,33 @@
+// Any bytes: reading them as a report ends. What was read renders in every format, and its JSON
+// reads back to the same bytes.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kcc/base/check.h"
+#include "kcc/report/compare.h"
+#include "kcc/report/html.h"
+#include "kcc/report/json.h"
+#include "kcc/report/junit.h"
+#include "kcc/report/markdown.h"
+#include "kcc/report/sarif.h"
+#include "kcc/report/terminal.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto report = kcc::ReadReport(std::string_view(reinterpret_cast<const char*>(data), size));
+  if (!report) {
+    KCC_CHECK(!report.error().message().empty());
+    return 0;
+  }
+  const std::string json = kcc::ReportJson(*report);
+  const auto again = kcc::ReadReport(json);
+  KCC_CHECK(again.has_value());
+  KCC_CHECK(kcc::ReportJson(*again) == json);
+  KCC_CHECK(!kcc::ReportHtml(*report).empty());
+  KCC_CHECK(!kcc::ReportMarkdown(*report).empty());
+  KCC_CHECK(!kcc::ReportJunit(*report).empty());
+  KCC_CHECK(!kcc::ReportSarif(*report).empty());
+  KCC_CHECK(!kcc::ReportTerminal(*report, {.width = 60, .color = true, .all = true}).empty());
+  KCC_CHECK(kcc::CompareReports(*report, *again).pairs.empty());
+  return 0;
+}

@@ -1,0 +1,166 @@
+#include "kcc/report/from_summary.h"
+
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "kcc/contract/canonical.h"
+#include "kcc/summary/series.h"
+
+namespace kcc {
+namespace {
+
+using End = SeriesView::End;
+constexpr size_t kHistogramBucketsMax = 60;
+
+// (series, slice) pairs that a clause is about.
+std::set<std::pair<size_t, size_t>> NamedByClauses(const Contract& contract,
+                                                   const Summary& summary) {
+  std::set<std::pair<size_t, size_t>> named;
+  for (const Clause& clause : contract.clauses) {
+    if (clause.metric.quantity->level == QuantityLevel::kPopulation) continue;
+    const size_t series = SeriesOf(*clause.metric.quantity, clause.metric.side);
+    for (const std::string& slice : clause.slices) {
+      const int index = summary.plan.FindSlice(slice);
+      if (index >= 0) named.emplace(series, static_cast<size_t>(index));
+    }
+  }
+  return named;
+}
+
+// Percentiles are shown at the safe end of their bucket: the upper edge where lower is better.
+QuantityStatistics StatisticsOf(const SeriesView& view, const Quantity& quantity) {
+  const bool higher = quantity.direction == Direction::kHigherIsBetter;
+  const End end = higher ? End::kLow : End::kHigh;
+  const auto percentile = [&](int ppm) {
+    const Interval bucket = view.Quantile(end, ppm);
+    return higher ? bucket.lo : bucket.hi;
+  };
+  QuantityStatistics statistics;
+  statistics.count = static_cast<int64_t>(view.count());
+  statistics.mean = view.Mean(end);
+  statistics.min = view.Min(end);
+  statistics.max = view.Max(end);
+  statistics.p50 = percentile(500000);
+  statistics.p90 = percentile(900000);
+  statistics.p95 = percentile(950000);
+  statistics.p99 = percentile(990000);
+  statistics.p999 = percentile(999000);
+  return statistics;
+}
+
+ReportHistogram HistogramOf(const SeriesView& view, std::string quantity, std::string slice) {
+  ReportHistogram shown;
+  shown.quantity = std::move(quantity);
+  shown.slice = std::move(slice);
+  const auto add = [&](double low, double high, int64_t count) {
+    if (shown.edges.empty()) {
+      shown.edges.push_back(low);
+    } else if (shown.edges.back() < low) {
+      shown.counts.push_back(0);  // the gap between two filled buckets
+      shown.edges.push_back(low);
+    }
+    shown.counts.push_back(count);
+    shown.edges.push_back(high);
+  };
+  for (const auto& [bucket, count] : view.stream(End::kHigh).histogram.Entries()) {
+    const double low = Histogram::LowerEdge(bucket);
+    const double high = Histogram::UpperEdge(bucket);
+    if (!std::isfinite(low) || !std::isfinite(high)) {
+      shown.infinite += static_cast<int64_t>(count);
+      continue;
+    }
+    // The bucket's largest double is in it, so its open end is the next one.
+    add(low, std::nextafter(high, std::numeric_limits<double>::infinity()),
+        static_cast<int64_t>(count));
+  }
+  return Coarsen(std::move(shown), kHistogramBucketsMax);
+}
+
+DisagreementCurve CurveOf(const Summary& summary, size_t slice) {
+  static const size_t kMargin = *FindSeries("train_margin");
+  const SliceStats& stats = summary.slices[slice];
+  DisagreementCurve curve;
+  curve.slice = summary.plan.slices()[slice].name;
+  std::map<Histogram::Bucket, DisagreementPoint> by_bucket;
+  for (const auto& [bucket, count] : stats.series[kMargin].point.histogram.Entries()) {
+    by_bucket[bucket].tokens = static_cast<int64_t>(count);
+  }
+  for (const auto& [bucket, count] : stats.top1_disagreeing.Entries()) {
+    by_bucket[bucket].top1 = static_cast<int64_t>(count);
+  }
+  for (const auto& [bucket, count] : stats.top5_disagreeing.Entries()) {
+    by_bucket[bucket].top5 = static_cast<int64_t>(count);
+  }
+  // Cumulative; the curve is drawn through at most as many points as a histogram has buckets.
+  const size_t stride = by_bucket.size() / kHistogramBucketsMax + 1;
+  DisagreementPoint sum;
+  size_t at = 0;
+  for (const auto& [bucket, point] : by_bucket) {
+    sum.margin = Histogram::UpperEdge(bucket);
+    sum.tokens += point.tokens;
+    sum.top1 += point.top1;
+    sum.top5 += point.top5;
+    ++at;
+    if (at % stride == 0 || at == by_bucket.size()) curve.points.push_back(sum);
+  }
+  curve.tokens = sum.tokens;
+  return curve;
+}
+
+KernelProvenance KernelOf(const SourceSide& side) {
+  return {side.kernel_fingerprint, side.identity, side.model_digest};
+}
+
+Provenance ProvenanceOf(const Summary& summary, std::string_view version) {
+  Provenance provenance;
+  provenance.kcc = version;
+  provenance.plan = summary.plan.Digest();
+  provenance.requests = static_cast<int64_t>(summary.requests.size());
+  if (!summary.sources.empty()) {
+    const Source& source = summary.sources.front();
+    provenance.train = KernelOf(source.train);
+    provenance.infer = KernelOf(source.infer);
+    provenance.evidence = Name(source.evidence);
+  }
+  return provenance;
+}
+
+void AddSeries(const Summary& summary, size_t series,
+               const std::set<std::pair<size_t, size_t>>& named, ReportData* report) {
+  const std::string& name = SeriesName(series);
+  const Quantity& quantity = SeriesQuantity(series);
+  for (size_t slice = 0; slice < summary.slices.size(); ++slice) {
+    const SeriesView view(summary, slice, series);
+    if (view.count() == 0) continue;
+    const std::string& slice_name = summary.plan.slices()[slice].name;
+    report->quantities.push_back({name, slice_name, StatisticsOf(view, quantity)});
+    if (!named.contains({series, slice})) continue;
+    report->histograms.push_back(HistogramOf(view, name, slice_name));
+    for (const WorstValue& worst : view.worst()) {
+      report->worst.push_back({name, slice_name, worst.value, worst.request, worst.position,
+                               worst.token, std::nullopt});
+    }
+  }
+}
+
+}  // namespace
+
+ReportData MakeReport(const Contract& contract, const std::string& file, std::string_view version,
+                      const Summary& summary, const Judgement& judgement) {
+  ReportData report;
+  report.contract = {contract.name, contract.version, ContractDigest(contract), file};
+  report.judgement = judgement;
+  report.provenance = ProvenanceOf(summary, version);
+  const auto named = NamedByClauses(contract, summary);
+  for (size_t series = 0; series < SeriesCount(); ++series) {
+    AddSeries(summary, series, named, &report);
+  }
+  for (size_t slice = 0; slice < summary.slices.size(); ++slice) {
+    DisagreementCurve curve = CurveOf(summary, slice);
+    if (curve.tokens > 0) report.curves.push_back(std::move(curve));
+  }
+  return report;
+}
+
+}  // namespace kcc

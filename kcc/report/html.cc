@@ -1,0 +1,152 @@
+#include "kcc/report/html.h"
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kcc/base/check.h"
+#include "kcc/base/sha256.h"
+#include "kcc/base/strings.h"
+#include "kcc/report/json.h"
+#include "kcc/report/page_assets.h"
+#include "kcc/report/text.h"
+
+namespace kcc {
+namespace {
+
+// JSON inside a <script>: no "<" can end the element or open a comment, and none is needed, for
+// "<" occurs in JSON only inside strings.
+std::string ScriptSafe(std::string_view json) {
+  std::string out;
+  out.reserve(json.size() + json.size() / 16);
+  for (const char c : json) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+int HexDigit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
+
+std::string Base64(std::string_view bytes) {
+  constexpr std::string_view kAlphabet =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t group = 0;
+    for (size_t k = 0; k < 3; ++k) {
+      group = (group << 8) | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    }
+    for (size_t k = 0; k < 4; ++k) {
+      out += i + k > bytes.size() ? '=' : kAlphabet[(group >> (18 - 6 * k)) & 63];
+    }
+  }
+  return out;
+}
+
+// 'sha256-…' as a content security policy names a script.
+std::string PolicyHash(std::string_view script) {
+  const std::string digest = Sha256Of(script);
+  const std::string_view hex = std::string_view(digest).substr(std::string_view("sha256:").size());
+  std::string bytes;
+  for (size_t i = 0; i < hex.size(); i += 2) {
+    bytes += static_cast<char>(HexDigit(hex[i]) * 16 + HexDigit(hex[i + 1]));
+  }
+  return "'sha256-" + Base64(bytes) + "'";
+}
+
+std::string Cell(std::string_view text) { return "<td>" + MarkupEscaped(text) + "</td>"; }
+
+std::string StaticClauseRow(const ClauseVerdict& clause) {
+  Judgement one;
+  one.clauses = {clause};
+  const VerdictTotals totals = CountPairs(one);
+  std::string pairs;
+  for (const Verdict verdict :
+       {Verdict::kViolated, Verdict::kError, Verdict::kInconclusive, Verdict::kSatisfied}) {
+    if (totals.of(verdict) == 0) continue;
+    pairs += (pairs.empty() ? "" : ", ") + Grouped(totals.of(verdict)) + " " +
+             std::string(Name(verdict));
+  }
+  return "<tr>" + Cell(clause.id) + Cell(clause.metric) + Cell(Name(clause.level)) +
+         Cell(Name(clause.verdict)) + Cell(pairs) + "</tr>\n";
+}
+
+std::string StaticFindings(const Judgement& judgement) {
+  std::string rows;
+  for (const ClauseVerdict& clause : judgement.clauses) {
+    for (const SliceVerdict& slice : clause.slices) {
+      if (slice.verdict() == Verdict::kSatisfied) continue;
+      rows += "<tr>" + Cell(clause.id) + Cell(slice.slice) + Cell(Name(slice.verdict())) +
+              Cell(IntervalText(slice.value)) + Cell(BoundText(clause.bound, slice.threshold)) +
+              Cell(slice.about.reason) + "</tr>\n";
+    }
+  }
+  if (rows.empty()) return "";
+  return "<h2>What is not satisfied</h2>\n<table><thead><tr><th>clause</th><th>slice</th>"
+         "<th>verdict</th><th>value</th><th>bound</th><th>why</th></tr></thead>\n<tbody>" +
+         rows + "</tbody></table>\n";
+}
+
+// What a reader without scripts sees; the page's script takes it away once it has drawn.
+std::string StaticSummary(const ReportData& report) {
+  const Judgement& judgement = report.judgement;
+  std::string rows;
+  for (const ClauseVerdict& clause : judgement.clauses) rows += StaticClauseRow(clause);
+  return "<h1>" + MarkupEscaped(report.contract.name + " " + report.contract.version) + ": " +
+         std::string(Name(judgement.verdict)) + "</h1>\n<p>" + MarkupEscaped(Headline(judgement)) +
+         " Action: " + std::string(ActionText(judgement)) + ". Health " +
+         ShortNumber(judgement.health) + ": " + HealthText(judgement) + ".</p>\n" +
+         StaticFindings(judgement) +
+         "<h2>Clauses</h2>\n<table><thead><tr><th>clause</th><th>metric</th><th>level</th>"
+         "<th>verdict</th><th>slices</th></tr></thead>\n<tbody>" +
+         rows + "</tbody></table>\n<p>Contract " + MarkupEscaped(report.contract.digest) +
+         ", kcc " + MarkupEscaped(report.provenance.kcc) + "</p>\n";
+}
+
+// One pass over the template, so that a "{{name}}" inside a value stays what it is.
+std::string Filled(std::string_view page,
+                   const std::vector<std::pair<std::string_view, std::string_view>>& values) {
+  std::string out;
+  for (;;) {
+    const size_t open = page.find("{{");
+    out += page.substr(0, open);
+    if (open == std::string_view::npos) return out;
+    const size_t close = page.find("}}", open);
+    KCC_CHECK(close != std::string_view::npos);
+    const std::string_view name = page.substr(open + 2, close - open - 2);
+    bool found = false;
+    for (const auto& [key, value] : values) {
+      if (key != name) continue;
+      out += value;
+      found = true;
+    }
+    KCC_CHECK(found);
+    page.remove_prefix(close + 2);
+  }
+}
+
+}  // namespace
+
+std::string ReportHtml(const ReportData& report) {
+  const std::string script =
+      "\n" + std::string(kPage_data_js) + std::string(kPage_charts_js) + std::string(kPage_page_js);
+  const std::string policy = "default-src 'none'; style-src 'unsafe-inline'; script-src " +
+                             PolicyHash(script) + "; base-uri 'none'; form-action 'none'";
+  const std::string title =
+      MarkupEscaped(std::string(Name(report.judgement.verdict)) + " · " +
+                    OneLine(report.contract.name) + " " + OneLine(report.contract.version));
+  const std::string data = ScriptSafe(ReportJson(report, JsonWriter::Style::kCompact));
+  const std::string summary = StaticSummary(report);
+  return Filled(kPage_page_html, {{"policy", policy},
+                                  {"title", title},
+                                  {"style", kPage_style_css},
+                                  {"summary", summary},
+                                  {"data", data},
+                                  {"script", script}});
+}
+
+}  // namespace kcc

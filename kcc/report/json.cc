@@ -1,0 +1,295 @@
+#include "kcc/report/json.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "kcc/metric/metric.h"
+
+namespace kcc {
+namespace {
+
+// null for what was not measured; never a negative zero, which JSON readers disagree about.
+void Number(double value, JsonWriter* json) {
+  if (std::isnan(value)) {
+    json->Null();
+  } else {
+    json->Value(value == 0 ? 0.0 : value);
+  }
+}
+
+void NumberField(std::string_view key, double value, JsonWriter* json) {
+  json->Key(key);
+  Number(value, json);
+}
+
+void IntervalField(std::string_view key, const Interval& interval, JsonWriter* json) {
+  json->Key(key);
+  if (!interval.known()) {
+    json->Null();
+    return;
+  }
+  json->BeginArray();
+  Number(interval.lo, json);
+  Number(interval.hi, json);
+  json->EndArray();
+}
+
+void OptionalField(std::string_view key, const std::optional<double>& value, JsonWriter* json) {
+  NumberField(key, value.value_or(kNotMeasured), json);
+}
+
+void OptionalField(std::string_view key, const std::optional<int64_t>& value, JsonWriter* json) {
+  json->Key(key);
+  if (value) {
+    json->Value(*value);
+  } else {
+    json->Null();
+  }
+}
+
+void WriteTotals(const VerdictTotals& totals, JsonWriter* json) {
+  json->BeginObject();
+  for (const Verdict verdict :
+       {Verdict::kViolated, Verdict::kError, Verdict::kInconclusive, Verdict::kSatisfied}) {
+    json->Field(Name(verdict), totals.of(verdict));
+  }
+  json->EndObject();
+}
+
+void WriteExceedance(const std::optional<ExceedanceCount>& exceedance, JsonWriter* json) {
+  json->Key("exceedance");
+  if (!exceedance) {
+    json->Null();
+    return;
+  }
+  json->BeginObject();
+  json->Field("windows", exceedance->windows).Field("exceeding", exceedance->exceeding);
+  NumberField("rate", exceedance->rate(), json);
+  NumberField("budget", exceedance->budget, json);
+  json->EndObject();
+}
+
+void WriteSlice(const SliceVerdict& slice, Population other, JsonWriter* json) {
+  json->BeginObject();
+  json->Field("slice", slice.slice).Field("verdict", Name(slice.verdict()));
+  NumberField("value", slice.value.exact() ? slice.value.lo : kNotMeasured, json);
+  IntervalField("interval", slice.value, json);
+  NumberField("threshold", slice.threshold, json);
+  WriteExceedance(slice.exceedance, json);
+  json->Key("count").BeginObject();
+  json->Field("requests", slice.count.requests).Field("tokens", slice.count.tokens);
+  json->EndObject();
+  json->Field("reason", slice.about.reason);
+  OptionalField("smallestPassing", slice.smallest_passing, json);
+  OptionalField("smallestBudget", slice.smallest_budget, json);
+  IntervalField("confidenceInterval", slice.about.confidence_interval, json);
+  OptionalField("moreRequests", slice.about.more_requests, json);
+  json->Key("other").BeginObject();
+  json->Field("about", Name(other)).Field("verdict", Name(slice.other.verdict));
+  json->Field("reason", slice.other.reason);
+  IntervalField("confidenceInterval", slice.other.confidence_interval, json);
+  OptionalField("moreRequests", slice.other.more_requests, json);
+  json->EndObject();
+  NumberField("deviation", slice.deviation, json);
+  NumberField("weight", slice.weight, json);
+  json->EndObject();
+}
+
+// "train_kl" of a metric's name, and its aggregate; a metric this build does not know has none.
+std::string QuantityOf(const Metric& metric) {
+  std::string name = metric.side == Side::kTrain ? "train_" : "";
+  return name.append(metric.quantity->id);
+}
+
+void WriteClause(const ClauseVerdict& clause, Population other, JsonWriter* json) {
+  json->BeginObject();
+  json->Field("id", clause.id).Field("family", Name(clause.family));
+  json->Field("metric", clause.metric);
+  if (const auto metric = ParseMetric(clause.metric)) {
+    json->Field("quantity", QuantityOf(*metric));
+    json->Field("aggregate", AggregateName(metric->aggregate));
+  }
+  json->Field("bound", Name(clause.bound)).Field("level", Name(clause.level));
+  json->Field("hard", clause.hard).Field("action", Name(clause.action));
+  json->Field("verdict", Name(clause.verdict));
+  json->Field("line", clause.mark.line).Field("column", clause.mark.column);
+  json->Key("slices").BeginArray();
+  for (const SliceVerdict& slice : clause.slices) WriteSlice(slice, other, json);
+  json->EndArray();
+  json->EndObject();
+}
+
+void WriteJudgement(const Judgement& judgement, JsonWriter* json) {
+  const Population other =
+      judgement.about == Population::kTraffic ? Population::kEvaluationSet : Population::kTraffic;
+  json->Field("verdict", Name(judgement.verdict)).Field("convergent", judgement.convergent);
+  NumberField("health", judgement.health, json);
+  json->Key("thresholds").BeginArray();
+  Number(judgement.eta1, json);
+  Number(judgement.eta2, json);
+  json->EndArray();
+  json->Field("action", ActionText(judgement));
+  json->Field("about", Name(judgement.about)).Field("stage", Name(judgement.stage));
+  NumberField("confidence", judgement.confidence, json);
+  json->Field("headline", Headline(judgement)).Field("healthText", HealthText(judgement));
+  json->Key("totals").BeginObject().Key("clauses");
+  WriteTotals(CountClauses(judgement), json);
+  json->Key("pairs");
+  WriteTotals(CountPairs(judgement), json);
+  json->EndObject();
+  json->Key("clauses").BeginArray();
+  for (const ClauseVerdict& clause : judgement.clauses) WriteClause(clause, other, json);
+  json->EndArray();
+}
+
+void WriteStatistics(const QuantityStatistics& statistics, JsonWriter* json) {
+  json->BeginObject();
+  json->Field("count", statistics.count);
+  NumberField("mean", statistics.mean, json);
+  NumberField("min", statistics.min, json);
+  NumberField("max", statistics.max, json);
+  NumberField("p50", statistics.p50, json);
+  NumberField("p90", statistics.p90, json);
+  NumberField("p95", statistics.p95, json);
+  NumberField("p99", statistics.p99, json);
+  NumberField("p999", statistics.p999, json);
+  json->EndObject();
+}
+
+void WriteHistogram(const ReportHistogram& histogram, JsonWriter* json) {
+  json->BeginObject().Key("edges").BeginArray();
+  for (const double edge : histogram.edges) Number(edge, json);
+  json->EndArray().Key("counts").BeginArray();
+  for (const int64_t count : histogram.counts) json->Value(count);
+  json->EndArray().Field("infinite", histogram.infinite).EndObject();
+}
+
+// {"kl": {"all": …, "safety": …}, …}: objects by quantity, then slice, in the order of the rows'
+// first appearance; of two rows with the same quantity and slice the first counts.
+template <class Row, class Write>
+void WriteByQuantity(std::string_view key, const std::vector<Row>& rows, Write write,
+                     JsonWriter* json) {
+  std::vector<std::string_view> quantities;
+  std::map<std::string_view, std::vector<const Row*>> by_quantity;
+  for (const Row& row : rows) {
+    auto& group = by_quantity[row.quantity];
+    if (group.empty()) quantities.push_back(row.quantity);
+    group.push_back(&row);
+  }
+  json->Key(key).BeginObject();
+  for (const std::string_view quantity : quantities) {
+    json->Key(quantity).BeginObject();
+    std::set<std::string_view> seen;
+    for (const Row* row : by_quantity[quantity]) {
+      if (!seen.insert(row->slice).second) continue;
+      json->Key(row->slice);
+      write(*row, json);
+    }
+    json->EndObject();
+  }
+  json->EndObject();
+}
+
+// Unit, direction and definition of every quantity the report shows, from the catalog.
+void WriteLabels(const ReportData& report, JsonWriter* json) {
+  std::set<std::string> names;
+  for (const QuantitySlice& row : report.quantities) names.insert(row.quantity);
+  for (const ReportHistogram& row : report.histograms) names.insert(row.quantity);
+  for (const WorstToken& row : report.worst) names.insert(row.quantity);
+  for (const ClauseVerdict& clause : report.judgement.clauses) {
+    if (const auto metric = ParseMetric(clause.metric)) names.insert(QuantityOf(*metric));
+  }
+  constexpr std::string_view kTrain = "train_";
+  json->Key("labels").BeginObject();
+  for (const std::string_view name : names) {
+    const bool train = name.starts_with(kTrain);
+    const Quantity* quantity = FindQuantity(train ? name.substr(kTrain.size()) : name);
+    if (quantity == nullptr) continue;
+    json->Key(name).BeginObject();
+    json->Field("unit", quantity->unit).Field("direction", Name(quantity->direction));
+    json->Field("level", Name(quantity->level)).Field("definition", quantity->definition);
+    json->EndObject();
+  }
+  json->EndObject();
+}
+
+void WriteCurves(const std::vector<DisagreementCurve>& curves, JsonWriter* json) {
+  json->Key("curves").BeginArray();
+  for (const DisagreementCurve& curve : curves) {
+    json->BeginObject();
+    json->Field("slice", curve.slice).Field("tokens", curve.tokens);
+    json->Key("points").BeginArray();
+    for (const DisagreementPoint& point : curve.points) {
+      json->BeginObject();
+      NumberField("margin", point.margin, json);
+      json->Field("tokens", point.tokens).Field("top1", point.top1).Field("top5", point.top5);
+      json->EndObject();
+    }
+    json->EndArray().EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteWorst(const std::vector<WorstToken>& worst, JsonWriter* json) {
+  json->Key("worst").BeginArray();
+  for (const WorstToken& row : worst) {
+    json->BeginObject();
+    json->Field("quantity", row.quantity).Field("slice", row.slice);
+    NumberField("value", row.value, json);
+    json->Field("request", row.request).Field("position", row.position).Field("token", row.token);
+    if (row.context) json->Field("context", *row.context);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteKernel(std::string_view key, const KernelProvenance& kernel, JsonWriter* json) {
+  json->Key(key).BeginObject();
+  json->Field("fingerprint", kernel.fingerprint).Field("trace", kernel.trace);
+  json->Field("model", kernel.model);
+  json->EndObject();
+}
+
+void WriteProvenance(const Provenance& provenance, JsonWriter* json) {
+  json->Key("provenance").BeginObject();
+  json->Field("kcc", provenance.kcc);
+  WriteKernel("train", provenance.train, json);
+  WriteKernel("infer", provenance.infer, json);
+  json->Field("evidence", provenance.evidence).Field("plan", provenance.plan);
+  json->Field("requests", provenance.requests);
+  json->EndObject();
+}
+
+}  // namespace
+
+std::string ReportJson(const ReportData& report, JsonWriter::Style style) {
+  JsonWriter json(style);
+  json.BeginObject();
+  json.Field("kccReport", kReportFormat);
+  json.Key("contract").BeginObject();
+  json.Field("name", report.contract.name).Field("version", report.contract.version);
+  json.Field("digest", report.contract.digest).Field("file", report.contract.file);
+  json.EndObject();
+  WriteJudgement(report.judgement, &json);
+  const auto statistics = [](const QuantitySlice& row, JsonWriter* out) {
+    WriteStatistics(row.statistics, out);
+  };
+  WriteByQuantity("quantities", report.quantities, statistics, &json);
+  WriteByQuantity("histograms", report.histograms, WriteHistogram, &json);
+  WriteLabels(report, &json);
+  WriteCurves(report.curves, &json);
+  WriteWorst(report.worst, &json);
+  json.Key("bounds").BeginArray();
+  for (const ImpliedBound& bound : report.bounds) {
+    json.BeginObject().Field("clause", bound.clause).Field("text", bound.text);
+    NumberField("value", bound.value, &json);
+    json.EndObject();
+  }
+  json.EndArray();
+  WriteProvenance(report.provenance, &json);
+  json.EndObject();
+  return json.Take();
+}
+
+}  // namespace kcc

@@ -1,0 +1,30 @@
+// report.json: the part of a report that others build on (DESIGN.md section 13, docs/report.md).
+// Its shape is published as a JSON Schema; keys are added, never renamed.
+//
+// A number that is not finite is the string "inf", "-inf" or "nan"; what was not measured is null.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "kcc/base/json_writer.h"
+#include "kcc/base/result.h"
+#include "kcc/report/report.h"
+
+namespace kcc {
+
+inline constexpr int kReportFormat = 1;
+
+std::string ReportJson(const ReportData& report,
+                       JsonWriter::Style style = JsonWriter::Style::kPretty);
+
+// What ReportJson wrote, by this version or an earlier one; keys it does not know are ignored.
+// Errors name the JSON path. ReportJson(*ReadReport(text)) == text for text that ReportJson wrote
+// (finite statistics: a "nan" among them is read as not measured).
+inline constexpr size_t kReportBytesMax = size_t{1} << 30;
+Result<ReportData> ReadReport(std::string_view json);
+
+// JSON Schema, draft 2020-12; committed as docs/report.schema.json.
+std::string ReportJsonSchema();
+
+}  // namespace kcc

@@ -1,0 +1,137 @@
+// Everything a report shows, as plain data. Each format (json.h, html.h, markdown.h, junit.h,
+// sarif.h, terminal.h) is a pure function of it: same data, same bytes, no clock.
+//
+// It knows nothing of how the evidence was summarised, so a report read back from report.json
+// (json.h) renders exactly as the run that made it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kcc/judge/verdict.h"
+
+namespace kcc {
+
+inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+
+struct ReportContract {
+  std::string name;
+  std::string version;
+  std::string digest;
+  std::string file;  // as the user named it; may be empty
+};
+
+// Of one quantity on one slice. A statistic that is not known is NaN.
+struct QuantityStatistics {
+  int64_t count = 0;
+  double mean = kNotMeasured;
+  double min = kNotMeasured;
+  double max = kNotMeasured;
+  double p50 = kNotMeasured;
+  double p90 = kNotMeasured;
+  double p95 = kNotMeasured;
+  double p99 = kNotMeasured;
+  double p999 = kNotMeasured;
+};
+
+struct QuantitySlice {
+  std::string quantity;  // as a metric names it: "kl", "train_entropy"
+  std::string slice;
+  QuantityStatistics statistics;
+};
+
+// Bucket i holds counts[i] values in [edges[i], edges[i+1]); the last bucket is closed.
+struct ReportHistogram {
+  std::string quantity;
+  std::string slice;
+  std::vector<double> edges;  // rising; one more than counts, or both empty
+  std::vector<int64_t> counts;
+  int64_t infinite = 0;  // values that overflowed, in no bucket
+};
+
+// The cumulative disagreement of the two kernels: of the tokens whose margin (largest less second
+// largest logit) is at most `margin`, how many differ in their most likely token, and how many
+// in the set of their five most likely ones. All counts rise with the margin.
+struct DisagreementPoint {
+  double margin = 0;
+  int64_t tokens = 0;
+  int64_t top1 = 0;
+  int64_t top5 = 0;
+};
+
+struct DisagreementCurve {
+  std::string slice;
+  int64_t tokens = 0;  // in the slice, of any margin
+  std::vector<DisagreementPoint> points;
+};
+
+struct WorstToken {
+  std::string quantity;
+  std::string slice;
+  double value = 0;
+  std::string request;
+  int64_t position = 0;
+  int64_t token = 0;
+  std::optional<std::string> context;  // the text around it, where the requests carry one
+};
+
+// What a clause implies if it holds: "reward drift at most 0.1" (docs/bounds.md).
+struct ImpliedBound {
+  std::string clause;
+  std::string text;
+  double value = 0;
+};
+
+struct KernelProvenance {
+  std::string fingerprint;
+  std::string trace;  // identity
+  std::string model;  // digest; may be empty
+};
+
+struct Provenance {
+  std::string kcc;  // version
+  KernelProvenance train;
+  KernelProvenance infer;
+  std::string evidence;  // "logits", "top-k", "sampled-token"
+  std::string plan;      // digest
+  int64_t requests = 0;
+};
+
+struct ReportData {
+  ReportContract contract;
+  Judgement judgement;
+  std::vector<QuantitySlice> quantities;  // grouped by quantity
+  std::vector<ReportHistogram> histograms;      // grouped by quantity
+  std::vector<DisagreementCurve> curves;
+  std::vector<WorstToken> worst;
+  std::vector<ImpliedBound> bounds;  // empty: the section is left out
+  Provenance provenance;
+};
+
+// Clause-slice pairs by verdict, indexed by Verdict.
+struct VerdictTotals {
+  int64_t by_verdict[4] = {};
+
+  int64_t of(Verdict verdict) const { return by_verdict[static_cast<size_t>(verdict)]; }
+  int64_t all() const;
+};
+VerdictTotals CountPairs(const Judgement& judgement);
+VerdictTotals CountClauses(const Judgement& judgement);
+
+// One sentence: "2 of 14 clauses are violated, on 3 of 38 clause-slice pairs."
+std::string Headline(const Judgement& judgement);
+
+// What the health says: "an L3 clause is violated".
+std::string HealthText(const Judgement& judgement);
+
+// "none" where nothing is ordered.
+std::string_view ActionText(const Judgement& judgement);
+
+// Adjacent buckets merged by the leading bits of their lower edges (equal ratios of width), until
+// at most `buckets_max` are left. Counts are kept; empty buckets at either end are dropped.
+ReportHistogram Coarsen(ReportHistogram histogram, size_t buckets_max);
+
+}  // namespace kcc

@@ -1,0 +1,271 @@
+// The JSON Schema of report.json (draft 2020-12). Objects stay open: later versions add keys.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kcc/base/json_writer.h"
+#include "kcc/report/choices.h"
+#include "kcc/report/json.h"
+
+namespace kcc {
+namespace {
+
+// A schema as JSON text; composed by the functions below, laid out once at the end.
+using Schema = std::string;
+
+struct Property {
+  std::string name;
+  Schema schema;
+  bool required = true;
+};
+
+Schema Described(std::string_view fields, std::string_view description) {
+  std::string text = "{" + std::string(fields);
+  if (!description.empty()) text += ",\"description\":" + JsonQuote(description);
+  return text + "}";
+}
+
+Schema Text(std::string_view description) { return Described("\"type\":\"string\"", description); }
+Schema Bool(std::string_view description) { return Described("\"type\":\"boolean\"", description); }
+Schema Count(std::string_view description) {
+  return Described("\"type\":\"integer\",\"minimum\":0", description);
+}
+Schema CountOrNull(std::string_view description) {
+  return Described("\"type\":[\"integer\",\"null\"],\"minimum\":0", description);
+}
+Schema Ref(std::string_view name) { return "{\"$ref\":\"#/$defs/" + std::string(name) + "\"}"; }
+Schema RefDescribed(std::string_view name, std::string_view description) {
+  return Described("\"$ref\":\"#/$defs/" + std::string(name) + "\"", description);
+}
+Schema ListOf(const Schema& items, std::string_view description) {
+  return Described("\"type\":\"array\",\"items\":" + items, description);
+}
+Schema MapOf(const Schema& values, std::string_view description) {
+  return Described("\"type\":\"object\",\"additionalProperties\":" + values, description);
+}
+
+template <class Enum, size_t N>
+Schema OneOf(const std::array<Enum, N>& choices, std::string_view description,
+             std::string_view further = "") {
+  std::string words;
+  for (const Enum choice : choices) {
+    words += (words.empty() ? "" : ",") + JsonQuote(Name(choice));
+  }
+  if (!further.empty()) words += "," + JsonQuote(further);
+  return Described("\"enum\":[" + words + "]", description);
+}
+
+Schema Object(const std::vector<Property>& properties, std::string_view description = "") {
+  std::string required;
+  std::string members;
+  for (const Property& property : properties) {
+    if (property.required) required += (required.empty() ? "" : ",") + JsonQuote(property.name);
+    members += (members.empty() ? "" : ",") + JsonQuote(property.name) + ":" + property.schema;
+  }
+  return Described(
+      "\"type\":\"object\",\"required\":[" + required + "],\"properties\":{" + members + "}",
+      description);
+}
+
+Schema SliceSchema() {
+  return Object({
+      {"slice", Text("name of the slice in the contract")},
+      {"verdict", Ref("verdict")},
+      {"value", RefDescribed("numberOrNull", "the metric over the slice, where known exactly")},
+      {"interval", RefDescribed("intervalOrNull", "where the metric lies; null: not measured")},
+      {"threshold", Ref("number")},
+      {"exceedance",
+       "{\"anyOf\":[{\"type\":\"null\"}," +
+           Object({{"windows", Count("windows looked at")},
+                   {"exceeding", Count("windows beyond the threshold in the bad direction")},
+                   {"rate", RefDescribed("number", "exceeding / windows")},
+                   {"budget", RefDescribed("number", "largest rate allowed")}}) +
+           "]}"},
+      {"count", Object({{"requests", Count("")}, {"tokens", Count("")}}, "the evidence")},
+      {"reason", Text("one sentence in plain words")},
+      {"smallestPassing",
+       RefDescribed("numberOrNull", "tightest threshold that would have passed")},
+      {"smallestBudget", RefDescribed("numberOrNull", "smallest budget that would have passed")},
+      {"confidenceInterval", RefDescribed("intervalOrNull", "at the contract's confidence")},
+      {"moreRequests", CountOrNull("about how many more requests would settle it")},
+      {"other", Object({{"about", Ref("population")},
+                        {"verdict", Ref("verdict")},
+                        {"reason", Text("")},
+                        {"confidenceInterval", Ref("intervalOrNull")},
+                        {"moreRequests", CountOrNull("")}},
+                       "the verdict for the population the contract does not speak about")},
+      {"deviation", RefDescribed("number", "phi, 0 within the threshold, at most 2")},
+      {"weight", RefDescribed("number", "lambda, its weight in the health")},
+  });
+}
+
+Schema ClauseSchema() {
+  return Object({
+      {"id", Text("")},
+      {"family", OneOf(kFamilies, "")},
+      {"metric", Text("aggregate and quantity, such as p99_kl")},
+      {"quantity", Text("the metric's quantity, where this version knows it"), false},
+      {"aggregate", Text("the metric's aggregate; empty for a population quantity"), false},
+      {"bound", OneOf(kBounds, "")},
+      {"level", OneOf(kLevels, "")},
+      {"hard", Bool("true: no exceedance is allowed")},
+      {"action", OneOf(kActions, "what a violation of the clause orders")},
+      {"verdict", Ref("verdict")},
+      {"line", Count("in the contract's source; 0: unknown")},
+      {"column", Count("")},
+      {"slices", ListOf(Ref("slice"), "in the clause's order")},
+  });
+}
+
+Schema StatisticsSchema() {
+  std::vector<Property> properties = {{"count", Count("")}};
+  for (const char* name : {"mean", "min", "max", "p50", "p90", "p95", "p99", "p999"}) {
+    properties.push_back({name, Ref("numberOrNull")});
+  }
+  return Object(properties);
+}
+
+Schema CurveSchema() {
+  return Object({{"slice", Text("")},
+                 {"tokens", Count("in the slice, of any margin")},
+                 {"points", ListOf(Object({{"margin", Ref("number")},
+                                           {"tokens", Count("tokens of at most this margin")},
+                                           {"top1", Count("of those, other most likely token")},
+                                           {"top5", Count("of those, other five most likely")}}),
+                                   "by rising margin; all counts are cumulative")}});
+}
+
+Schema TotalsSchema() {
+  std::vector<Property> properties;
+  for (const Verdict verdict : kVerdicts)
+    properties.push_back({std::string(Name(verdict)), Count("")});
+  return Object(properties);
+}
+
+Schema ProvenanceSchema() {
+  const Schema kernel = Object({{"fingerprint", Text("identifies the kernel build")},
+                                {"trace", Text("the trace's identity")},
+                                {"model", Text("digest; empty: not recorded")}});
+  return Object({{"kcc", Text("version")},
+                 {"train", kernel},
+                 {"infer", kernel},
+                 {"evidence", Text("how much of the distribution the traces hold")},
+                 {"plan", Text("digest of what was counted")},
+                 {"requests", Count("")}});
+}
+
+std::string Definitions() {
+  const std::string non_finite = "{\"enum\":[\"inf\",\"-inf\",\"nan\"]}";
+  const std::string number = "{\"type\":\"number\"}," + non_finite;
+  const std::vector<std::pair<std::string, Schema>> definitions = {
+      {"verdict", OneOf(kVerdicts, "")},
+      {"population", OneOf(kPopulations, "")},
+      {"number", "{\"anyOf\":[" + number + "]}"},
+      {"numberOrNull", "{\"anyOf\":[" + number + ",{\"type\":\"null\"}]}"},
+      {"intervalOrNull",
+       "{\"type\":[\"array\",\"null\"],\"items\":{\"$ref\":\"#/$defs/number\"},"
+       "\"minItems\":2,\"maxItems\":2}"},
+      {"slice", SliceSchema()},
+      {"clause", ClauseSchema()},
+      {"statistics", StatisticsSchema()},
+      {"histogram", Object({{"edges", ListOf(Ref("number"), "rising; one more than counts")},
+                            {"counts", ListOf(Count(""), "")},
+                            {"infinite", Count("values in no bucket")}})},
+      {"label", Object({{"unit", Text("")},
+                        {"direction", Text("")},
+                        {"level", Text("")},
+                        {"definition", Text("")}})},
+      {"curve", CurveSchema()},
+      {"totals", TotalsSchema()},
+  };
+  std::string text;
+  for (const auto& [name, schema] : definitions) {
+    text += (text.empty() ? "" : ",") + JsonQuote(name) + ":" + schema;
+  }
+  return "{" + text + "}";
+}
+
+std::string Root() {
+  const Schema worst = Object({{"quantity", Text("")},
+                               {"slice", Text("")},
+                               {"value", Ref("numberOrNull")},
+                               {"request", Text("request id")},
+                               {"position", "{\"type\":\"integer\"}"},
+                               {"token", "{\"type\":\"integer\"}"},
+                               {"context", Text("the text around the token"), false}});
+  const Schema bound =
+      Object({{"clause", Text("")}, {"text", Text("")}, {"value", Ref("numberOrNull")}});
+  return Object({
+      {"kccReport", "{\"const\":" + std::to_string(kReportFormat) + "}"},
+      {"contract", Object({{"name", Text("")},
+                           {"version", Text("")},
+                           {"digest", Text("sha256 of the canonical form")},
+                           {"file", Text("as named on the command line; may be empty")}})},
+      {"verdict", Ref("verdict")},
+      {"convergent", Bool("every clause is satisfied on every slice it names")},
+      {"health", Ref("number")},
+      {"thresholds",
+       "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/number\"},\"minItems\":2,"
+       "\"maxItems\":2,\"description\":\"eta1 and eta2 of the health\"}"},
+      {"action", OneOf(kActions, "of the most severe violated clause", "none")},
+      {"about", RefDescribed("population", "what the verdicts speak about")},
+      {"stage", OneOf(kStages, "")},
+      {"confidence", Ref("number")},
+      {"headline", Text("one sentence")},
+      {"healthText", Text("what the health says, in words")},
+      {"totals", Object({{"clauses", Ref("totals")}, {"pairs", Ref("totals")}},
+                        "clauses, and clause-slice pairs, by verdict")},
+      {"clauses", ListOf(Ref("clause"), "in the contract's order")},
+      {"quantities", MapOf(MapOf(Ref("statistics"), "by slice"), "by quantity")},
+      {"histograms", MapOf(MapOf(Ref("histogram"), "by slice"), "by quantity")},
+      {"labels", MapOf(Ref("label"), "the catalog's rows of the quantities shown")},
+      {"curves", ListOf(Ref("curve"), "cumulative disagreement by margin")},
+      {"worst", ListOf(worst, "worst tokens by quantity and slice")},
+      {"bounds", ListOf(bound, "what the clauses imply if they hold")},
+      {"provenance", ProvenanceSchema()},
+  });
+}
+
+// Lays out JSON that the functions above composed: two blanks a level, as JsonWriter does. The
+// input has no blanks outside strings.
+std::string Pretty(std::string_view json) {
+  std::string out;
+  size_t depth = 0;
+  bool in_string = false;
+  const auto line = [&] { out.append("\n").append(2 * depth, ' '); };
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_string) {
+      out += c;
+      if (c == '\\') out += json[++i];
+      in_string = c != '"';
+    } else if (c == '{' || c == '[') {
+      out += c;
+      ++depth;
+      line();
+    } else if (c == '}' || c == ']') {
+      --depth;
+      line();
+      out += c;
+    } else {
+      out += c;
+      if (c == ',') line();
+      if (c == ':') out += ' ';
+      in_string = c == '"';
+    }
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string ReportJsonSchema() {
+  std::string root = Root();
+  const std::string head =
+      "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\","
+      "\"title\":\"kcc report\",\"$defs\":" +
+      Definitions() + ",";
+  return Pretty(head + root.substr(1));
+}
+
+}  // namespace kcc

@@ -1,0 +1,69 @@
+// kcc_report_sample_files DIR: writes every sample in every format into DIR/<sample>/.
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kcc/base/file.h"
+#include "kcc/report/compare.h"
+#include "kcc/report/html.h"
+#include "kcc/report/json.h"
+#include "kcc/report/junit.h"
+#include "kcc/report/markdown.h"
+#include "kcc/report/sample/sample_report.h"
+#include "kcc/report/sarif.h"
+#include "kcc/report/terminal.h"
+
+namespace {
+
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+Files FormatsOf(const kcc::ReportData& report) {
+  return {{"report.json", kcc::ReportJson(report)},
+          {"report.html", kcc::ReportHtml(report)},
+          {"report.md", kcc::ReportMarkdown(report)},
+          {"junit.xml", kcc::ReportJunit(report)},
+          {"report.sarif", kcc::ReportSarif(report)},
+          {"report.txt", kcc::ReportTerminal(report, {})},
+          {"color.txt", kcc::ReportTerminal(report, {100, true, true})}};
+}
+
+bool Write(const std::string& folder, const Files& files) {
+  std::filesystem::create_directories(folder);
+  for (const auto& [name, text] : files) {
+    if (const auto written = kcc::WriteFileAtomically(folder + "/" + name, text); !written) {
+      std::fprintf(stderr, "%s\n", written.error().Format().c_str());
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: kcc_report_sample_files DIR\n");
+    return 2;
+  }
+  const std::string root = argv[1];
+  const std::vector<std::pair<std::string, kcc::ReportData>> samples = {
+      {"violated", kcc::SampleReport()},
+      {"convergent", kcc::ConvergentSample()},
+      {"large", kcc::LargeSample()},
+      {"hostile", kcc::HostileSample()},
+      {"empty", kcc::EmptySample()}};
+  for (const auto& [name, report] : samples) {
+    if (!Write(root + "/" + name, FormatsOf(report))) return 4;
+  }
+  const kcc::ReportComparison comparison =
+      kcc::CompareReports(kcc::ConvergentSample(), kcc::SampleReport());
+  const Files compared = {{"compare.txt", kcc::ComparisonTerminal(comparison, {})},
+                          {"compare.md", kcc::ComparisonMarkdown(comparison)},
+                          {"compare.json", kcc::ComparisonJson(comparison)}};
+  return Write(root + "/compare", compared) &&
+                 Write(root, {{"schema.json", kcc::ReportJsonSchema()}})
+             ? 0
+             : 4;
+}

@@ -1,0 +1,15 @@
+// SARIF 2.1.0: every clause-slice pair that is not satisfied, pointing at its clause in the
+// contract file, so that a review shows the violation at the line that forbids it.
+#pragma once
+
+#include <string>
+
+#include "kcc/report/report.h"
+
+namespace kcc {
+
+// The contract's file (report.contract.file) becomes the location, relative to the repository as
+// the user named it; without one, results carry no location.
+std::string ReportSarif(const ReportData& report);
+
+}  // namespace kcc
