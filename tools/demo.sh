@@ -6,7 +6,7 @@ kcc=build/kcc
 say() { printf '\n$ %s\n' "$*"; "$@"; }
 
 say $kcc check contracts/*.yaml
-say $kcc explain contracts/fp8-serving.yaml
+say $kcc explain contracts/fp8-serving.yaml N-1
 
 # A change under review: one threshold doubled, one budget halved.
 changed=$(mktemp --suffix=.yaml)
@@ -14,3 +14,10 @@ trap 'rm -f "$changed"' EXIT
 sed '0,/atMost: \([0-9.e-]*\)/s//atMost: 9/' contracts/fp8-serving.yaml >"$changed"
 printf '\n$ kcc diff contracts/fp8-serving.yaml changed.yaml   # the first threshold raised to 9\n'
 $kcc diff contracts/fp8-serving.yaml "$changed" || true
+
+# Two kernels under a contract: close on average, far apart on long prompts. Violated is the point.
+say $kcc trace info examples/traces/infer
+say $kcc run examples/contract.yaml --train trace:examples/traces/train --infer trace:examples/traces/infer \
+  --report build/demo || true
+echo
+echo "open build/demo/report.html"

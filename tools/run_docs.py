@@ -44,12 +44,13 @@ def kcc_binary():
 
 
 class Scratch:
-    """A folder with the shipped contracts, where the commands of one page run."""
+    """A folder with the shipped contracts and examples, where the commands of one page run."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory()
         self.path = pathlib.Path(self._folder.name)
-        shutil.copytree(ROOT / "contracts", self.path / "contracts")
+        for folder in ("contracts", "examples"):
+            shutil.copytree(ROOT / folder, self.path / folder)
         programs = self.path / ".bin"
         programs.mkdir()
         (programs / "kcc").symlink_to(kcc_binary())

@@ -10,6 +10,8 @@
 #include "apps/kcc/command_spec.h"
 #include "apps/kcc/commands.h"
 #include "kcc/base/strings.h"
+#include "kcc/numeric/target.h"
+#include "kcc/trace/import.h"
 
 namespace kcc::cli {
 namespace {
@@ -33,6 +35,14 @@ struct Program {
   SchemaOptions schema;
   MetricsOptions metrics;
   ExplainOptions explain;
+  MeasureCommandOptions measure;
+  MergeOptions merge;
+  JudgeCommandOptions judge;
+  RunOptions run;
+  ReportOptions report;
+  CompareOptions compare;
+  TraceOptions trace;
+  ImportCommandOptions import;
   CompletionOptions completion;
   CommandSpec spec;
 };
@@ -42,9 +52,10 @@ CLI::Option* AddSwitch(CLI::App* app, const char* names, bool& target, const cha
   return app->add_flag(names, target, help)->disable_flag_override();
 }
 
+// A command, of the program itself or of a group of commands.
 CLI::App* Declare(Program& program, const char* name, const char* help, const char* examples,
-                  std::function<int(Console&)> run) {
-  CLI::App* app = program.root.add_subcommand(name, help);
+                  std::function<int(Console&)> run, CLI::App* group = nullptr) {
+  CLI::App* app = (group == nullptr ? &program.root : group)->add_subcommand(name, help);
   app->footer(examples);
   program.commands.push_back({app, std::move(run)});
   AddSwitch(app, "--json", program.console.json, "Print data instead of text");
@@ -55,6 +66,18 @@ template <class Target>
 CLI::Option* Argument(CLI::App* app, const char* name, Target& target, std::string_view value,
                       const char* help) {
   return app->add_option(name, target, help)->type_name(std::string(value));
+}
+
+// A flag that takes one of a few words.
+CLI::Option* AddChoice(CLI::App* app, const char* names, std::string& target,
+                       const std::vector<std::string>& words, const char* help) {
+  const std::string choices = CLI::detail::join(words, "|");
+  return app->add_option(names, target, help)
+      ->type_name(choices)
+      ->check([words, choices](const std::string& word) {
+        const bool known = std::find(words.begin(), words.end(), word) != words.end();
+        return known ? std::string() : "'" + word + "' is none of " + choices;
+      });
 }
 
 void DeclareCheck(Program& program) {
@@ -100,6 +123,7 @@ void DeclareSchema(Program& program) {
                           "kcc schema > kernel-contract.schema.json",
                           [&](Console& console) { return RunSchema(options, console); });
   AddSwitch(app, "--markdown", options.markdown, "Print the keys as tables for docs/contract.md");
+  AddSwitch(app, "--report", options.report, "Print the schema of report.json instead");
 }
 
 void DeclareMetrics(Program& program) {
@@ -123,6 +147,184 @@ void DeclareExplain(Program& program) {
   Argument(app, "FILE", options.file, kFileValue, "A contract; - is standard input")->required();
   Argument(app, "ID", options.id, kClauseValue, "A clause; without it, all of them");
   AddSwitch(app, "--ids", options.ids, "Print the clauses' ids, one a line");
+}
+
+void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
+  app->add_option("--threads", flags.threads, "Threads; default: one a core")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  // All of them, so that help does not depend on the CPU; one it lacks is refused when run.
+  std::vector<std::string> targets;
+  for (const Target target : {Target::kAvx512, Target::kAvx2, Target::kScalar}) {
+    targets.emplace_back(TargetName(target));
+  }
+  AddChoice(app, "--target", flags.target, targets, "Vector target; all give the same bits");
+  app->add_option("--temperature", flags.temperature, "Compare logits at this temperature")
+      ->type_name("T")
+      ->check(CLI::PositiveNumber);
+  AddSwitch(app, "--other-model", flags.other_model, "Allow traces of two different models");
+}
+
+void DeclareMeasure(Program& program) {
+  auto& options = program.measure;
+  CLI::App* app =
+      Declare(program, "measure", "Measure two traces; write a summary",
+              "kcc measure traces/train traces/infer --contract contract.yaml -o s.kccs\n"
+              "kcc measure traces/train traces/infer --shard 2/7 -o part2.kccs",
+              [&](Console& console) { return RunMeasure(options, console); });
+  Argument(app, "TRAIN", options.train, kFileValue, "The training kernel's trace")->required();
+  Argument(app, "INFER", options.infer, kFileValue, "The inference kernel's trace")->required();
+  app->add_option("-c,--contract", options.contract, "Count exactly at this contract's thresholds")
+      ->type_name(std::string(kFileValue));
+  app->add_option("-o,--output", options.output, "The summary to write")
+      ->type_name(std::string(kFileValue))
+      ->required();
+  app->add_option("--shard", options.flags.shard, "Measure part I of N, split between requests")
+      ->type_name("I/N");
+  DeclareMeasureFlags(app, options.flags);
+}
+
+void DeclareMerge(Program& program) {
+  auto& options = program.merge;
+  CLI::App* app = Declare(program, "merge", "Merge summaries of disjoint requests, exactly",
+                          "kcc merge part*.kccs -o all.kccs",
+                          [&](Console& console) { return RunMerge(options, console); });
+  Argument(app, "SUMMARY", options.files, kFileValue, "Summaries of one plan")->required();
+  app->add_option("-o,--output", options.output, "The summary to write")
+      ->type_name(std::string(kFileValue))
+      ->required();
+}
+
+void DeclareJudgeFlags(CLI::App* app, JudgeFlags& flags) {
+  AddChoice(app, "--stage", flags.stage, {"offline", "shadow", "canary", "full"},
+            "Judge the clauses of this stage");
+  AddChoice(app, "--about", flags.about, {"evaluation-set", "traffic"},
+            "What the verdict speaks of; default: the contract's decision");
+  app->add_option("--report", flags.report, "Write report.json, .html, .md and junit.xml here")
+      ->type_name("DIR");
+  AddSwitch(app, "--sarif", flags.sarif, "Write report.sarif too");
+  AddChoice(app, "--fail-on", flags.fail_on, {"L1", "L2", "L3"},
+            "Let clauses below this level not decide the exit code");
+  AddSwitch(app, "--all", flags.all, "Print satisfied clauses too");
+}
+
+void DeclareJudge(Program& program) {
+  auto& options = program.judge;
+  CLI::App* app = Declare(program, "judge", "Judge a summary; the exit code is the verdict",
+                          "kcc judge contract.yaml s.kccs\n"
+                          "kcc judge contract.yaml s.kccs --report out --stage canary",
+                          [&](Console& console) { return RunJudge(options, console); });
+  Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
+  Argument(app, "SUMMARY", options.summary, kFileValue, "What kcc measure wrote")->required();
+  DeclareJudgeFlags(app, options.flags);
+}
+
+void DeclareRun(Program& program) {
+  auto& options = program.run;
+  CLI::App* app =
+      Declare(program, "run", "Measure two kernels and judge them: the gate for CI",
+              "kcc run contract.yaml --train trace:traces/train --infer trace:traces/infer\n"
+              "kcc run contract.yaml --train traces/train --infer traces/infer --report out",
+              [&](Console& console) { return RunRun(options, console); });
+  Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
+  app->add_option("--train", options.train, "The training kernel: trace:DIR")
+      ->type_name("KERNEL")
+      ->required();
+  app->add_option("--infer", options.infer, "The inference kernel: trace:DIR")
+      ->type_name("KERNEL")
+      ->required();
+  app->add_option("--summary", options.summary, "Keep the summary here")
+      ->type_name(std::string(kFileValue));
+  DeclareMeasureFlags(app, options.measure);
+  DeclareJudgeFlags(app, options.flags);
+}
+
+void DeclareReport(Program& program) {
+  auto& options = program.report;
+  CLI::App* app = Declare(program, "report", "Show a report.json again, in every format",
+                          "kcc report out/report.json\n"
+                          "kcc report out/report.json -o elsewhere",
+                          [&](Console& console) { return RunReport(options, console); });
+  Argument(app, "REPORT", options.file, kFileValue, "A report.json; - is standard input")
+      ->required();
+  app->add_option("-o,--output", options.output, "Write all formats here")->type_name("DIR");
+  AddSwitch(app, "--sarif", options.sarif, "Write report.sarif too");
+  AddSwitch(app, "--all", options.all, "Print satisfied clauses too");
+}
+
+void DeclareCompare(Program& program) {
+  auto& options = program.compare;
+  CLI::App* app = Declare(program, "compare", "Say what changed between two reports",
+                          "kcc compare last/report.json this/report.json\n"
+                          "kcc compare --markdown last/report.json this/report.json",
+                          [&](Console& console) { return RunCompare(options, console); });
+  Argument(app, "BEFORE", options.before, kFileValue, "The older report.json")->required();
+  Argument(app, "AFTER", options.after, kFileValue, "The newer report.json")->required();
+  AddSwitch(app, "--markdown", options.markdown, "Print Markdown, for a pull request");
+}
+
+void DeclareTrace(Program& program) {
+  auto& options = program.trace;
+  CLI::App* group = program.root.add_subcommand("trace", "Look into a trace");
+  group->footer("kcc trace info traces/infer");
+  group->require_subcommand(1);
+  const auto declare = [&](const char* name, const char* help, const char* example,
+                           int (*run)(const TraceOptions&, Console&)) {
+    CLI::App* app = Declare(
+        program, name, help, example,
+        [&options, run](Console& console) { return run(options, console); }, group);
+    Argument(app, "TRACE", options.directory, kFileValue, "The trace's directory")->required();
+    return app;
+  };
+  declare("info", "What it holds and how it was made", "kcc trace info traces/infer", RunTraceInfo);
+  declare("head", "Its first rows", "kcc trace head traces/infer -n 5", RunTraceHead)
+      ->add_option("-n,--rows", options.rows, "How many rows")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000}));
+  declare("verify", "Read and check every byte of it", "kcc trace verify traces/infer",
+          RunTraceVerify);
+}
+
+void DeclareImport(Program& program) {
+  auto& options = program.import;
+  ImportOptions& import = options.import;
+  CLI::App* app = Declare(
+      program, "import", "Make a trace from what a server or a trainer wrote",
+      "kcc import vllm responses.jsonl --vocab 128256 --fingerprint vllm-0.18 -o traces/infer\n"
+      "kcc import llama-kld base.kld -o traces/base",
+      [&](Console& console) { return RunImport(options, console); });
+  std::vector<std::string> formats;
+  for (const Importer& row : Importers()) formats.emplace_back(row.name);
+  Argument(app, "FORMAT", options.format, CLI::detail::join(formats, "|"), "What wrote the input")
+      ->required();
+  Argument(app, "INPUT", options.inputs, kFileValue, "Its files")->required();
+  app->add_option("-o,--output", options.output, "The trace's directory")
+      ->type_name("DIR")
+      ->required();
+  app->add_option("--fingerprint", import.fingerprint, "What identifies the kernel build")
+      ->type_name("TEXT");
+  app->add_option("--model-digest", import.model_digest, "sha256:… of the weights")
+      ->type_name("DIGEST");
+  app->add_option("--vocab", import.vocab_size, "Vocabulary size, where the input does not say")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, kVocabSizeMax));
+  AddChoice(app, "--semantics", options.semantics, {"raw", "temperature-scaled", "processed"},
+            "What the log-probs mean, where the input does not say");
+  app->add_option("--temperature", import.temperature, "Sampling temperature")
+      ->type_name("T")
+      ->check(CLI::PositiveNumber);
+  AddChoice(app, "--mode", options.mode, {"scored", "generated"}, "How the tokens came about");
+  AddChoice(app, "--sampled-by", options.sampled_by, {"infer", "train", "dataset"},
+            "Who chose the tokens");
+  AddChoice(app, "--side", options.side, {"train", "infer"},
+            "Which side to take where the input holds both");
+  app->add_option("--prompt-tokens", import.prompt_tokens, "Length of the prompt")->type_name("N");
+  app->add_option("--top-k", import.top_k, "Keep at most this many alternatives")->type_name("K");
+  AddSwitch(app, "--mask-missing", import.mask_missing,
+            "Keep tokens without a log-prob as ones that do not count");
+  AddSwitch(app, "--next-token-logits", import.next_token_logits,
+            "Row t of the logits predicts token t + 1");
+  AddSwitch(app, "--replace", import.replace, "Replace an existing trace");
 }
 
 void DeclareCompletion(Program& program) {
@@ -151,13 +353,22 @@ void DeclareAll(Program& program) {
   root.footer(
       "kcc check contract.yaml        # every mistake, with its line\n"
       "kcc explain contract.yaml      # what it demands, in words\n"
-      "kcc diff old.yaml new.yaml     # what became looser");
+      "kcc diff old.yaml new.yaml     # what became looser\n"
+      "kcc run contract.yaml --train traces/train --infer traces/infer --report out");
   DeclareCheck(program);
   DeclareFmt(program);
   DeclareDiff(program);
   DeclareSchema(program);
   DeclareMetrics(program);
   DeclareExplain(program);
+  DeclareMeasure(program);
+  DeclareMerge(program);
+  DeclareJudge(program);
+  DeclareRun(program);
+  DeclareReport(program);
+  DeclareCompare(program);
+  DeclareTrace(program);
+  DeclareImport(program);
   DeclareCompletion(program);
 }
 
@@ -167,7 +378,8 @@ CommandSpec Describe(const CLI::App& app, const std::string& parent) {
   spec.help = app.get_description();
   spec.examples = app.get_footer();
   for (const CLI::Option* option : app.get_options()) {
-    const std::string value = option->get_type_size() == 0 ? "" : option->get_type_name();
+    std::string value = option->get_type_size() == 0 ? "" : option->get_type_name();
+    value.resize(std::min(value.size(), value.find(':')));  // what follows is the check's own text
     if (option->get_positional()) {
       spec.arguments.push_back({.name = option->get_name(true),
                                 .value = value,

@@ -70,7 +70,8 @@ int RunCheck(const CheckOptions& options, Console& console) {
     const Result<ContractFile> file = LoadContract(path, console);
     if (!file.has_value()) {
       // One document is printed for all files, so an unreadable one is an entry in it.
-      Console quiet{console.in, console.out, console.err, false, console.colour_err, false};
+      Console quiet = console;
+      quiet.json = false;
       exit_code = std::max(exit_code, ReportError(file.error(), quiet));
       json.BeginObject().Field("file", name).Field("valid", false);
       json.Field("error", file.error().message()).EndObject();

@@ -24,6 +24,26 @@ std::string Joined(const std::vector<std::string>& words) {
   return text;
 }
 
+// A group completes as one command: the name of a member first, then what its members take.
+CommandSpec Flattened(const CommandSpec& command) {
+  if (command.commands.empty()) return command;
+  CommandSpec flat = command;
+  std::string members;
+  for (const CommandSpec& member : command.commands) {
+    members += (members.empty() ? "" : "|") + LastWord(member.name);
+    for (const FlagSpec& flag : member.flags) {
+      const bool known = std::any_of(flat.flags.begin(), flat.flags.end(),
+                                     [&](const FlagSpec& row) { return row.names == flag.names; });
+      if (!known) flat.flags.push_back(flag);
+    }
+  }
+  flat.arguments = {{.name = "COMMAND", .value = members, .help = "", .required = true}};
+  for (const ArgumentSpec& argument : command.commands.front().arguments) {
+    flat.arguments.push_back(argument);
+  }
+  return flat;
+}
+
 // A bash statement that fills COMPREPLY with the candidates for one value.
 std::string BashCandidates(const std::string& value) {
   const auto words = [](const std::string& list) {
@@ -120,7 +140,7 @@ std::string BashCompletion(const CommandSpec& root) {
       "  case $command in\n"
       "    '') if [[ $cur != -* ]]; then COMPREPLY=($(compgen -W '" +
       commands + "' -- \"$cur\")); fi ;;\n";
-  for (const CommandSpec& command : root.commands) AppendBashCase(command, &out);
+  for (const CommandSpec& command : root.commands) AppendBashCase(Flattened(command), &out);
   out +=
       "    *) return ;;\n"
       "  esac\n"
@@ -164,7 +184,7 @@ std::string ZshCompletion(const CommandSpec& root) {
       "      case $words[1] in\n";
   for (const CommandSpec& command : root.commands) {
     out += "      " + LastWord(command.name) + ")\n        _arguments";
-    AppendZshArguments(command, &out);
+    AppendZshArguments(Flattened(command), &out);
     out += "        ;;\n";
   }
   out +=

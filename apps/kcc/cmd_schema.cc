@@ -8,6 +8,7 @@
 #include "kcc/contract/fields.h"
 #include "kcc/contract/keys.h"
 #include "kcc/contract/schema.h"
+#include "kcc/report/json.h"
 
 namespace kcc::cli {
 namespace {
@@ -71,7 +72,7 @@ int RunSchema(const SchemaOptions& options, Console& console) {
     console.out << KeyTables();
     return kExitOk;
   }
-  const std::string schema = ContractJsonSchema();
+  const std::string schema = options.report ? ReportJsonSchema() : ContractJsonSchema();
   console.out << schema << (schema.ends_with('\n') ? "" : "\n");
   return kExitOk;
 }

@@ -2,6 +2,8 @@
 
 namespace kcc::cli {
 
+std::string_view Version() { return KCC_VERSION; }
+
 int RunVersion(Console& console) {
   if (console.json) {
     JsonWriter json;

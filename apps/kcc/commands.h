@@ -3,10 +3,13 @@
 // cmd_NAME.cc, and one declaration in cli.cc; help, completion and docs follow from that.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/kcc/console.h"
+#include "kcc/trace/import.h"
 
 namespace kcc::cli {
 
@@ -32,6 +35,7 @@ int RunDiff(const DiffOptions& options, Console& console);
 
 struct SchemaOptions {
   bool markdown = false;
+  bool report = false;  // of report.json instead
 };
 int RunSchema(const SchemaOptions& options, Console& console);
 
@@ -49,12 +53,96 @@ struct ExplainOptions {
 };
 int RunExplain(const ExplainOptions& options, Console& console);
 
+// How to measure; the same for measure and run.
+struct MeasureFlags {
+  int threads = 0;     // 0: as many as there are cores
+  std::string target;  // empty: the fastest the CPU has
+  std::string shard;   // "2/7"; empty: everything
+  std::optional<double> temperature;
+  bool other_model = false;
+};
+
+struct MeasureCommandOptions {
+  std::string train;
+  std::string infer;
+  std::string contract;  // empty: the default plan
+  std::string output;
+  MeasureFlags flags;
+};
+int RunMeasure(const MeasureCommandOptions& options, Console& console);
+
+struct MergeOptions {
+  std::vector<std::string> files;
+  std::string output;
+};
+int RunMerge(const MergeOptions& options, Console& console);
+
+// How to judge and what to write; the same for judge and run.
+struct JudgeFlags {
+  std::string stage = "offline";
+  std::string about;  // empty: the contract's
+  std::string report;
+  std::string fail_on = "L1";
+  bool all = false;
+  bool sarif = false;
+};
+
+struct JudgeCommandOptions {
+  std::string contract;
+  std::string summary;
+  JudgeFlags flags;
+};
+int RunJudge(const JudgeCommandOptions& options, Console& console);
+
+struct RunOptions {
+  std::string contract;
+  std::string train;
+  std::string infer;
+  std::string summary;  // empty: not kept
+  MeasureFlags measure;
+  JudgeFlags flags;
+};
+int RunRun(const RunOptions& options, Console& console);
+
+struct ReportOptions {
+  std::string file;
+  std::string output;  // empty: print alone
+  bool all = false;
+  bool sarif = false;
+};
+int RunReport(const ReportOptions& options, Console& console);
+
+struct CompareOptions {
+  std::string before;
+  std::string after;
+  bool markdown = false;
+};
+int RunCompare(const CompareOptions& options, Console& console);
+
+struct TraceOptions {
+  std::string directory;
+  int64_t rows = 10;
+};
+int RunTraceInfo(const TraceOptions& options, Console& console);
+int RunTraceHead(const TraceOptions& options, Console& console);
+int RunTraceVerify(const TraceOptions& options, Console& console);
+
+struct ImportCommandOptions {
+  std::string format;
+  std::vector<std::string> inputs;
+  std::string output;
+  std::string semantics, mode, sampled_by, side;  // words; empty: what the format says
+  ImportOptions import;                           // the rest
+};
+int RunImport(const ImportCommandOptions& options, Console& console);
+
 struct CommandSpec;
 struct CompletionOptions {
   std::string shell;
 };
 int RunCompletion(const CompletionOptions& options, const CommandSpec& root, Console& console);
 
+std::string_view Version();
 int RunVersion(Console& console);
 
 }  // namespace kcc::cli

@@ -31,7 +31,9 @@ struct Console {
   std::ostream& err;
   bool colour_out = false;
   bool colour_err = false;
-  bool json = false;  // --json: print data on `out`, and nothing else there
+  bool terminal_err = false;  // progress may be drawn
+  int width = 80;             // columns of the terminal
+  bool json = false;          // --json: print data on `out`, and nothing else there
 };
 
 std::string Paint(Style style, std::string_view text, bool colour);

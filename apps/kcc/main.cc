@@ -1,5 +1,6 @@
 // The process: standard streams, the terminal, the environment. Everything else is in cli.cc and
 // the commands.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -17,6 +18,13 @@ bool ColourAllowed() {
   return terminal == nullptr || std::string_view(terminal) != "dumb";
 }
 
+int TerminalWidth() {
+  constexpr int kDefault = 100;
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefault;
+  return size.ws_col;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -26,7 +34,9 @@ int main(int argc, char** argv) {
                             .out = std::cout,
                             .err = std::cerr,
                             .colour_out = allowed && ::isatty(STDOUT_FILENO) == 1,
-                            .colour_err = allowed && ::isatty(STDERR_FILENO) == 1};
+                            .colour_err = allowed && ::isatty(STDERR_FILENO) == 1,
+                            .terminal_err = ::isatty(STDERR_FILENO) == 1,
+                            .width = TerminalWidth()};
   const int code = kcc::cli::RunProgram(argc, argv, console);
   std::cout.flush();
   if (!std::cout) {

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 
@@ -109,6 +110,8 @@ def measure(
         os.path.abspath(infer),
         None if contract is None else os.path.abspath(contract),
     )
+    # Workers get this module with the task, so that they need nothing but the kcc program.
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     task = ray.remote(num_cpus=threads)(measure_shard)
     waiting = [task.remote(*arguments, index, shards, threads) for index in range(1, shards + 1)]
     try:

@@ -8,15 +8,13 @@ import pathlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+from kcc import ray as kcc_ray
+from kcc.trace import write_trace
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
-
-import importlib
-
-kcc_ray = importlib.import_module("kcc.ray")
-
 BINARY = os.environ.get("KCC_BINARY", str(ROOT / "build/release/apps/kcc/kcc"))
 
 
@@ -35,52 +33,25 @@ def needs_ray():
     return pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
 
 
-def write_safetensors(path, tensors):
-    import json
-
-    header, payload = {}, b""
-    for name, (dtype, shape, raw) in tensors.items():
-        header[name] = {
-            "dtype": dtype, "shape": shape, "data_offsets": [len(payload), len(payload) + len(raw)]
-        }
-        payload += raw
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + payload)
-
-
-def write_trace(directory, noise, requests=13, tokens=4, vocab=32):
+def write_kernel(directory, noise, requests=13, tokens=4, vocab=32):
     """A small scored trace with full logits; `noise` tells the two kernels apart."""
-    import json
-    import random
-    import struct
-
-    directory.mkdir()
-    info = {
-        "format": 1, "kernelFingerprint": f"kernel-{noise}", "vocabSize": vocab,
-        "evidence": "logits", "semantics": "raw", "path": "prefill", "temperature": 1.0,
-        "mode": "scored", "sampledBy": "dataset",
+    rows = requests * tokens
+    base = np.random.default_rng(1).normal(0, 3, (rows, vocab))
+    extra = np.random.default_rng(2).normal(0, noise, (rows, vocab)) if noise else 0
+    tensors = {
+        "request": np.repeat(np.arange(requests, dtype=np.int32), tokens),
+        "position": np.tile(np.arange(1, tokens + 1, dtype=np.int32), requests),
+        "token": (np.arange(rows) % vocab).astype(np.int32),
+        "logits": (base + extra).astype(np.float32),
     }
-    (directory / "trace.json").write_text(json.dumps(info))
-    base, extra = random.Random(1), random.Random(2)
-    rows, lines, columns = [], [], {"request": [], "position": [], "token": []}
-    for r in range(requests):
-        lines.append(json.dumps({"id": f"r{r}", "prompt_tokens": 1, "output_tokens": tokens}))
-        for t in range(tokens):
-            rows += [base.gauss(0, 3) + noise * extra.gauss(0, 1) for _ in range(vocab)]
-            for name, value in (("request", r), ("position", t + 1), ("token", (r + t) % vocab)):
-                columns[name].append(value)
-    (directory / "requests.jsonl").write_text("\n".join(lines) + "\n")
-    count = requests * tokens
-    tensors = {k: ("I32", [count], struct.pack(f"<{count}i", *v)) for k, v in columns.items()}
-    tensors["logits"] = ("F32", [count, vocab], struct.pack(f"<{count * vocab}f", *rows))
-    write_safetensors(directory / "tokens-00000.safetensors", tensors)
-    return directory
+    lines = [{"id": f"r{r}", "prompt_tokens": 1, "output_tokens": tokens} for r in range(requests)]
+    info = {"kernelFingerprint": f"kernel-{noise}", "vocabSize": vocab}
+    return write_trace(directory, info, lines, tensors)
 
 
 @pytest.fixture()
 def traces(tmp_path):
-    return write_trace(tmp_path / "train", 0.0), write_trace(tmp_path / "infer", 0.01)
+    return write_kernel(tmp_path / "train", 0.0), write_kernel(tmp_path / "infer", 0.01)
 
 
 def single_process(traces, output):

@@ -1,0 +1,97 @@
+// kcc judge and kcc run: verdicts from a summary, or from two kernels at once. The exit code is the
+// verdict, so that CI needs nothing else.
+#include <filesystem>
+
+#include "apps/kcc/commands.h"
+#include "apps/kcc/measuring.h"
+#include "apps/kcc/reporting.h"
+#include "kcc/contract/canonical.h"
+#include "kcc/judge/judge.h"
+#include "kcc/report/from_summary.h"
+#include "kcc/summary/file.h"
+
+namespace kcc::cli {
+namespace {
+
+JudgeOptions ToJudgeOptions(const JudgeFlags& flags) {
+  JudgeOptions options;
+  for (const Stage stage : {Stage::kOffline, Stage::kShadow, Stage::kCanary, Stage::kFull}) {
+    if (flags.stage == Name(stage)) options.stage = stage;
+  }
+  for (const Population about : {Population::kEvaluationSet, Population::kTraffic}) {
+    if (flags.about == Name(about)) options.about = about;
+  }
+  return options;
+}
+
+// Violations below the level that --fail-on names are reported but do not fail the run.
+int ExitCodeOf(const Judgement& judgement, const std::string& fail_on) {
+  int code = kExitOk;
+  for (const ClauseVerdict& clause : judgement.clauses) {
+    const bool ignored = Name(clause.level) < std::string_view(fail_on);
+    if (clause.verdict == Verdict::kViolated && !ignored) return kExitViolated;
+    if (clause.verdict == Verdict::kError) code = kExitError;
+    if (clause.verdict == Verdict::kInconclusive && code == kExitOk && !ignored) {
+      code = kExitInconclusive;
+    }
+  }
+  return judgement.clauses.empty() ? kExitInconclusive : code;
+}
+
+int JudgeAndReport(const ValidContract& contract, const std::string& file, const Summary& summary,
+                   const JudgeFlags& flags, Console& console) {
+  const Judgement judgement = Judge(contract.contract, summary, ToJudgeOptions(flags));
+  const ReportData report =
+      MakeReport(contract.contract, DisplayName(file), Version(), summary, judgement);
+  if (!flags.report.empty()) {
+    const Result<> written = WriteReports(report, flags.report, flags.sarif);
+    if (!written.has_value()) return ReportError(written.error(), console);
+  }
+  PrintReport(report, flags.all, console);
+  if (!flags.report.empty() && !console.json) {
+    console.out << "\nreport in " << (std::filesystem::path(flags.report) / "report.html").string()
+                << '\n';
+  }
+  return ExitCodeOf(judgement, flags.fail_on);
+}
+
+// trace:DIR, or a directory alone.
+Result<std::string> TraceOf(const std::string& kernel) {
+  constexpr std::string_view kScheme = "trace:";
+  if (kernel.starts_with(kScheme)) return kernel.substr(kScheme.size());
+  const size_t colon = kernel.find(':');
+  if (colon == std::string::npos || kernel.find('/') < colon) return kernel;
+  return InvalidError("no kernel of kind '" + kernel.substr(0, colon) +
+                      "'; this build reads trace:DIR");
+}
+
+}  // namespace
+
+int RunJudge(const JudgeCommandOptions& options, Console& console) {
+  int exit_code = kExitOk;
+  const auto contract = RequireContract(options.contract, console, &exit_code);
+  if (!contract) return exit_code;
+  const Result<Summary> summary = ReadSummaryFile(options.summary);
+  if (!summary.has_value()) return ReportError(summary.error(), console);
+  return JudgeAndReport(*contract, options.contract, *summary, options.flags, console);
+}
+
+int RunRun(const RunOptions& options, Console& console) {
+  int exit_code = kExitOk;
+  const auto contract = RequireContract(options.contract, console, &exit_code);
+  if (!contract) return exit_code;
+  const Result<std::string> train = TraceOf(options.train);
+  if (!train.has_value()) return ReportError(train.error(), console);
+  const Result<std::string> infer = TraceOf(options.infer);
+  if (!infer.has_value()) return ReportError(infer.error(), console);
+  const Result<Summary> summary =
+      MeasureTraces(*train, *infer, &contract->contract, options.measure, console);
+  if (!summary.has_value()) return ReportError(summary.error(), console);
+  if (!options.summary.empty()) {
+    const Result<> written = WriteSummaryFile(options.summary, *summary);
+    if (!written.has_value()) return ReportError(written.error(), console);
+  }
+  return JudgeAndReport(*contract, options.contract, *summary, options.flags, console);
+}
+
+}  // namespace kcc::cli

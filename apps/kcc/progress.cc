@@ -1,0 +1,46 @@
+#include "apps/kcc/progress.h"
+
+#include <cmath>
+
+#include "kcc/base/strings.h"
+
+namespace kcc::cli {
+namespace {
+
+std::string Duration(double seconds) {
+  const auto whole = static_cast<int64_t>(std::ceil(seconds));
+  if (whole < 60) return std::to_string(whole) + " s";
+  if (whole < 3600) return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
+  return std::to_string(whole / 3600) + " h " + std::to_string(whole % 3600 / 60) + " min";
+}
+
+}  // namespace
+
+void Progress::Show(int64_t done, int64_t total, int64_t bytes) {
+  constexpr double kBetweenDraws = 0.1;
+  const double now = clock_.MonotonicSeconds();
+  if (!terminal_ || total <= 0 || now - drawn_s_ < kBetweenDraws) return;
+  drawn_s_ = now;
+  const double elapsed = now - start_s_;
+  std::string line = std::to_string(100 * done / total) + "%  " + std::to_string(done) + " of " +
+                     std::to_string(total) + " tokens";
+  if (elapsed > 0) {
+    line += "  " + ReadableNumber(static_cast<double>(bytes) / elapsed / 1e9) + " GB/s";
+  }
+  if (done > 0) {
+    const double rest = elapsed * static_cast<double>(total - done) / static_cast<double>(done);
+    line += "  " + Duration(rest) + " left";
+  }
+  const size_t columns = line.size();
+  if (columns < drawn_columns_) line.append(drawn_columns_ - columns, ' ');
+  drawn_columns_ = columns;
+  err_ << '\r' << line << std::flush;
+}
+
+void Progress::Clear() {
+  if (drawn_columns_ == 0) return;
+  err_ << '\r' << std::string(drawn_columns_, ' ') << '\r' << std::flush;
+  drawn_columns_ = 0;
+}
+
+}  // namespace kcc::cli
