@@ -41,18 +41,40 @@ void Superaccumulator<kLow, kChunks>::AddProduct(double a, double b) {
 
 template <int kLow, int kChunks>
 void Superaccumulator<kLow, kChunks>::Carry() {
-  for (int i = 0; i + 1 < kChunks; ++i) {
+  pending_ = 0;
+  if (first_ > last_) return;
+  for (int i = first_; i < last_; ++i) {
     int64_t& chunk = chunks_[Index(i)];
     chunks_[Index(i + 1)] += chunk >> 32;
     chunk &= static_cast<int64_t>(kWordMask);
   }
-  pending_ = 0;
+  // A small negative top stays where it is: carried on, it would fill every chunk above with ones.
+  constexpr int64_t kTopMax = int64_t{1} << 40;
+  while (last_ + 1 < kChunks &&
+         (chunks_[Index(last_)] >= kTopMax || chunks_[Index(last_)] <= -kTopMax)) {
+    int64_t& chunk = chunks_[Index(last_)];
+    ++last_;
+    chunks_[Index(last_)] += chunk >> 32;
+    chunk &= static_cast<int64_t>(kWordMask);
+  }
+}
+
+template <int kLow, int kChunks>
+void Superaccumulator<kLow, kChunks>::CarryAll() {
+  Carry();
+  if (first_ > last_) return;
+  for (int i = last_; i + 1 < kChunks; ++i) {
+    int64_t& chunk = chunks_[Index(i)];
+    chunks_[Index(i + 1)] += chunk >> 32;
+    chunk &= static_cast<int64_t>(kWordMask);
+  }
+  last_ = kChunks - 1;
 }
 
 template <int kLow, int kChunks>
 void Superaccumulator<kLow, kChunks>::Negate() {
   Carry();
-  for (int64_t& chunk : chunks_) chunk = -chunk;
+  for (int i = first_; i <= last_; ++i) chunks_[Index(i)] = -chunks_[Index(i)];
   Carry();
 }
 
@@ -62,10 +84,11 @@ CanonicalSum Superaccumulator<kLow, kChunks>::Canonical() const {
   carried.Carry();
   CanonicalSum form;
   form.sign = 1;
-  if (carried.chunks_.back() < 0) {
+  if (carried.Sign() < 0) {
     carried.Negate();
     form.sign = -1;
   }
+  carried.CarryAll();
   int first = 0;
   int last = kChunks - 1;
   while (first < kChunks && carried.chunks_[Index(first)] == 0) ++first;
@@ -88,6 +111,7 @@ bool Superaccumulator<kLow, kChunks>::Restore(const CanonicalSum& form) {
   if (form.words.front() == 0 || form.words.back() == 0) return false;
   if (form.first + form.words.size() == kChunks && (form.words.back() >> 31) != 0) return false;
   for (size_t i = 0; i < form.words.size(); ++i) chunks_[form.first + i] = form.words[i];
+  Touch(static_cast<int>(form.first), static_cast<int>(form.first + form.words.size()) - 1);
   if (form.sign < 0) Negate();
   return true;
 }
@@ -96,10 +120,13 @@ template <int kLow, int kChunks>
 int Superaccumulator<kLow, kChunks>::Sign() const {
   Superaccumulator carried = *this;
   carried.Carry();
-  if (carried.chunks_.back() < 0) return -1;
-  const bool zero = std::all_of(carried.chunks_.begin(), carried.chunks_.end(),
-                                [](int64_t chunk) { return chunk == 0; });
-  return zero ? 0 : 1;
+  if (carried.first_ > carried.last_) return 0;
+  // The chunks below the top add up to less than one unit of it.
+  if (carried.chunks_[Index(carried.last_)] < 0) return -1;
+  for (int i = carried.first_; i <= carried.last_; ++i) {
+    if (carried.chunks_[Index(i)] != 0) return 1;
+  }
+  return 0;
 }
 
 template <int kLow, int kChunks>

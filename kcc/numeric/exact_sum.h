@@ -44,21 +44,26 @@ class Superaccumulator {
   void AddProduct(double a, double b);
 
   void Merge(const Superaccumulator& other) {
-    // Both sides may be this far from carried form; after one carry each, one addition is safe.
+    if (other.first_ > other.last_) return;
     if (pending_ + other.pending_ + 1 > kPendingMax) {
       Carry();
       Superaccumulator carried = other;
       carried.Carry();
-      for (int i = 0; i < kChunks; ++i) chunks_[Index(i)] += carried.chunks_[Index(i)];
+      AddChunks(carried);
       pending_ = 1;
       return;
     }
-    for (int i = 0; i < kChunks; ++i) chunks_[Index(i)] += other.chunks_[Index(i)];
+    AddChunks(other);
     pending_ += other.pending_ + 1;
   }
 
   void Negate();
-  void Clear() { *this = Superaccumulator(); }
+  void Clear() {
+    for (int i = first_; i <= last_; ++i) chunks_[Index(i)] = 0;
+    first_ = kChunks;
+    last_ = -1;
+    pending_ = 0;
+  }
 
   // Adds a sum that is held with fewer low bits. Precondition: kLow differs by whole chunks.
   template <int kOtherLow, int kOtherChunks>
@@ -69,9 +74,10 @@ class Superaccumulator {
     auto carried = other;
     carried.Carry();
     Carry();
-    for (int i = 0; i < kOtherChunks; ++i) {
+    for (int i = carried.first(); i <= carried.last(); ++i) {
       chunks_[Index(i + kOffset)] += carried.chunk(i);
     }
+    Touch(carried.first() + kOffset, carried.last() + kOffset);
     pending_ = 1;
   }
 
@@ -86,9 +92,12 @@ class Superaccumulator {
 
   bool operator==(const Superaccumulator& other) const { return Canonical() == other.Canonical(); }
 
-  // Brings every chunk but the topmost into [0, 2^32).
+  // Brings every chunk in use but the topmost into [0, 2^32), and that one below 2^40.
   void Carry();
   int64_t chunk(int i) const { return chunks_[Index(i)]; }
+  // The chunks in use; all others are 0. first() > last(): none is.
+  int first() const { return first_; }
+  int last() const { return last_; }
 
  private:
   static constexpr uint64_t kMantissaMask = (uint64_t{1} << 52) - 1;
@@ -98,11 +107,26 @@ class Superaccumulator {
 
   static constexpr size_t Index(int i) { return static_cast<size_t>(i); }
 
+  void Touch(int first, int last) {
+    first_ = first < first_ ? first : first_;
+    last_ = last > last_ ? last : last_;
+  }
+
+  void AddChunks(const Superaccumulator& other) {
+    for (int i = other.first_; i <= other.last_; ++i) chunks_[Index(i)] += other.chunks_[Index(i)];
+    Touch(other.first_, other.last_);
+  }
+
+  // Carries up to the very top: the sign is then that of the topmost chunk.
+  void CarryAll();
+
   void AddBits(uint64_t mantissa, int place, uint64_t negative) {
     if (pending_ >= kPendingMax) Carry();
     ++pending_;
     const int shift = place & 31;
-    int64_t* chunk = &chunks_[Index(place >> 5)];
+    const int at = place >> 5;
+    Touch(at, at + 1);
+    int64_t* chunk = &chunks_[Index(at)];
     const auto low = static_cast<int64_t>((mantissa << shift) & kWordMask);
     const auto high = static_cast<int64_t>(mantissa >> (32 - shift));
     const auto mask = -static_cast<int64_t>(negative);  // conditional negation without a branch
@@ -111,7 +135,9 @@ class Superaccumulator {
   }
 
   std::array<int64_t, Index(kChunks)> chunks_{};
-  int pending_ = 0;
+  int first_ = kChunks;  // sums mostly live in a few chunks: only those are merged and cleared
+  int last_ = -1;
+  int pending_ = 0;  // additions since the last carry
 };
 
 // Any sum of up to 2^64 doubles.

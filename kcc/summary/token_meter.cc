@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "kcc/base/check.h"
+#include "kcc/drift/top_k.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
@@ -25,10 +27,15 @@ double LogitAt(const TokenEvidence& token, int64_t entry) {
       std::memcpy(&bits, bytes + 2 * i, 2);
       return token.logits_dtype == DType::kF16 ? F16ToFloat(bits) : BF16ToFloat(bits);
     }
+    case DType::kF8E4M3:
+      return F8E4M3ToFloat(static_cast<uint8_t>(bytes[i]));
+    case DType::kF8E5M2:
+      return F8E5M2ToFloat(static_cast<uint8_t>(bytes[i]));
     default:
       break;
   }
-  return std::numeric_limits<double>::quiet_NaN();
+  KCC_CHECK(false);  // the reader admits no other dtype for logits
+  return 0;
 }
 
 }  // namespace
@@ -48,6 +55,7 @@ Result<> TokenMeter::Read(const TokenEvidence& train, const TokenEvidence& infer
     case EvidenceLevel::kLogits:
       return ReadLogits(train, infer, &reading->drift);
     case EvidenceLevel::kTopK:
+      return ReadTopK(train, infer, reading);
     case EvidenceLevel::kSampledToken:
       return ReadSampled(train, infer, reading);
     case EvidenceLevel::kNone:
@@ -67,6 +75,27 @@ Result<> TokenMeter::ReadLogits(const TokenEvidence& train, const TokenEvidence&
   row.temperature = pair_.temperature();
   row.token = infer.token;
   return MeasureRowSimd(row, wanted_, target_, &scratch_, drift);
+}
+
+Result<> TokenMeter::ReadTopK(const TokenEvidence& train, const TokenEvidence& infer,
+                              TokenReading* reading) {
+  // Full logits on one side have no list of their own; the sampled token is what both can show.
+  if (train.top_ids == nullptr || infer.top_ids == nullptr) {
+    return ReadSampled(train, infer, reading);
+  }
+  const auto list = [](const TokenEvidence& token) {
+    const auto k = static_cast<size_t>(token.top_k);
+    return TopList{{token.top_ids, k}, {token.top_logprobs, k}};
+  };
+  TopListPair lists;
+  lists.train = list(train);
+  lists.infer = list(infer);
+  lists.vocab = static_cast<size_t>(pair_.vocab_size());
+  lists.temperature = pair_.temperature();
+  lists.token = infer.token;
+  lists.train_logprob = train.logprob;
+  lists.infer_logprob = infer.logprob;
+  return MeasureTopK(lists, wanted_, &reading->drift);
 }
 
 Result<double> TokenMeter::LogprobOf(const TokenEvidence& token, std::string_view side) const {

@@ -31,6 +31,7 @@ class TokenMeter {
 
  private:
   Result<> ReadLogits(const TokenEvidence& train, const TokenEvidence& infer, TokenDrift* drift);
+  Result<> ReadTopK(const TokenEvidence& train, const TokenEvidence& infer, TokenReading* reading);
   Result<> ReadSampled(const TokenEvidence& train, const TokenEvidence& infer,
                        TokenReading* reading);
   Result<double> LogprobOf(const TokenEvidence& token, std::string_view side) const;

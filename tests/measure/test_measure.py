@@ -271,3 +271,42 @@ def test_unknown_flag_target_and_shard(kcc, tmp_path):
     ):
         done = kcc("measure", "a", "b", "-o", tmp_path / "s", *args)
         assert done.code == 2 and word in done.err, done.err
+
+
+def test_top_k_evidence_brackets_what_full_logits_say(kcc, tmp_path):
+    """The same pair as top-20 lists: intervals that hold the truth, and verdicts that respect them."""
+    train, infer, columns, z, y = pairs.logits_pair(tmp_path, vocab=300, noise=0.1)
+    lists = {}
+    for side, logits in (("train", z), ("infer", y)):
+        logprobs = torch.log_softmax(torch.from_numpy(logits.astype(np.float64)), -1)
+        top = torch.topk(logprobs, 20, dim=-1)
+        rows = np.arange(len(logits))
+        tensors = columns | {
+            "top_ids": top.indices.numpy().astype(np.int32),
+            "top_logprobs": top.values.numpy().astype(np.float32),
+            "logprob": logprobs.numpy()[rows, columns["token"]].astype(np.float32),
+        }
+        lines = [json.loads(line) for line in (train / "requests.jsonl").read_text().splitlines()]
+        info = {"vocabSize": 300, "evidence": "top-k", "kernelFingerprint": side}
+        lists[side] = pairs.write_trace(tmp_path / f"top-{side}", info, lines, tensors)
+    true_tv = torch_quantities(z, y, columns["token"])["tv"].numpy().mean()
+
+    def verdict(metric, bound, threshold):
+        contract = tmp_path / "c.yaml"
+        contract.write_text(
+            "apiVersion: kcc/v1\nkind: KernelContract\nmetadata: {name: t, version: 1.0.0}\nspec:\n  numerical:\n"
+            f"    - {{id: N-1, metric: {metric}, {bound}: {threshold!r}, level: L3}}\n"
+        )
+        done = kcc("run", contract, "--train", lists["train"], "--infer", lists["infer"], "--json")
+        row = json.loads(done.out)["clauses"][0]["slices"][0]
+        return row["verdict"], row["interval"]
+
+    assert verdict("mean_tv", "atMost", 0.999)[0] == "satisfied"
+    state, (low, high) = verdict("mean_tv", "atMost", float(true_tv))
+    assert state == "inconclusive"
+    assert 0 < low < true_tv < high < 1
+    assert verdict("mean_tv", "atMost", low / 2)[0] == "violated"
+    # KL has no finite upper end from lists, so it can be refuted and never certified.
+    assert verdict("mean_kl", "atMost", 5.0)[0] == "inconclusive"
+    assert verdict("mean_top1_overlap", "atLeast", 0.5)[0] == "satisfied"
+    assert verdict("mean_abs_log_ratio", "atMost", 1.0)[0] == "satisfied"
