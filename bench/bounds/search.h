@@ -1,0 +1,131 @@
+// Looking for counterexamples: random cases, then ascent on actual/bound from the best of several
+// starts, one or all parameters at a time with adaptive steps.
+//
+// A Case is a set of parameters with everything derived from them:
+//   static Case Sample(Random&);                      Case Perturbed(Random&, double step) const;
+//   std::string Describe() const;
+//   Real MeasuringError() const;
+// The actual value is computed in long double without cancellation, to MeasuringError, a fraction
+// of the margin with which the bounds round outward; nothing else is forgiven, so that a bound that
+// forgets to round is found out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/bounds/random.h"
+
+namespace kcc::bench {
+
+using Real = long double;
+
+template <class Case>
+struct Claim {
+  std::string name;
+  std::string statement;
+  bool tight;  // claimed sharp: the search must reach 0.99 of it
+  Real (*actual)(const Case&);
+  double (*bound)(const Case&);
+};
+
+struct SearchOptions {
+  int64_t random_cases = 1'000'000;
+  int64_t ascents = 10'000;
+  int ascent_steps = 120;
+  uint64_t seed = 1;
+  double scale = 1.0;  // multiplies every bound: below 1, tight ones must be refuted
+};
+
+struct Finding {
+  std::string name;
+  std::string statement;
+  bool tight = false;
+  int64_t random_cases = 0;
+  int64_t ascents = 0;
+  int64_t violations = 0;
+  double best_random = 0;
+  double best = 0;  // over both phases
+  std::string best_at;
+  std::string violation_at;
+};
+
+inline double Ratio(Real actual, double bound) {
+  if (actual <= 0) return 0;
+  return bound == 0 ? HUGE_VAL : static_cast<double>(actual / static_cast<Real>(bound));
+}
+
+template <class Case>
+void Judge(const Claim<Case>& claim, const Case& c, double scale, Finding& finding, double& ratio) {
+  const Real actual = claim.actual(c) * (1 - c.MeasuringError());
+  const double bound = scale * claim.bound(c);
+  ratio = Ratio(actual, bound);
+  const bool violated = !(actual <= static_cast<Real>(bound));  // NaN counts
+  if (violated) {
+    if (finding.violations++ == 0) finding.violation_at = c.Describe();
+  }
+  if (ratio > finding.best) {
+    finding.best = ratio;
+    finding.best_at = c.Describe();
+  }
+}
+
+// One ascent: the best of a few random starts, then accepted perturbations.
+template <class Case>
+void Ascend(const Claim<Case>& claim, const SearchOptions& options, Random& random,
+            Finding& finding) {
+  Case current = Case::Sample(random);
+  double value = 0;
+  Judge(claim, current, options.scale, finding, value);
+  for (int start = 0; start < 3; ++start) {
+    Case other = Case::Sample(random);
+    double other_value = 0;
+    Judge(claim, other, options.scale, finding, other_value);
+    if (other_value > value) {
+      current = std::move(other);
+      value = other_value;
+    }
+  }
+  double step = 1.0;
+  for (int i = 0; i < options.ascent_steps; ++i) {
+    Case next = current.Perturbed(random, step);
+    double next_value = 0;
+    Judge(claim, next, options.scale, finding, next_value);
+    const bool better = next_value > value;
+    step = better ? std::fmin(step * 1.6, 4.0) : std::fmax(step * 0.93, 1e-6);
+    if (better) {
+      current = std::move(next);
+      value = next_value;
+    }
+  }
+}
+
+// All claims see the same random cases; each then gets its own ascents.
+template <class Case>
+std::vector<Finding> Search(const std::vector<Claim<Case>>& claims, const SearchOptions& options) {
+  std::vector<Finding> findings(claims.size());
+  for (size_t i = 0; i < claims.size(); ++i) {
+    findings[i].name = claims[i].name;
+    findings[i].statement = claims[i].statement;
+    findings[i].tight = claims[i].tight;
+  }
+  Random random(options.seed);
+  for (int64_t n = 0; n < options.random_cases; ++n) {
+    const Case c = Case::Sample(random);
+    for (size_t i = 0; i < claims.size(); ++i) {
+      double ratio = 0;
+      Judge(claims[i], c, options.scale, findings[i], ratio);
+    }
+  }
+  for (size_t i = 0; i < claims.size(); ++i) {
+    findings[i].random_cases = options.random_cases;
+    findings[i].best_random = findings[i].best;
+    Random own(options.seed + 1000 + i);
+    for (int64_t n = 0; n < options.ascents; ++n) Ascend(claims[i], options, own, findings[i]);
+    findings[i].ascents = options.ascents;
+  }
+  return findings;
+}
+
+}  // namespace kcc::bench

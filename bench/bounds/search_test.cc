@@ -1,0 +1,50 @@
+// The search in small: no counterexample to any bound, every tight one nearly reached; and the
+// search itself put to the test: each tight bound, made 1 % smaller, is refuted.
+#include <gtest/gtest.h>
+
+#include "bench/bounds/claims.h"
+
+namespace kcc::bench {
+namespace {
+
+SearchOptions Small() {
+  SearchOptions options;
+  options.random_cases = 4000;
+  options.ascents = 40;
+  options.ascent_steps = 150;
+  options.seed = 20;
+  return options;
+}
+
+template <class Case>
+void ExpectSound(const std::vector<Claim<Case>>& claims) {
+  for (const Finding& f : Search(claims, Small())) {
+    EXPECT_EQ(f.violations, 0) << f.name << " (" << f.statement << ") at " << f.violation_at;
+    if (f.tight) {
+      EXPECT_GE(f.best, 0.99) << f.name << " is claimed tight";
+    }
+  }
+}
+
+// No source is patched: the claim's bound is multiplied on its way into the search.
+template <class Case>
+void ExpectMutantsFound(const std::vector<Claim<Case>>& claims) {
+  SearchOptions options = Small();
+  options.scale = 0.99;
+  for (const Finding& f : Search(claims, options)) {
+    if (f.tight) {
+      EXPECT_GT(f.violations, 0) << f.name << " times 0.99 survives the search";
+    }
+  }
+}
+
+TEST(BoundSearch, FindsNoCounterexampleForOneToken) { ExpectSound(TokenClaims()); }
+TEST(BoundSearch, FindsNoCounterexampleForNormsAndOrder) { ExpectSound(LogitClaims()); }
+TEST(BoundSearch, FindsNoCounterexampleForSequences) { ExpectSound(TreeClaims()); }
+
+TEST(BoundMutation, EveryTightTokenBoundTimes099IsRefuted) { ExpectMutantsFound(TokenClaims()); }
+TEST(BoundMutation, EveryTightNormBoundTimes099IsRefuted) { ExpectMutantsFound(LogitClaims()); }
+TEST(BoundMutation, EveryTightSequenceBoundTimes099IsRefuted) { ExpectMutantsFound(TreeClaims()); }
+
+}  // namespace
+}  // namespace kcc::bench

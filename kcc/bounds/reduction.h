@@ -1,0 +1,39 @@
+// Sums in floating point, whatever the order (MATH.md D.2).
+//
+// Each bound is a factor on sum|x_i| of the exact addends. Products of bf16, fp16 or fp8 operands
+// are exact in fp32; where products round too, a dot product is one level higher.
+#pragma once
+
+#include <cstdint>
+
+namespace kcc {
+
+enum class Schedule {
+  kAnyOrder,    // nothing is known
+  kSequential,  // one accumulator
+  kPairwise,    // a balanced tree
+  kTiled,       // trees of `block` terms, accumulated one after the other (MMA k-tiles)
+  kSplitK,      // `block` chunks summed apart and then together, each in sequence
+};
+
+// Height of the summation tree over n >= 1 terms.
+int64_t TreeHeight(Schedule schedule, int64_t terms, int64_t block);
+
+// gamma_h = h u/(1 - h u); +inf from h u >= 1.
+double Gamma(int64_t height, double unit_roundoff);
+
+// |computed - exact| <= factor * sum|x_i|. Any order: (n-1) u, with no restriction on n (Jeannerod
+// and Rump 2013), n u where products round; a known tree: gamma_h.
+double ReductionFactor(Schedule schedule, int64_t terms, int64_t block, double unit_roundoff,
+                       bool products_round);
+
+// Two executions of one sum under two schedules, each with its own factor.
+double TwoScheduleError(double factor, double other_factor, double sum_abs);
+// The same chunk sums, bit for bit, under two top trees: (gamma_h + gamma_h') sum_c|chunk sum|.
+double SameChunksError(int64_t top_height, int64_t other_top_height, double unit_roundoff,
+                       double sum_abs_chunks);
+
+// For thresholds to propose, not for guarantees: 4 u sqrt(n/2) ||x||_2.
+double StatisticalReductionError(int64_t terms, double unit_roundoff, double l2);
+
+}  // namespace kcc
