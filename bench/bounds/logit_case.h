@@ -14,6 +14,8 @@ class LogitCase {
   LogitCase Perturbed(Random& random, double step) const;
   std::string Describe() const;
   Real MeasuringError() const { return 0x1p-60L; }
+  // Nothing here saturates.
+  bool Everyday() const { return true; }
 
   double temperature = 1;
   size_t k = 1;

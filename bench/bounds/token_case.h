@@ -17,6 +17,8 @@ class TokenCase {
   std::string Describe() const;
   // log w is a difference of numbers of the span's size, and w its exponential.
   Real MeasuringError() const { return 0x1p-62L * (32 + 4 * span); }
+  // Far from where TV, and with it every bias, saturates.
+  bool Everyday() const { return span <= 2; }
 
   // Parameters.
   double span = 0;                // of Delta, exactly

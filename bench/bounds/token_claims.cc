@@ -89,7 +89,7 @@ void AddDivergences(std::vector<Claim<TokenCase>>& claims) {
        [](C c) { return TvOfLinfExponential(c.span / 2, 1); }},
       {"tv of kl", "TV <= min(Pinsker, Bretagnolle-Huber)", true, tv,
        [](C c) { return TvOfKl(Up(std::fmin(c.kl_train_infer, c.kl_infer_train))); }},
-      {"tv of mean abs log ratio", "TV <= E_q|log w|", true, tv,
+      {"tv of mean abs log ratio", "TV <= E_q|log w|", false, tv,
        [](C c) { return TvOfMeanAbsLogRatio(Up(MeanAbsLogRatio(c))); }},
       {"kl of span and tv", "KL <= s TV", false, kl,
        [](C c) { return KlOfSpanAndTv(c.span, Up(c.tv)); }},
@@ -141,7 +141,7 @@ void AddConsequences(std::vector<Claim<TokenCase>>& claims) {
        [](C c) {
          return GradientBiasOfKl(Up(std::fmin(c.kl_train_infer, c.kl_infer_train)), 1, 1);
        }},
-      {"bias of mean abs log ratio", "2 A G E_q|log w|", true, bias,
+      {"bias of mean abs log ratio", "2 A G E_q|log w|", false, bias,
        [](C c) { return GradientBiasOfMeanAbsLogRatio(Up(MeanAbsLogRatio(c)), 1, 1); }},
       {"variance factor", "E_q w^2 <= cosh(s/2)^2", true, [](C c) { return 1 + c.chi2; },
        [](C c) { return ImportanceVarianceFactor(c.span); }},

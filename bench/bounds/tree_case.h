@@ -16,6 +16,8 @@ class TreeCase {
   std::string Describe() const;
   // log w is a difference of numbers of the span's size, and w its exponential.
   Real MeasuringError() const { return 0x1p-62L * (64 + 4 * span * tokens); }
+  // More than one token, and far from saturation.
+  bool Everyday() const { return tokens >= 2 && span * tokens <= 2; }
 
   int vocabulary = 2;
   int tokens = 2;

@@ -78,11 +78,7 @@ Real Truncated(C c) {
 
 const std::vector<Claim<TreeCase>>& TreeClaims() {
   static const std::vector<Claim<TreeCase>> claims = {
-      {"sequence tv", "TV <= sqrt(1 - sech(s/4)^2T)", true, Tv,
-       [](C c) { return SequenceTvOfSpan(c.span, c.tokens); }},
-      // The row above is sharp at one token and where it saturates; this is what lies between.
-      {"sequence tv, 2 to 5 tokens, bound < 0.9", "as above", false,
-       [](C c) { return c.tokens < 2 || SequenceTvOfSpan(c.span, c.tokens) > 0.9 ? 0 : Tv(c); },
+      {"sequence tv", "TV <= sqrt(1 - sech(s/4)^2T)", false, Tv,
        [](C c) { return SequenceTvOfSpan(c.span, c.tokens); }},
       {"sequence tv, a span per step", "sqrt(1 - prod sech(s_t/4)^2)", true, Tv,
        [](C c) { return SequenceTvOfSpans(c.Spans()); }},
@@ -105,13 +101,13 @@ const std::vector<Claim<TreeCase>>& TreeClaims() {
          const double squares = c.SumOfSquares();
          return LogWeightTail(c.deviation * std::sqrt(squares) * (1 - 1e-15), squares);
        }},
-      {"trajectory bias", "2 A G sum_t TV(P_<=t, Q_<=t)", true, UncorrectedBias,
+      {"trajectory bias", "2 A G sum_t TV(P_<=t, Q_<=t)", false, UncorrectedBias,
        [](C c) { return TrajectoryBiasOfSpan(c.span, c.tokens, 1, 1); }},
       {"trajectory bias, token weights", "2 A G sum_t TV(P_<t, Q_<t)", true, TokenWeightBias,
        [](C c) { return TrajectoryBiasWithTokenWeights(c.span, c.tokens, 1, 1); }},
       {"outcome bias, token weights", "A G sum_t E_Q|W - w_t|", true, OutcomeTokenWeightBias,
        [](C c) { return OutcomeBiasWithTokenWeights(c.span, c.tokens, 1, 1); }},
-      {"outcome bias, truncated sequences", "A G_seq E_Q(W - C)_+", true, Truncated,
+      {"outcome bias, truncated sequences", "A G_seq E_Q(W - C)_+", false, Truncated,
        [](C c) { return OutcomeBiasTruncated(c.span, c.tokens, c.cap, 1, 1); }},
   };
   return claims;
