@@ -5,7 +5,7 @@ import os
 import shutil
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 CHROMIUM = os.environ.get("KCC_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 ARGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -136,8 +136,9 @@ def test_tables_stand_behind_the_charts(open_page, samples):
     for summary in page.locator("details.data summary").all():
         summary.click()
     rows = page.locator("#distributions figure").nth(1).locator("tbody tr")
-    assert rows.count() == len(report["quantities"]["logit_linf"])
-    assert page.locator("#disagreement tbody tr").count() == len(report["curves"][0]["points"])
+    # A table is filled when its toggle event arrives, which is after the click: expect waits for it.
+    expect(rows).to_have_count(len(report["quantities"]["logit_linf"]))
+    expect(page.locator("#disagreement tbody tr")).to_have_count(len(report["curves"][0]["points"]))
     assert page.locator("#worst tbody tr").count() == len(report["worst"])
     assert page.locator("#bounds tbody tr").count() == len(report["bounds"])
 
