@@ -288,11 +288,11 @@ void DeclareTrace(Program& program) {
 void DeclareImport(Program& program) {
   auto& options = program.import;
   ImportOptions& import = options.import;
-  CLI::App* app = Declare(
-      program, "import", "Make a trace from what a server or a trainer wrote",
-      "kcc import vllm responses.jsonl --vocab 128256 --fingerprint vllm-0.18 -o traces/infer\n"
-      "kcc import llama-kld base.kld -o traces/base",
-      [&](Console& console) { return RunImport(options, console); });
+  CLI::App* app = Declare(program, "import", "Make a trace from what a server or a trainer wrote",
+                          "kcc import vllm responses.jsonl --vocab-size 128256 --fingerprint "
+                          "vllm-0.18 -o traces/infer\n"
+                          "kcc import llama-kld base.kld -o traces/base",
+                          [&](Console& console) { return RunImport(options, console); });
   std::vector<std::string> formats;
   for (const Importer& row : Importers()) formats.emplace_back(row.name);
   Argument(app, "FORMAT", options.format, CLI::detail::join(formats, "|"), "What wrote the input")
@@ -305,7 +305,8 @@ void DeclareImport(Program& program) {
       ->type_name("TEXT");
   app->add_option("--model-digest", import.model_digest, "sha256:… of the weights")
       ->type_name("DIGEST");
-  app->add_option("--vocab", import.vocab_size, "Vocabulary size, where the input does not say")
+  app->add_option("--vocab-size", import.vocab_size,
+                  "Vocabulary size, where the input does not say")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, kVocabSizeMax));
   AddChoice(app, "--semantics", options.semantics, {"raw", "temperature-scaled", "processed"},
@@ -318,6 +319,7 @@ void DeclareImport(Program& program) {
             "Who chose the tokens");
   AddChoice(app, "--side", options.side, {"train", "infer"},
             "Which side to take where the input holds both");
+  AddSwitch(app, "--prompt", options.prompt, "Take the prompt's log-probs, not the output's");
   app->add_option("--prompt-tokens", import.prompt_tokens, "Length of the prompt")->type_name("N");
   app->add_option("--top-k", import.top_k, "Keep at most this many alternatives")->type_name("K");
   AddSwitch(app, "--mask-missing", import.mask_missing,

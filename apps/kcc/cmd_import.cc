@@ -37,6 +37,7 @@ int RunImport(const ImportCommandOptions& options, Console& console) {
   import.mode = FromWord(options.mode, std::array{TraceMode::kScored, TraceMode::kGenerated});
   import.sampled_by = FromWord(
       options.sampled_by, std::array{SampledBy::kInfer, SampledBy::kTrain, SampledBy::kDataset});
+  if (options.prompt) import.prompt = true;
   if (!options.side.empty()) {
     import.side = options.side == "train" ? ImportSide::kTrain : ImportSide::kInfer;
   }

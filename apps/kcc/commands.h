@@ -132,6 +132,7 @@ struct ImportCommandOptions {
   std::vector<std::string> inputs;
   std::string output;
   std::string semantics, mode, sampled_by, side;  // words; empty: what the format says
+  bool prompt = false;                            // false: what the record holds decides
   ImportOptions import;                           // the rest
 };
 int RunImport(const ImportCommandOptions& options, Console& console);

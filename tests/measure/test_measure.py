@@ -310,3 +310,14 @@ def test_top_k_evidence_brackets_what_full_logits_say(kcc, tmp_path):
     assert verdict("mean_kl", "atMost", 5.0)[0] == "inconclusive"
     assert verdict("mean_top1_overlap", "atLeast", 0.5)[0] == "satisfied"
     assert verdict("mean_abs_log_ratio", "atMost", 1.0)[0] == "satisfied"
+
+
+def test_import_needs_only_the_flags_its_errors_name(kcc, tmp_path):
+    """What an importer asks for by flag is a flag of kcc import."""
+    source = tmp_path / "r.npz"
+    np.savez(source, token=np.zeros(2, np.int32), logprob=np.full(2, -1, np.float32))
+    done = kcc("import", "npy", source, "-o", tmp_path / "t", "--fingerprint", "x")
+    assert done.code == 2 and "--vocab-size" in done.err, done.err
+    shown = kcc("import", "--help").out
+    for flag in ("--vocab-size", "--fingerprint", "--semantics", "--temperature", "--side", "--prompt "):
+        assert flag in shown, flag
