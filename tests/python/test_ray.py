@@ -3,30 +3,16 @@
 Run with the program under test: KCC_BINARY=build/release/apps/kcc/kcc pytest tests/python
 """
 
-import os
-import pathlib
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+import run_docs
 from kcc import ray as kcc_ray
 from kcc.trace import write_trace
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = os.environ.get("KCC_BINARY", str(ROOT / "build/release/apps/kcc/kcc"))
-
-
-def knows_measure():
-    if not os.access(BINARY, os.X_OK):
-        return False
-    return subprocess.run([BINARY, "measure", "--help"], capture_output=True).returncode == 0
-
-
-needs_kcc = pytest.mark.skipif(
-    not knows_measure(), reason=f"{BINARY} is not there or has no `measure`: set KCC_BINARY"
-)
+BINARY = str(run_docs.kcc_binary())  # as every other test finds it; without one they all fail
 
 
 def needs_ray():
@@ -77,7 +63,6 @@ def test_a_failing_command_is_an_error_with_its_words(tmp_path):
     assert caught.value.returncode == 1
 
 
-@needs_kcc
 def test_shards_merged_in_any_order_are_the_bytes_of_one_process(traces, tmp_path):
     whole = single_process(traces, tmp_path / "whole.kccs")
     train, infer = map(str, traces)
@@ -88,7 +73,6 @@ def test_shards_merged_in_any_order_are_the_bytes_of_one_process(traces, tmp_pat
         assert merged.read_bytes() == whole
 
 
-@needs_kcc
 def test_four_ray_tasks_give_the_bytes_of_one_process(traces, tmp_path):
     ray = needs_ray()
     whole = single_process(traces, tmp_path / "whole.kccs")
