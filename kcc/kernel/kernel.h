@@ -1,0 +1,78 @@
+// Kernel: a program that computes logits from weights and tokens, whatever it is made of.
+//
+// Requests go in, evidence comes out as a small trace a batch, so that full logits never need to
+// fit on disk or in memory: the caller measures a batch and removes it before the next one.
+// Adapters: trace files, exec programs, OpenAI-compatible servers, the lab (kcc/lab).
+//
+// A kernel is used from one thread. Dropping it ends its process or connections.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kcc/base/result.h"
+#include "kcc/trace/trace.h"
+
+namespace kcc {
+
+// One prompt with its continuation, as token ids; position i is tokens[i].
+struct KernelRequest {
+  Request request;  // id, and the fields that slices and population quantities read
+  std::vector<int32_t> tokens;
+  int32_t prompt_tokens = 0;  // tokens before it are prompt; the rest is scored
+};
+
+// How a kernel writes its own continuation. Temperature 0 is greedy.
+struct Sampling {
+  double temperature = 1.0;
+  int32_t top_k = 0;   // 0: no limit
+  double top_p = 1.0;  // 1: no limit
+  uint64_t seed = 0;   // of the run; each request's own seed follows from it and the request's id
+  int32_t output_tokens_max = 256;
+  std::vector<int32_t> stop;  // token ids that end a continuation; the last token is kept
+};
+
+// Which error source an option of a kernel belongs to (attribution switches them one by one).
+struct KernelOption {
+  std::string name;
+  std::string value;
+  std::string source;  // operator, precision, batch or route; empty: belongs to none
+};
+
+// What a kernel says of itself before the first batch; every trace it makes repeats it.
+struct KernelInfo {
+  std::string fingerprint;
+  std::string model_digest;  // may be empty
+  int64_t vocab_size = 0;
+  EvidenceLevel evidence = EvidenceLevel::kLogits;
+  LogprobSemantics semantics = LogprobSemantics::kRaw;
+  TracePath path = TracePath::kPrefill;
+  double temperature = 1.0;
+  bool generates = false;          // Generate is supported
+  int32_t batch_requests_max = 0;  // 0: any
+  std::vector<KernelOption> options;
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+
+  virtual const KernelInfo& info() const = 0;
+
+  // Scores every token at or after prompt_tokens of every request, and writes a trace of exactly
+  // these requests, in this order, to `directory`, which does not exist yet. On failure nothing is
+  // left there and the kernel is not to be used again.
+  virtual Result<> Score(std::span<const KernelRequest> batch, const std::string& directory) = 0;
+
+  // Writes each request's own continuation of its prompt (tokens beyond prompt_tokens are
+  // ignored): a trace of mode `generated` whose tokens are the continuation, with `output_tokens`
+  // and, where the kernel can tell, `latency_ms` and `ttft_ms` per request.
+  virtual Result<> Generate(std::span<const KernelRequest> batch, const Sampling& sampling,
+                            const std::string& directory) = 0;
+};
+
+}  // namespace kcc
