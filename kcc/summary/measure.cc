@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kcc/summary/accumulator.h"
+#include "kcc/summary/plan_slices.h"
 #include "kcc/summary/token_meter.h"
-#include "kcc/trace/slices.h"
 
 namespace kcc {
 namespace {
@@ -51,20 +51,6 @@ std::vector<Run> MakeRuns(const PairedTraces& pair, const std::vector<int32_t>& 
   return runs;
 }
 
-Result<SliceEvaluator> EvaluatorOf(const Plan& plan) {
-  std::vector<Slice> slices;
-  for (const PlanSlice& row : plan.slices()) {
-    Slice slice;
-    slice.name = row.name;
-    if (!row.where.empty()) {
-      KCC_TRY(Predicate where, Predicate::Parse(row.where));
-      slice.where = std::move(where);
-    }
-    slices.push_back(std::move(slice));
-  }
-  return SliceEvaluator::Make(std::move(slices));
-}
-
 // What the threads share. Runs are handed out in order, so when a fault is found every earlier run
 // is already in some thread's hands and will be finished: the earliest fault wins.
 class Work {
@@ -86,7 +72,8 @@ class Work {
   // One thread's part.
   Result<Summary> MeasureRuns() {
     Accumulator accumulator(plan_, {});
-    TokenMeter meter(pair_, plan_.slots(), options_.target.value_or(BestTarget()));
+    TokenMeter meter(MeterSettings::Of(pair_), plan_.slots(),
+                     options_.target.value_or(BestTarget()));
     PairCursor cursor(pair_);
     for (size_t r = next_.fetch_add(1); r < runs_.size() && !After(r); r = next_.fetch_add(1)) {
       for (size_t i = runs_[r].first; i < runs_[r].last; ++i) {
@@ -136,7 +123,7 @@ class Work {
                               pair_.train().info().kernel_fingerprint,
                               pair_.infer().info().kernel_fingerprint};
     SliceBits bits;
-    slices_.ForRequest(pair_, i, &bits);
+    slices_.ForRequest(*request.train, *request.infer, &bits);
     accumulator->BeginRequest(request, bits);
     cursor->Seek(i);
     TokenReading reading;
@@ -149,7 +136,9 @@ class Work {
       Result<> read = meter->Read(train, infer, &reading);
       if (read) {
         token_bits = bits;
-        if (slices_.any_reads_token()) slices_.ForToken(pair_, i, train, infer, &token_bits);
+        if (slices_.any_reads_token()) {
+          slices_.ForToken(*request.train, *request.infer, train, infer, &token_bits);
+        }
         read = accumulator->AddToken({infer.position, infer.token, reading.gold}, reading.drift,
                                      token_bits, reading.estimates ? &*reading.estimates : nullptr);
       }
@@ -204,7 +193,7 @@ Source DescribeSource(const PairedTraces& pair) {
 
 Result<Summary> Measure(const PairedTraces& pair, const Plan& plan, const MeasureOptions& options) {
   if (options.threads < 1) return InvalidError("threads: at least 1");
-  KCC_TRY(const SliceEvaluator slices, EvaluatorOf(plan));
+  KCC_TRY(const SliceEvaluator slices, MakeSliceEvaluator(plan));
   Work work(pair, plan, slices, options);
   const size_t threads =
       std::clamp<size_t>(static_cast<size_t>(options.threads), 1, std::max<size_t>(1, work.runs()));

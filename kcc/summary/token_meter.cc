@@ -40,10 +40,14 @@ double LogitAt(const TokenEvidence& token, int64_t entry) {
 
 }  // namespace
 
-TokenMeter::TokenMeter(const PairedTraces& pair, const SlotSet& wanted, Target target)
-    : pair_(pair), wanted_(wanted), target_(target) {
-  const bool by_infer = pair.infer().info().sampled_by == SampledBy::kInfer;
-  estimates_ = pair.evidence() == EvidenceLevel::kSampledToken && by_infer;
+MeterSettings MeterSettings::Of(const PairedTraces& pair) {
+  return {pair.evidence(), pair.vocab_size(), pair.temperature(), pair.infer().info().sampled_by};
+}
+
+TokenMeter::TokenMeter(const MeterSettings& settings, const SlotSet& wanted, Target target)
+    : settings_(settings), wanted_(wanted), target_(target) {
+  estimates_ =
+      settings.evidence == EvidenceLevel::kSampledToken && settings.sampled_by == SampledBy::kInfer;
 }
 
 Result<> TokenMeter::Read(const TokenEvidence& train, const TokenEvidence& infer,
@@ -51,7 +55,7 @@ Result<> TokenMeter::Read(const TokenEvidence& train, const TokenEvidence& infer
   reading->drift = TokenDrift();
   reading->estimates.reset();
   reading->gold = infer.gold >= 0 ? infer.gold : train.gold;
-  switch (pair_.evidence()) {
+  switch (settings_.evidence) {
     case EvidenceLevel::kLogits:
       return ReadLogits(train, infer, &reading->drift);
     case EvidenceLevel::kTopK:
@@ -71,8 +75,8 @@ Result<> TokenMeter::ReadLogits(const TokenEvidence& train, const TokenEvidence&
   row.infer = infer.logits;
   row.train_dtype = train.logits_dtype;
   row.infer_dtype = infer.logits_dtype;
-  row.vocab = static_cast<size_t>(pair_.vocab_size());
-  row.temperature = pair_.temperature();
+  row.vocab = static_cast<size_t>(settings_.vocab_size);
+  row.temperature = settings_.temperature;
   row.token = infer.token;
   return MeasureRowSimd(row, wanted_, target_, &scratch_, drift);
 }
@@ -90,8 +94,8 @@ Result<> TokenMeter::ReadTopK(const TokenEvidence& train, const TokenEvidence& i
   TopListPair lists;
   lists.train = list(train);
   lists.infer = list(infer);
-  lists.vocab = static_cast<size_t>(pair_.vocab_size());
-  lists.temperature = pair_.temperature();
+  lists.vocab = static_cast<size_t>(settings_.vocab_size);
+  lists.temperature = settings_.temperature;
   lists.token = infer.token;
   lists.train_logprob = train.logprob;
   lists.infer_logprob = infer.logprob;
@@ -102,7 +106,7 @@ Result<double> TokenMeter::LogprobOf(const TokenEvidence& token, std::string_vie
   if (token.logits == nullptr) return static_cast<double>(token.logprob);
   // A side with full logits facing one without: its log-softmax at the pair's temperature.
   double top = -std::numeric_limits<double>::infinity();
-  for (int64_t i = 0; i < pair_.vocab_size(); ++i) {
+  for (int64_t i = 0; i < settings_.vocab_size; ++i) {
     const double logit = LogitAt(token, i);
     if (std::isnan(logit) || logit == std::numeric_limits<double>::infinity()) {
       return BrokenEvidenceError(std::string(side) + " logit " + std::to_string(i) + " is " +
@@ -112,10 +116,10 @@ Result<double> TokenMeter::LogprobOf(const TokenEvidence& token, std::string_vie
   }
   if (std::isinf(top)) return BrokenEvidenceError(std::string(side) + " has no finite logit");
   double sum = 0;
-  for (int64_t i = 0; i < pair_.vocab_size(); ++i) {
-    sum += Exp((LogitAt(token, i) - top) / pair_.temperature());
+  for (int64_t i = 0; i < settings_.vocab_size; ++i) {
+    sum += Exp((LogitAt(token, i) - top) / settings_.temperature);
   }
-  return (LogitAt(token, token.token) - top) / pair_.temperature() - Log(sum);
+  return (LogitAt(token, token.token) - top) / settings_.temperature - Log(sum);
 }
 
 Result<> TokenMeter::ReadSampled(const TokenEvidence& train, const TokenEvidence& infer,

@@ -21,10 +21,20 @@ struct TokenReading {
   int32_t gold = -1;
 };
 
+// What a meter must know of the two sides.
+struct MeterSettings {
+  EvidenceLevel evidence = EvidenceLevel::kNone;  // what both sides can show
+  int64_t vocab_size = 0;
+  double temperature = 1.0;  // logits are divided by it
+  SampledBy sampled_by = SampledBy::kDataset;
+
+  static MeterSettings Of(const PairedTraces& pair);
+};
+
 class TokenMeter {
  public:
-  // The pair must outlive the meter. The target is a matter of speed alone.
-  TokenMeter(const PairedTraces& pair, const SlotSet& wanted, Target target = BestTarget());
+  // The target is a matter of speed alone.
+  TokenMeter(const MeterSettings& settings, const SlotSet& wanted, Target target = BestTarget());
 
   // Fails on evidence that is broken: NaN, +inf, a token that neither side could have sampled.
   Result<> Read(const TokenEvidence& train, const TokenEvidence& infer, TokenReading* reading);
@@ -36,7 +46,7 @@ class TokenMeter {
                        TokenReading* reading);
   Result<double> LogprobOf(const TokenEvidence& token, std::string_view side) const;
 
-  const PairedTraces& pair_;
+  MeterSettings settings_;
   SlotSet wanted_;
   Target target_;
   RowScratch scratch_;

@@ -180,19 +180,6 @@ TEST(PairingTest, GeneratedTracesPairByRequestAlone) {
   EXPECT_EQ(pair->Order({1, 2}).size() + pair->Order({2, 2}).size(), 5u);
 }
 
-TEST(PairingTest, FieldsAreTheInferSidesElseTheTrainSides) {
-  SyntheticSpec train;
-  train.edit_request = [](Request* request) { request->fields["only_train"] = 1.0; };
-  SyntheticSpec infer;
-  infer.edit_request = [](Request* request) { request->fields["latency_ms"] = 7.0; };
-  const ScratchDir scratch;
-  WriteSynthetic(scratch / "train", train);
-  WriteSynthetic(scratch / "infer", infer);
-  const PairedTraces pair = Pair(scratch).value();
-  EXPECT_EQ(std::get<double>(pair.Field(0, "latency_ms")), 7.0);
-  EXPECT_EQ(std::get<double>(pair.Field(0, "only_train")), 1.0);
-}
-
 TEST(PairingDiagnosisTest, MetadataThatCannotBeCompared) {
   const SyntheticSpec plain;
   SyntheticSpec other = plain;

@@ -12,12 +12,17 @@ namespace {
 // Nothing is copied: the predicate sees the requests and the evidence where they are.
 class PairFields final : public FieldSource {
  public:
-  PairFields(const PairedTraces& pair, int32_t request, const TokenEvidence* train,
+  PairFields(const Request& train_request, const Request& infer_request, const TokenEvidence* train,
              const TokenEvidence* infer)
-      : pair_(pair), request_(request), train_(train), infer_(infer) {}
+      : train_request_(train_request),
+        infer_request_(infer_request),
+        train_(train),
+        infer_(infer) {}
 
   FieldValue RequestField(std::string_view name) const override {
-    return pair_.Field(request_, name);
+    const FieldValue value = infer_request_.Field(name);
+    if (!std::holds_alternative<std::monostate>(value)) return value;
+    return train_request_.Field(name);
   }
 
   FieldValue TokenField(std::string_view name) const override {
@@ -41,8 +46,8 @@ class PairFields final : public FieldSource {
     return static_cast<double>(value);
   }
 
-  const PairedTraces& pair_;
-  int32_t request_;
+  const Request& train_request_;
+  const Request& infer_request_;
   const TokenEvidence* train_;
   const TokenEvidence* infer_;
 };
@@ -67,17 +72,18 @@ bool SliceEvaluator::reads_token(size_t slice) const {
   return slices_[slice].where && slices_[slice].where->reads_token();
 }
 
-void SliceEvaluator::ForRequest(const PairedTraces& pair, int32_t i, SliceBits* bits) const {
+void SliceEvaluator::ForRequest(const Request& train, const Request& infer, SliceBits* bits) const {
   *bits = SliceBits(slices_.size());
-  const PairFields fields(pair, i, nullptr, nullptr);
+  const PairFields fields(train, infer, nullptr, nullptr);
   for (const size_t slice : request_slices_) {
     if (!slices_[slice].where || slices_[slice].where->Evaluate(fields)) bits->Set(slice);
   }
 }
 
-void SliceEvaluator::ForToken(const PairedTraces& pair, int32_t i, const TokenEvidence& train,
-                              const TokenEvidence& infer, SliceBits* bits) const {
-  const PairFields fields(pair, i, &train, &infer);
+void SliceEvaluator::ForToken(const Request& train_request, const Request& infer_request,
+                              const TokenEvidence& train, const TokenEvidence& infer,
+                              SliceBits* bits) const {
+  const PairFields fields(train_request, infer_request, &train, &infer);
   for (const size_t slice : token_slices_) {
     if (slices_[slice].where->Evaluate(fields)) bits->Set(slice);
   }

@@ -12,7 +12,7 @@
 
 #include "kcc/base/result.h"
 #include "kcc/contract/contract.h"
-#include "kcc/trace/pairing.h"
+#include "kcc/trace/trace.h"
 
 namespace kcc {
 
@@ -40,12 +40,13 @@ class SliceEvaluator {
   bool reads_token(size_t slice) const;
   bool any_reads_token() const { return !token_slices_.empty(); }
 
-  // The request-level slices of paired request `i`; token-level ones are left unset.
-  void ForRequest(const PairedTraces& pair, int32_t i, SliceBits* bits) const;
+  // The request-level slices of a request as both sides recorded it; token-level ones are left
+  // unset.
+  void ForRequest(const Request& train, const Request& infer, SliceBits* bits) const;
 
   // Adds the token-level slices of one token to (a copy of) its request's bits.
-  void ForToken(const PairedTraces& pair, int32_t i, const TokenEvidence& train,
-                const TokenEvidence& infer, SliceBits* bits) const;
+  void ForToken(const Request& train_request, const Request& infer_request,
+                const TokenEvidence& train, const TokenEvidence& infer, SliceBits* bits) const;
 
  private:
   std::vector<Slice> slices_;

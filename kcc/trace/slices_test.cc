@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kcc/trace/pairing.h"
 #include "kcc/trace/trace_test_data.h"
 
 namespace kcc {
@@ -33,20 +34,35 @@ TEST(SlicesTest, RequestSlicesOncePerRequestTokenSlicesOncePerToken) {
   PairCursor cursor(pair);
   for (int32_t i = 0; i < 5; ++i) {
     SliceBits request;
-    slices.ForRequest(pair, i, &request);
+    slices.ForRequest(pair.train_request(i), pair.infer_request(i), &request);
     EXPECT_TRUE(request.Test(0));
     EXPECT_EQ(request.Test(1), i % 2 == 0);  // req-0 … req-4 are in canonical order
     EXPECT_FALSE(request.Test(2) || request.Test(3) || request.Test(4) || request.Test(5));
     cursor.Seek(i);
     while (cursor.Next().value()) {
       SliceBits token = request;
-      slices.ForToken(pair, i, cursor.train(), cursor.infer(), &token);
+      slices.ForToken(pair.train_request(i), pair.infer_request(i), cursor.train(), cursor.infer(),
+                      &token);
       EXPECT_EQ(token.Test(2), cursor.infer().position >= 4);
       EXPECT_EQ(token.Test(3), i % 2 == 0 && cursor.infer().position % 2 == 0);
       EXPECT_FALSE(token.Test(4));
       EXPECT_FALSE(token.Test(5)) << "the trace has no gold column";
     }
   }
+}
+
+TEST(SlicesTest, RequestFieldsAreTheInferSidesElseTheTrainSides) {
+  Request train{"r", {{"latency_ms", 3.0}, {"only_train", 1.0}}};
+  Request infer{"r", {{"latency_ms", 7.0}}};
+  const SliceEvaluator slices =
+      SliceEvaluator::Make({Where("infers", "latency_ms == 7"), Where("trains", "latency_ms == 3"),
+                            Where("only", "only_train == 1")})
+          .value();
+  SliceBits bits;
+  slices.ForRequest(train, infer, &bits);
+  EXPECT_TRUE(bits.Test(0));
+  EXPECT_FALSE(bits.Test(1));
+  EXPECT_TRUE(bits.Test(2));
 }
 
 TEST(SlicesTest, ManySlicesKeepTheirBits) {
