@@ -128,6 +128,23 @@ Result<> TokenMeter::ReadSampled(const TokenEvidence& train, const TokenEvidence
   KCC_TRY(const double infer_logprob, LogprobOf(infer, "infer"));
   // Top-k lists need not hold the sampled token: what is not recorded is missing.
   if (std::isnan(train_logprob) || std::isnan(infer_logprob)) return {};
+  return PublishSampled(train_logprob, infer_logprob, reading);
+}
+
+Result<> TokenMeter::ReadLogprobs(double train, double infer, TokenReading* reading) {
+  reading->drift.known = SlotSet();
+  reading->estimates.reset();
+  for (const auto& [logprob, side] : {std::pair(train, "train"), std::pair(infer, "infer")}) {
+    if (std::isnan(logprob)) {
+      return BrokenEvidenceError(std::string("the ") + side +
+                                 " log-prob is NaN; mask the position or record it");
+    }
+  }
+  return PublishSampled(train, infer, reading);
+}
+
+Result<> TokenMeter::PublishSampled(double train_logprob, double infer_logprob,
+                                    TokenReading* reading) {
   KCC_TRY(const SampledToken sampled, SampledTokenFromLogprobs(train_logprob, infer_logprob));
   PublishSampledToken(sampled, wanted_, &reading->drift);
   if (estimates_) reading->estimates = EstimateFromSample(sampled, wanted_);

@@ -38,12 +38,15 @@ class TokenMeter {
 
   // Fails on evidence that is broken: NaN, +inf, a token that neither side could have sampled.
   Result<> Read(const TokenEvidence& train, const TokenEvidence& infer, TokenReading* reading);
+  // The same from the sampled token's log-probs alone. A NaN is broken evidence.
+  Result<> ReadLogprobs(double train, double infer, TokenReading* reading);
 
  private:
   Result<> ReadLogits(const TokenEvidence& train, const TokenEvidence& infer, TokenDrift* drift);
   Result<> ReadTopK(const TokenEvidence& train, const TokenEvidence& infer, TokenReading* reading);
   Result<> ReadSampled(const TokenEvidence& train, const TokenEvidence& infer,
                        TokenReading* reading);
+  Result<> PublishSampled(double train_logprob, double infer_logprob, TokenReading* reading);
   Result<double> LogprobOf(const TokenEvidence& token, std::string_view side) const;
 
   MeterSettings settings_;

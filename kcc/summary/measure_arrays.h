@@ -1,0 +1,53 @@
+// Measure without files: both sides' evidence about the same tokens, in the caller's memory.
+//
+// What a trainer has at hand after a step: log-probs of the sampled tokens, padded [B,T] or packed,
+// or two logit tensors. Nothing is copied. The summary is the one that two traces with the same
+// content would give, but for its sources, which name the fingerprints and no trace.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kcc/base/dtype.h"
+#include "kcc/base/result.h"
+#include "kcc/summary/measure.h"
+#include "kcc/summary/plan.h"
+#include "kcc/summary/summary.h"
+#include "kcc/trace/trace.h"
+
+namespace kcc {
+
+// One side's evidence: logits or log-probs, not both.
+struct ArraySide {
+  const void* logits = nullptr;  // rows of vocab_size entries; entries adjacent
+  DType logits_dtype = DType::kF32;
+  int64_t logits_stride = 0;       // entries from one row to the next; 0: vocab_size
+  const void* logprobs = nullptr;  // of the sampled tokens, F32 or F64
+  DType logprobs_dtype = DType::kF32;
+  std::string fingerprint;
+};
+
+// Request r owns row_counts[r] rows from first_rows[r] on; rows of no request are padding.
+struct ArrayPair {
+  ArraySide train;
+  ArraySide infer;
+  std::span<const Request> requests;    // ids unique; fields are what slices read
+  std::span<const int64_t> first_rows;  // by request
+  std::span<const int64_t> row_counts;  // by request
+  std::span<const int32_t> positions;   // by row; empty: counted from 0 in each request
+  std::span<const int32_t> tokens;      // by row; empty: not known
+  std::span<const uint8_t> mask;        // by row, 0: does not count; empty: all count
+  std::span<const float> advantages;    // by row; empty: none
+  int64_t vocab_size = 0;               // with logits
+  double temperature = 1.0;             // logits are divided by it
+  SampledBy sampled_by = SampledBy::kInfer;
+};
+
+// Fails on the first broken token in the order of requests, naming request and row. Shards are not
+// supported: the caller's batch is the shard, merge the summaries.
+Result<Summary> MeasureArrays(const ArrayPair& pair, const Plan& plan,
+                              const MeasureOptions& options = {});
+
+}  // namespace kcc

@@ -1,0 +1,192 @@
+#include "kcc/summary/measure_arrays.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "kcc/contract/reader.h"
+#include "kcc/summary/file.h"
+#include "kcc/trace/pairing.h"
+#include "kcc/trace/trace_test_data.h"
+
+namespace kcc {
+namespace {
+
+using testing::ScratchDir;
+using testing::SyntheticSpec;
+
+Plan TestPlan() {
+  const ReadOutcome read = ReadContract(R"(
+apiVersion: kcc/v1
+kind: KernelContract
+metadata: {name: arrays, version: 1.0.0}
+spec:
+  slices:
+    - {name: even, where: "'even' in tags"}
+    - {name: late, where: "token.position >= 4"}
+  numerical:
+    - {id: N-1, metric: p99_abs_log_ratio, atMost: 0.05, slices: [all, even, late], level: L3}
+    - {id: N-2, metric: mean_kl, atMost: 0.01, exceedance: 10%, window: request, level: L2}
+)");
+  return Plan::FromContract(read.contract.value());
+}
+
+// The rows of a pair of traces, in the caller's memory.
+struct Arrays {
+  std::vector<Request> requests;
+  std::vector<int64_t> first_rows, row_counts;
+  std::vector<int32_t> positions, tokens;
+  std::vector<float> train_logprobs, infer_logprobs;
+  std::vector<std::byte> train_logits, infer_logits;
+
+  explicit Arrays(const PairedTraces& pair) {
+    PairCursor cursor(pair);
+    const size_t width = static_cast<size_t>(pair.vocab_size()) * 4;
+    for (int32_t i = 0; i < static_cast<int32_t>(pair.requests().size()); ++i) {
+      requests.push_back(pair.infer_request(i));
+      first_rows.push_back(static_cast<int64_t>(tokens.size()));
+      cursor.Seek(i);
+      while (cursor.Next().value()) {
+        positions.push_back(cursor.infer().position);
+        tokens.push_back(cursor.infer().token);
+        train_logprobs.push_back(cursor.train().logprob);
+        infer_logprobs.push_back(cursor.infer().logprob);
+        Append(cursor.train().logits, width, &train_logits);
+        Append(cursor.infer().logits, width, &infer_logits);
+      }
+      row_counts.push_back(static_cast<int64_t>(tokens.size()) - first_rows.back());
+    }
+  }
+
+  static void Append(const void* row, size_t bytes, std::vector<std::byte>* out) {
+    if (row == nullptr) return;
+    const auto* from = static_cast<const std::byte*>(row);
+    out->insert(out->end(), from, from + bytes);
+  }
+
+  ArrayPair View(const PairedTraces& pair) const {
+    ArrayPair view;
+    if (train_logits.empty()) {
+      view.train.logprobs = train_logprobs.data();
+      view.infer.logprobs = infer_logprobs.data();
+    } else {
+      view.train.logits = train_logits.data();
+      view.infer.logits = infer_logits.data();
+    }
+    view.train.fingerprint = pair.train().info().kernel_fingerprint;
+    view.infer.fingerprint = pair.infer().info().kernel_fingerprint;
+    view.requests = requests;
+    view.first_rows = first_rows;
+    view.row_counts = row_counts;
+    view.positions = positions;
+    view.tokens = tokens;
+    view.vocab_size = pair.vocab_size();
+    view.sampled_by = pair.infer().info().sampled_by;
+    return view;
+  }
+};
+
+PairedTraces MakePair(const ScratchDir& dir, EvidenceLevel evidence) {
+  SyntheticSpec spec;
+  spec.requests = 9;
+  spec.output_tokens = 6;
+  spec.evidence = evidence;
+  spec.info.sampled_by = SampledBy::kInfer;
+  testing::WriteSynthetic(dir / "train", spec);
+  spec.noise = 0.01;
+  testing::WriteSynthetic(dir / "infer", spec);
+  return PairedTraces::Make(testing::MustOpen(dir / "train"), testing::MustOpen(dir / "infer"))
+      .value();
+}
+
+class MeasureArraysTest : public ::testing::TestWithParam<EvidenceLevel> {};
+
+TEST_P(MeasureArraysTest, GivesTheStatisticsOfTracesWithTheSameContent) {
+  const ScratchDir dir;
+  const PairedTraces pair = MakePair(dir, GetParam());
+  const Plan plan = TestPlan();
+  Summary from_traces = Measure(pair, plan).value();
+  const Arrays arrays(pair);
+  for (const int threads : {1, 2, 7, 100}) {
+    MeasureOptions options;
+    options.threads = threads;
+    Result<Summary> summary = MeasureArrays(arrays.View(pair), plan, options);
+    ASSERT_TRUE(summary.has_value()) << summary.error().Format();
+    EXPECT_EQ(summary->sources[0].tokens, from_traces.sources[0].tokens);
+    EXPECT_EQ(summary->sources[0].manifest, from_traces.sources[0].manifest);
+    EXPECT_TRUE(summary->Complete());
+    from_traces.sources = summary->sources;
+    EXPECT_EQ(EncodeSummary(*summary), EncodeSummary(from_traces)) << threads << " threads";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Evidence, MeasureArraysTest,
+                         ::testing::Values(EvidenceLevel::kLogits, EvidenceLevel::kSampledToken),
+                         [](const auto& info) {
+                           return info.param == EvidenceLevel::kLogits ? "Logits" : "SampledToken";
+                         });
+
+TEST(MeasureArrays, PaddingAndMaskedRowsDoNotCount) {
+  const float train[] = {-1, -2, -9, -3, -9, NAN};
+  const float infer[] = {-1, -2.5f, -9, -3, -1, NAN};
+  const uint8_t mask[] = {1, 1, 0, 1, 0, 0};
+  const std::vector<Request> requests = {{"a", {}}, {"b", {}}};
+  const int64_t first[] = {0, 3};
+  const int64_t counts[] = {3, 3};
+  ArrayPair pair;
+  pair.train.logprobs = train;
+  pair.infer.logprobs = infer;
+  pair.requests = requests;
+  pair.first_rows = first;
+  pair.row_counts = counts;
+  pair.mask = mask;
+  const Summary summary = MeasureArrays(pair, Plan::Default()).value();
+  EXPECT_EQ(summary.sources[0].tokens, 3u);
+  EXPECT_EQ(summary.FindSlice("all")->tokens, 3u);
+}
+
+TEST(MeasureArrays, NamesWhatIsWrongAndWhere) {
+  const float good[] = {-1, -2, -3};
+  const float bad[] = {-1, NAN, -3};
+  const std::vector<Request> requests = {{"a", {}}};
+  const int64_t first[] = {0};
+  const int64_t counts[] = {3};
+  ArrayPair pair;
+  pair.train.logprobs = good;
+  pair.infer.logprobs = bad;
+  pair.requests = requests;
+  pair.first_rows = first;
+  pair.row_counts = counts;
+  const auto message = [&] {
+    const Result<Summary> summary = MeasureArrays(pair, Plan::Default());
+    return summary.has_value() ? std::string("none") : summary.error().message();
+  };
+  EXPECT_EQ(message(),
+            "request 'a', position 1 (row 1): the infer log-prob is NaN; mask the position or "
+            "record it");
+  const uint8_t short_mask[] = {1, 1};
+  pair.mask = short_mask;
+  EXPECT_EQ(message(), "request 'a': rows 0 to 0 + 3 are not all in the arrays");
+  pair.mask = {};
+  pair.infer.logits = good;
+  EXPECT_EQ(message(), "infer: give either logits or log-probs");
+  pair.infer.logprobs = nullptr;
+  pair.vocab_size = 3;
+  EXPECT_EQ(message(), "both sides must hold logits or both log-probs");
+  pair.train.logprobs = nullptr;
+  pair.train.logits = good;
+  const int64_t one[] = {1};
+  pair.row_counts = one;
+  pair.temperature = 0;
+  EXPECT_EQ(message(), "temperature must be positive and finite");
+  pair.temperature = 1;
+  const int32_t token[] = {3};
+  pair.tokens = token;
+  EXPECT_EQ(message(), "request 'a', position 0 (row 0): token 3 is outside the vocabulary of 3");
+  pair.infer.logits_stride = 2;
+  EXPECT_EQ(message(), "infer: rows of 2 entries cannot hold a vocabulary of 3");
+}
+
+}  // namespace
+}  // namespace kcc
