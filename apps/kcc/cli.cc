@@ -41,6 +41,7 @@ struct Program {
   RunOptions run;
   ReportOptions report;
   CompareOptions compare;
+  BoundOptions bound;
   TraceOptions trace;
   ImportCommandOptions import;
   CompletionOptions completion;
@@ -263,6 +264,68 @@ void DeclareCompare(Program& program) {
   AddSwitch(app, "--markdown", options.markdown, "Print Markdown, for a pull request");
 }
 
+// What bounds rest on; the same for bound and author.
+void DeclareAssumptions(CLI::App* app, BoundAssumptions& given) {
+  const auto add = [app](const char* name, auto& target, const char* help) {
+    app->add_option(name, target, help)->type_name("X")->check(CLI::NonNegativeNumber);
+  };
+  add("--reward-max", given.reward_max, "Largest |reward|");
+  app->add_flag_callback(
+         "--rewards-from-zero", [&given] { given.reward_range = RewardRange::kZeroToR; },
+         "Rewards lie in [0, R], not in [-R, R]")
+      ->disable_flag_override();
+  add("--advantage-max", given.advantage_max, "Largest |advantage|");
+  add("--score-norm-max", given.score_norm_max, "Largest norm of the score");
+  app->add_option("--tokens", given.tokens, "Tokens of a continuation, at most")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+}
+
+void DeclareBound(Program& program) {
+  auto& options = program.bound;
+  CLI::App* app =
+      Declare(program, "bound", "What a drift can cost, and which threshold guarantees a budget",
+              "kcc bound --linf 0.02 --reward-max 1 --advantage-max 4 --score-norm-max 8\n"
+              "kcc bound --reward-drift 0.04 --reward-max 1 --rewards-from-zero\n"
+              "kcc bound --gradient-bias 0.1 --advantage-max 1 --score-norm-max 1 --json\n"
+              "kcc bound --check traces/train traces/infer   # every bound against evidence",
+              [&](Console& console) { return RunBound(options, console); });
+  const auto add = [app](const char* name, std::optional<double>& target, const char* help) {
+    app->add_option(name, target, help)->type_name("X")->check(CLI::NonNegativeNumber);
+  };
+  const auto drift = [&](DriftForm form) -> std::optional<double>& {
+    return options.drift[static_cast<size_t>(form)];
+  };
+  add("--span", drift(DriftForm::kSpan), "Given: logit_span, at every token");
+  add("--linf", drift(DriftForm::kLinf), "Given: logit_linf");
+  add("--l2", drift(DriftForm::kL2), "Given: logit_l2");
+  add("--tv", drift(DriftForm::kTv), "Given: tv");
+  add("--kl", drift(DriftForm::kKl), "Given: kl or reverse_kl");
+  add("--abs-log-ratio", drift(DriftForm::kAbsLogRatio), "Given: mean abs_log_ratio");
+  add("--reward-drift", options.reward_drift, "Tolerated: thresholds that guarantee it");
+  add("--gradient-bias", options.gradient_bias, "Tolerated: thresholds that guarantee it");
+  app->add_option("--check", options.check, "Compare every bound with two traces")
+      ->type_name("TRAIN INFER")
+      ->expected(2);
+  app->add_option_function<double>(
+         "--temperature",
+         [&options](const double& value) {
+           options.assumptions.temperature = value;
+           options.temperature_given = true;
+         },
+         "Sampling temperature; default 1, or the traces'")
+      ->type_name("T")
+      ->check(CLI::PositiveNumber);
+  DeclareAssumptions(app, options.assumptions);
+  app->add_option("--weight-min", options.assumptions.weights.low,
+                  "Importance weights are clipped or masked below this; default 0.8")
+      ->type_name("A")
+      ->check(CLI::Range(1e-9, 1.0));
+  app->add_option("--weight-max", options.assumptions.weights.high, "… and above this; default 1.2")
+      ->type_name("C")
+      ->check(CLI::Range(1.0, 1e9));
+}
+
 void DeclareTrace(Program& program) {
   auto& options = program.trace;
   CLI::App* group = program.root.add_subcommand("trace", "Look into a trace");
@@ -369,6 +432,7 @@ void DeclareAll(Program& program) {
   DeclareRun(program);
   DeclareReport(program);
   DeclareCompare(program);
+  DeclareBound(program);
   DeclareTrace(program);
   DeclareImport(program);
   DeclareCompletion(program);

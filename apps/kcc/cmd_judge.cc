@@ -8,6 +8,7 @@
 #include "kcc/contract/canonical.h"
 #include "kcc/judge/judge.h"
 #include "kcc/report/from_summary.h"
+#include "kcc/report/worst_context.h"
 #include "kcc/summary/file.h"
 
 namespace kcc::cli {
@@ -38,11 +39,16 @@ int ExitCodeOf(const Judgement& judgement, const std::string& fail_on) {
   return judgement.clauses.empty() ? kExitInconclusive : code;
 }
 
+// `traces` may be null: a summary alone does not hold what stands around the worst tokens.
 int JudgeAndReport(const ValidContract& contract, const std::string& file, const Summary& summary,
-                   const JudgeFlags& flags, Console& console) {
+                   const PairedTraces* traces, const JudgeFlags& flags, Console& console) {
   const Judgement judgement = Judge(contract.contract, summary, ToJudgeOptions(flags));
-  const ReportData report =
+  ReportData report =
       MakeReport(contract.contract, DisplayName(file), Version(), summary, judgement);
+  if (traces != nullptr) {
+    const Result<> added = AddWorstContext(*traces, &report);
+    if (!added.has_value()) return ReportError(added.error(), console);
+  }
   if (!flags.report.empty()) {
     const Result<> written = WriteReports(report, flags.report, flags.sarif);
     if (!written.has_value()) return ReportError(written.error(), console);
@@ -73,7 +79,7 @@ int RunJudge(const JudgeCommandOptions& options, Console& console) {
   if (!contract) return exit_code;
   const Result<Summary> summary = ReadSummaryFile(options.summary);
   if (!summary.has_value()) return ReportError(summary.error(), console);
-  return JudgeAndReport(*contract, options.contract, *summary, options.flags, console);
+  return JudgeAndReport(*contract, options.contract, *summary, nullptr, options.flags, console);
 }
 
 int RunRun(const RunOptions& options, Console& console) {
@@ -84,14 +90,15 @@ int RunRun(const RunOptions& options, Console& console) {
   if (!train.has_value()) return ReportError(train.error(), console);
   const Result<std::string> infer = TraceOf(options.infer);
   if (!infer.has_value()) return ReportError(infer.error(), console);
-  const Result<Summary> summary =
-      MeasureTraces(*train, *infer, &contract->contract, options.measure, console);
+  const Result<PairedTraces> pair = OpenPair(*train, *infer, options.measure);
+  if (!pair.has_value()) return ReportError(pair.error(), console);
+  const Result<Summary> summary = MeasurePair(*pair, &contract->contract, options.measure, console);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   if (!options.summary.empty()) {
     const Result<> written = WriteSummaryFile(options.summary, *summary);
     if (!written.has_value()) return ReportError(written.error(), console);
   }
-  return JudgeAndReport(*contract, options.contract, *summary, options.flags, console);
+  return JudgeAndReport(*contract, options.contract, *summary, &*pair, options.flags, console);
 }
 
 }  // namespace kcc::cli

@@ -3,12 +3,14 @@
 // cmd_NAME.cc, and one declaration in cli.cc; help, completion and docs follow from that.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/kcc/console.h"
+#include "kcc/bounds/chain.h"
 #include "kcc/trace/import.h"
 
 namespace kcc::cli {
@@ -118,6 +120,16 @@ struct CompareOptions {
   bool markdown = false;
 };
 int RunCompare(const CompareOptions& options, Console& console);
+
+struct BoundOptions {
+  std::array<std::optional<double>, 6> drift;  // by DriftForm
+  std::optional<double> reward_drift;
+  std::optional<double> gradient_bias;
+  std::vector<std::string> check;  // empty, or the two traces
+  BoundAssumptions assumptions;
+  bool temperature_given = false;
+};
+int RunBound(const BoundOptions& options, Console& console);
 
 struct TraceOptions {
   std::string directory;
