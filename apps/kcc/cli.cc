@@ -1,5 +1,6 @@
-// All commands and flags, one declaration each. The only file that includes CLI11 (a heavy header):
-// what it knows is read into a CommandSpec, from which help and completion are written.
+// All commands and flags, one declaration each. With cli_bounds.cc the only file that includes
+// CLI11 (a heavy header): what it knows is read into a CommandSpec, from which help and completion
+// are written.
 //
 // A new command: fill in a Declare function like those below, and add it to DeclareAll.
 #include "apps/kcc/cli.h"
@@ -7,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "apps/kcc/cli_bounds.h"
 #include "apps/kcc/command_spec.h"
 #include "apps/kcc/commands.h"
 #include "kcc/base/strings.h"
@@ -42,6 +44,8 @@ struct Program {
   ReportOptions report;
   CompareOptions compare;
   BoundOptions bound;
+  CalibrateOptions calibrate;
+  AuthorOptions author;
   TraceOptions trace;
   ImportCommandOptions import;
   CompletionOptions completion;
@@ -264,23 +268,6 @@ void DeclareCompare(Program& program) {
   AddSwitch(app, "--markdown", options.markdown, "Print Markdown, for a pull request");
 }
 
-// What bounds rest on; the same for bound and author.
-void DeclareAssumptions(CLI::App* app, BoundAssumptions& given) {
-  const auto add = [app](const char* name, auto& target, const char* help) {
-    app->add_option(name, target, help)->type_name("X")->check(CLI::NonNegativeNumber);
-  };
-  add("--reward-max", given.reward_max, "Largest |reward|");
-  app->add_flag_callback(
-         "--rewards-from-zero", [&given] { given.reward_range = RewardRange::kZeroToR; },
-         "Rewards lie in [0, R], not in [-R, R]")
-      ->disable_flag_override();
-  add("--advantage-max", given.advantage_max, "Largest |advantage|");
-  add("--score-norm-max", given.score_norm_max, "Largest norm of the score");
-  app->add_option("--tokens", given.tokens, "Tokens of a continuation, at most")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
-}
-
 void DeclareBound(Program& program) {
   auto& options = program.bound;
   CLI::App* app =
@@ -290,40 +277,62 @@ void DeclareBound(Program& program) {
               "kcc bound --gradient-bias 0.1 --advantage-max 1 --score-norm-max 1 --json\n"
               "kcc bound --check traces/train traces/infer   # every bound against evidence",
               [&](Console& console) { return RunBound(options, console); });
-  const auto add = [app](const char* name, std::optional<double>& target, const char* help) {
-    app->add_option(name, target, help)->type_name("X")->check(CLI::NonNegativeNumber);
+  DeclareBoundFlags(app, options);
+}
+
+void DeclareCalibrate(Program& program) {
+  auto& options = program.calibrate;
+  CLI::App* app = Declare(program, "calibrate", "Test that a contract tells good from bad kernels",
+                          "kcc calibrate contract.yaml --conforming traces/train:traces/infer "
+                          "--violating broken.kccs",
+                          [&](Console& console) { return RunCalibrate(options, console); });
+  Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
+  app->add_option("--conforming", options.conforming,
+                  "Evidence that must be accepted: TRAIN:INFER or S.kccs")
+      ->type_name("EVIDENCE…")
+      ->required();
+  app->add_option("--violating", options.violating,
+                  "Evidence that must be rejected: TRAIN:INFER or S.kccs")
+      ->type_name("EVIDENCE…")
+      ->required();
+  AddChoice(app, "--stage", options.flags.stage, {"offline", "shadow", "canary", "full"},
+            "Judge the clauses of this stage");
+  AddChoice(app, "--about", options.flags.about, {"evaluation-set", "traffic"},
+            "What the verdicts speak of; default: the contract's decision");
+  DeclareMeasureFlags(app, options.measure);
+}
+
+void DeclareAuthor(Program& program) {
+  auto& options = program.author;
+  CLI::App* app =
+      Declare(program, "author", "Propose a contract from evidence, tolerances and envelopes",
+              "kcc author --evidence traces/train:traces/infer -o contract.yaml\n"
+              "kcc author --evidence a.kccs --violating broken.kccs --margin 2\n"
+              "kcc author --reward-drift 0.02 --reward-max 1",
+              [&](Console& console) { return RunAuthor(options, console); });
+  const auto evidence = [app](const char* name, std::vector<std::string>& target,
+                              const char* help) {
+    app->add_option(name, target, help)->type_name("EVIDENCE…");
   };
-  const auto drift = [&](DriftForm form) -> std::optional<double>& {
-    return options.drift[static_cast<size_t>(form)];
-  };
-  add("--span", drift(DriftForm::kSpan), "Given: logit_span, at every token");
-  add("--linf", drift(DriftForm::kLinf), "Given: logit_linf");
-  add("--l2", drift(DriftForm::kL2), "Given: logit_l2");
-  add("--tv", drift(DriftForm::kTv), "Given: tv");
-  add("--kl", drift(DriftForm::kKl), "Given: kl or reverse_kl");
-  add("--abs-log-ratio", drift(DriftForm::kAbsLogRatio), "Given: mean abs_log_ratio");
-  add("--reward-drift", options.reward_drift, "Tolerated: thresholds that guarantee it");
-  add("--gradient-bias", options.gradient_bias, "Tolerated: thresholds that guarantee it");
-  app->add_option("--check", options.check, "Compare every bound with two traces")
-      ->type_name("TRAIN INFER")
-      ->expected(2);
-  app->add_option_function<double>(
-         "--temperature",
-         [&options](const double& value) {
-           options.assumptions.temperature = value;
-           options.temperature_given = true;
-         },
-         "Sampling temperature; default 1, or the traces'")
-      ->type_name("T")
-      ->check(CLI::PositiveNumber);
-  DeclareAssumptions(app, options.assumptions);
-  app->add_option("--weight-min", options.assumptions.weights.low,
-                  "Importance weights are clipped or masked below this; default 0.8")
-      ->type_name("A")
-      ->check(CLI::Range(1e-9, 1.0));
-  app->add_option("--weight-max", options.assumptions.weights.high, "… and above this; default 1.2")
-      ->type_name("C")
-      ->check(CLI::Range(1.0, 1e9));
+  evidence("--evidence", options.evidence, "Thresholds come from it: TRAIN:INFER or S.kccs");
+  evidence("--conforming", options.conforming, "Held out; the contract must accept it");
+  evidence("--violating", options.violating, "The contract must reject it");
+  DeclareAuthorInput(app, options.input);
+  app->add_option("--checkpoint", options.checkpoint, "Envelopes from these weights (safetensors)")
+      ->type_name(std::string(kFileValue));
+  app->add_option("--heads", options.facts.heads, "Its query heads")->type_name("N");
+  app->add_option("--context", options.facts.context, "Keys at most")->type_name("N");
+  app->add_option("--rms-min", options.facts.rms_min, "Least rms of its residual stream")
+      ->type_name("X");
+  app->add_option("--rms-max", options.facts.rms_max, "Greatest rms of its residual stream")
+      ->type_name("X");
+  app->add_option("--train-kernel", options.train_kernel, "Arithmetic, as in store=bf16")
+      ->type_name("WORDS");
+  app->add_option("--infer-kernel", options.infer_kernel, "… as in weights=fp8-e4m3,store=bf16")
+      ->type_name("WORDS");
+  app->add_option("-o,--output", options.output, "Write the contract here; default: print it")
+      ->type_name(std::string(kFileValue));
+  DeclareMeasureFlags(app, options.measure);
 }
 
 void DeclareTrace(Program& program) {
@@ -433,6 +442,8 @@ void DeclareAll(Program& program) {
   DeclareReport(program);
   DeclareCompare(program);
   DeclareBound(program);
+  DeclareCalibrate(program);
+  DeclareAuthor(program);
   DeclareTrace(program);
   DeclareImport(program);
   DeclareCompletion(program);

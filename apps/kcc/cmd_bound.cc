@@ -136,20 +136,20 @@ void PrintCheck(const BoundCheck& check, Console& console) {
               << "; measured/bound, 1 where a bound is attained:\n";
   console.out << Paint(Style::kDim,
                        "  " + Padded("bound", kStatement) + Padded("tokens", 9) +
-                           Padded("closest", 10) + Padded("mean", 10),
+                           Padded("closest", 10) + std::string("mean"),
                        console.colour_out)
               << '\n';
   for (const CheckedBound& row : check.rows) {
     if (row.compared == 0) continue;
     console.out << "  " << Padded(std::string(row.statement), kStatement)
                 << Padded(std::to_string(row.compared), 9)
-                << Padded(ReadableNumber(row.ratio_max), 10)
-                << Padded(ReadableNumber(row.ratio_mean), 10);
+                << Padded(ReadableNumber(row.ratio_max), 10) << ReadableNumber(row.ratio_mean);
     if (row.violations > 0) {
-      console.out << Paint(Style::kRed, std::to_string(row.violations) + " violations",
+      console.out << "  "
+                  << Paint(Style::kRed, std::to_string(row.violations) + " violations",
                            console.colour_out);
     } else if (!row.decides) {
-      console.out << "for comparison";
+      console.out << "  for comparison";
     }
     console.out << '\n';
   }

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "apps/kcc/commands.h"
+#include "apps/kcc/judging.h"
 #include "apps/kcc/measuring.h"
 #include "apps/kcc/reporting.h"
 #include "kcc/contract/canonical.h"
@@ -13,17 +14,6 @@
 
 namespace kcc::cli {
 namespace {
-
-JudgeOptions ToJudgeOptions(const JudgeFlags& flags) {
-  JudgeOptions options;
-  for (const Stage stage : {Stage::kOffline, Stage::kShadow, Stage::kCanary, Stage::kFull}) {
-    if (flags.stage == Name(stage)) options.stage = stage;
-  }
-  for (const Population about : {Population::kEvaluationSet, Population::kTraffic}) {
-    if (flags.about == Name(about)) options.about = about;
-  }
-  return options;
-}
 
 // Violations below the level that --fail-on names are reported but do not fail the run.
 int ExitCodeOf(const Judgement& judgement, const std::string& fail_on) {
@@ -72,6 +62,17 @@ Result<std::string> TraceOf(const std::string& kernel) {
 }
 
 }  // namespace
+
+JudgeOptions ToJudgeOptions(const JudgeFlags& flags) {
+  JudgeOptions options;
+  for (const Stage stage : {Stage::kOffline, Stage::kShadow, Stage::kCanary, Stage::kFull}) {
+    if (flags.stage == Name(stage)) options.stage = stage;
+  }
+  for (const Population about : {Population::kEvaluationSet, Population::kTraffic}) {
+    if (flags.about == Name(about)) options.about = about;
+  }
+  return options;
+}
 
 int RunJudge(const JudgeCommandOptions& options, Console& console) {
   int exit_code = kExitOk;

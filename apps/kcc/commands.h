@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "apps/kcc/console.h"
+#include "kcc/author/checkpoint.h"
+#include "kcc/author/propose.h"
 #include "kcc/bounds/chain.h"
 #include "kcc/trace/import.h"
 
@@ -130,6 +132,29 @@ struct BoundOptions {
   bool temperature_given = false;
 };
 int RunBound(const BoundOptions& options, Console& console);
+
+struct CalibrateOptions {
+  std::string contract;
+  std::vector<std::string> conforming;  // TRAIN:INFER or S.kccs
+  std::vector<std::string> violating;
+  MeasureFlags measure;
+  JudgeFlags flags;  // stage and about
+};
+int RunCalibrate(const CalibrateOptions& options, Console& console);
+
+struct AuthorOptions {
+  AuthorInput input;
+  std::vector<std::string> evidence;    // TRAIN:INFER or S.kccs: thresholds come from it
+  std::vector<std::string> conforming;  // held out: must be accepted
+  std::vector<std::string> violating;   // must be rejected
+  std::string checkpoint;
+  ModelFacts facts;
+  std::string train_kernel;
+  std::string infer_kernel;
+  std::string output;
+  MeasureFlags measure;
+};
+int RunAuthor(const AuthorOptions& options, Console& console);
 
 struct TraceOptions {
   std::string directory;
