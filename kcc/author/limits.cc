@@ -63,6 +63,42 @@ std::optional<EvidenceLimit> MeanLimit(const Summary& summary, const Metric& met
   return limit;
 }
 
+int64_t PredictedCount(int64_t seen, double alpha) {
+  const auto possible = [&](int64_t y) { return BinomialAtMost(seen, seen + y, 0.5) > alpha; };
+  int64_t low = 0;  // possible: P = 1
+  int64_t high = 1;
+  while (possible(high)) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    (possible(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+std::optional<EvidenceLimit> ShareLimit(const Summary& summary, const Metric& metric, double unit,
+                                        double confidence) {
+  auto limit = MeanLimit(summary, metric, BoundKind::kAtLeast, confidence);
+  if (!limit) return {};
+  const size_t series = SeriesOf(*metric.quantity, metric.side);
+  const auto slice = static_cast<size_t>(summary.plan.FindSlice("all"));
+  const SeriesView view(summary, slice, series);
+  auto missed = static_cast<int64_t>(view.Below(End::kLow, 1.0).hi);
+  const int threshold = summary.plan.FindThreshold(series, 1.0);
+  if (threshold >= 0 && view.exact()) {
+    missed = static_cast<int64_t>(
+        view.clusters()->point.splits[static_cast<size_t>(threshold)].any_below);
+  }
+  const auto tokens = static_cast<double>(view.count());
+  const double miss =
+      missed > 0 ? (1 - limit->estimate) * tokens / static_cast<double>(missed) : unit;
+  const auto predicted = static_cast<double>(PredictedCount(missed, 1 - confidence));
+  limit->limit = std::min(limit->limit, std::max(0.0, 1 - predicted * miss / tokens));
+  return limit;
+}
+
 std::optional<EvidenceLimit> RequestLimit(const Summary& summary, const Metric& metric,
                                           double exceedance, double confidence) {
   const int slice = summary.plan.FindSlice("all");

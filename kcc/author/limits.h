@@ -31,6 +31,17 @@ double StudentUpper(double degrees, double alpha);
 std::optional<EvidenceLimit> MeanLimit(const Summary& summary, const Metric& metric,
                                        BoundKind bound, double confidence);
 
+// The most events that a further sample of equal size has at level alpha, after `seen` in this one:
+// the largest y with P(Bin(seen + y, 1/2) <= seen) > alpha. Precondition: seen >= 0.
+int64_t PredictedCount(int64_t seen, double alpha);
+
+// Of the mean of a share in [0, 1] that is rarely below 1, for atLeast: the lesser of MeanLimit's
+// and what the predicted count of requests with a miss would make of it. `unit` is the least miss
+// of one token, for evidence without any. Exact counts need the threshold 1 in the summary's plan;
+// without it tokens are counted instead.
+std::optional<EvidenceLimit> ShareLimit(const Summary& summary, const Metric& metric, double unit,
+                                        double confidence);
+
 // Of a metric in each request: the value that all but a share `exceedance` of requests keep within.
 // Nothing where the summary's plan has no such window.
 std::optional<EvidenceLimit> RequestLimit(const Summary& summary, const Metric& metric,

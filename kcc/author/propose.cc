@@ -16,6 +16,7 @@ namespace kcc {
 namespace {
 
 constexpr double kRequestBudget = 0.05;
+constexpr double kOverlapUnit = 0.2;  // one of five tokens
 
 // What evidence is asked for, in the order of the clauses. A soft one is taken in each request.
 struct Candidate {
@@ -82,6 +83,9 @@ class Author {
  private:
   std::optional<EvidenceLimit> LimitOf(const Candidate& candidate, const Summary& summary) const {
     const Metric metric = *ParseMetric(candidate.metric);
+    if (candidate.bound == BoundKind::kAtLeast) {
+      return ShareLimit(summary, metric, kOverlapUnit, input_.confidence);
+    }
     return candidate.soft ? RequestLimit(summary, metric, kRequestBudget, input_.confidence)
                           : MeanLimit(summary, metric, candidate.bound, input_.confidence);
   }
@@ -298,6 +302,8 @@ const Contract& ProbeContract() {
               ", metric: " + std::string(candidate.metric) +
               ", atMost: 0.5, exceedance: 5%, window: request, level: L1}\n";
     }
+    // A percentile's threshold is counted by request: that of no miss at all.
+    yaml += "  statistical:\n    - {id: P-S, metric: p50_top5_overlap, atLeast: 1, level: L1}\n";
     ReadOutcome outcome = ReadContract(yaml);
     KCC_CHECK(outcome.contract.has_value());
     return std::move(*outcome.contract);
