@@ -289,11 +289,11 @@ void DeclareCalibrate(Program& program) {
   Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
   app->add_option("--conforming", options.conforming,
                   "Evidence that must be accepted: TRAIN:INFER or S.kccs")
-      ->type_name("EVIDENCE…")
+      ->type_name("EVIDENCE...")
       ->required();
   app->add_option("--violating", options.violating,
                   "Evidence that must be rejected: TRAIN:INFER or S.kccs")
-      ->type_name("EVIDENCE…")
+      ->type_name("EVIDENCE...")
       ->required();
   AddChoice(app, "--stage", options.flags.stage, {"offline", "shadow", "canary", "full"},
             "Judge the clauses of this stage");
@@ -312,7 +312,7 @@ void DeclareAuthor(Program& program) {
               [&](Console& console) { return RunAuthor(options, console); });
   const auto evidence = [app](const char* name, std::vector<std::string>& target,
                               const char* help) {
-    app->add_option(name, target, help)->type_name("EVIDENCE…");
+    app->add_option(name, target, help)->type_name("EVIDENCE...");
   };
   evidence("--evidence", options.evidence, "Thresholds come from it: TRAIN:INFER or S.kccs");
   evidence("--conforming", options.conforming, "Held out; the contract must accept it");

@@ -31,7 +31,7 @@ TEST(BoundChecker, HonestEvidenceViolatesNothingAtAnyScale) {
   std::normal_distribution<float> normal;
   for (const double temperature : {0.3, 1.0, 2.0}) {
     BoundChecker checker(temperature);
-    for (const size_t vocab : {2, 3, 50, 400}) {
+    for (const size_t vocab : std::initializer_list<size_t>{2, 3, 50, 400}) {
       for (float noise = 1e-7f; noise < 40; noise *= 3) {
         std::vector<float> train(vocab);
         std::vector<float> infer(vocab);
