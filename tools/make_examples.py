@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes examples/traces: two kernels on one synthetic model, small enough to ship.
+"""Makes examples/traces: three kernels on one synthetic model, small enough to ship.
 
 The story they tell: the inference kernel is close to the training kernel on average, and worse by an
-order of magnitude on long prompts. Deterministic: the same bytes on every run.
+order of magnitude on long prompts; its next build is fixed. Deterministic: the same bytes on every run.
 """
 
 import pathlib
@@ -60,9 +60,12 @@ def main():
                 "replay_signature": f"{side}-{i:03d}",
             }
 
+    noise = np.random.Generator(np.random.PCG64(2607)).normal(0, 1, train.shape)
+    fixed = train + noise.astype(np.float32) * np.float32(0.02)
+
     out = ROOT / "examples" / "traces"
     shutil.rmtree(out, ignore_errors=True)
-    for side, logits in (("train", train), ("infer", infer)):
+    for side, logits in (("train", train), ("infer", infer), ("fixed", fixed)):
         info = {"kernelFingerprint": f"{side}-build-1", "vocabSize": VOCAB}
         write_trace(out / side, info, requests(side), columns | {"logits": to_bf16(logits)})
 

@@ -1,5 +1,6 @@
-// All commands and flags, one declaration each. The only file that includes CLI11 (a heavy header):
-// what it knows is read into a CommandSpec, from which help and completion are written.
+// All commands and flags, one declaration each. With cli_bounds.cc the only file that includes
+// CLI11 (a heavy header): what it knows is read into a CommandSpec, from which help and completion
+// are written.
 //
 // A new command: fill in a Declare function like those below, and add it to DeclareAll.
 #include "apps/kcc/cli.h"
@@ -7,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "apps/kcc/cli_bounds.h"
 #include "apps/kcc/command_spec.h"
 #include "apps/kcc/commands.h"
 #include "kcc/base/strings.h"
@@ -41,6 +43,9 @@ struct Program {
   RunOptions run;
   ReportOptions report;
   CompareOptions compare;
+  BoundOptions bound;
+  CalibrateOptions calibrate;
+  AuthorOptions author;
   TraceOptions trace;
   ImportCommandOptions import;
   CompletionOptions completion;
@@ -263,6 +268,73 @@ void DeclareCompare(Program& program) {
   AddSwitch(app, "--markdown", options.markdown, "Print Markdown, for a pull request");
 }
 
+void DeclareBound(Program& program) {
+  auto& options = program.bound;
+  CLI::App* app =
+      Declare(program, "bound", "What a drift can cost, and which threshold guarantees a budget",
+              "kcc bound --linf 0.02 --reward-max 1 --advantage-max 4 --score-norm-max 8\n"
+              "kcc bound --reward-drift 0.04 --reward-max 1 --rewards-from-zero\n"
+              "kcc bound --gradient-bias 0.1 --advantage-max 1 --score-norm-max 1 --json\n"
+              "kcc bound --check traces/train traces/infer   # every bound against evidence",
+              [&](Console& console) { return RunBound(options, console); });
+  DeclareBoundFlags(app, options);
+}
+
+void DeclareCalibrate(Program& program) {
+  auto& options = program.calibrate;
+  CLI::App* app = Declare(program, "calibrate", "Test that a contract tells good from bad kernels",
+                          "kcc calibrate contract.yaml --conforming traces/train:traces/infer "
+                          "--violating broken.kccs",
+                          [&](Console& console) { return RunCalibrate(options, console); });
+  Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
+  app->add_option("--conforming", options.conforming,
+                  "Evidence that must be accepted: TRAIN:INFER or S.kccs")
+      ->type_name("EVIDENCE...")
+      ->required();
+  app->add_option("--violating", options.violating,
+                  "Evidence that must be rejected: TRAIN:INFER or S.kccs")
+      ->type_name("EVIDENCE...")
+      ->required();
+  AddChoice(app, "--stage", options.flags.stage, {"offline", "shadow", "canary", "full"},
+            "Judge the clauses of this stage");
+  AddChoice(app, "--about", options.flags.about, {"evaluation-set", "traffic"},
+            "What the verdicts speak of; default: the contract's decision");
+  DeclareMeasureFlags(app, options.measure);
+}
+
+void DeclareAuthor(Program& program) {
+  auto& options = program.author;
+  CLI::App* app =
+      Declare(program, "author", "Propose a contract from evidence, tolerances and envelopes",
+              "kcc author --evidence traces/train:traces/infer -o contract.yaml\n"
+              "kcc author --evidence a.kccs --violating broken.kccs --margin 2\n"
+              "kcc author --reward-drift 0.02 --reward-max 1",
+              [&](Console& console) { return RunAuthor(options, console); });
+  const auto evidence = [app](const char* name, std::vector<std::string>& target,
+                              const char* help) {
+    app->add_option(name, target, help)->type_name("EVIDENCE...");
+  };
+  evidence("--evidence", options.evidence, "Thresholds come from it: TRAIN:INFER or S.kccs");
+  evidence("--conforming", options.conforming, "Held out; the contract must accept it");
+  evidence("--violating", options.violating, "The contract must reject it");
+  DeclareAuthorInput(app, options.input);
+  app->add_option("--checkpoint", options.checkpoint, "Envelopes from these weights (safetensors)")
+      ->type_name(std::string(kFileValue));
+  app->add_option("--heads", options.facts.heads, "Its query heads")->type_name("N");
+  app->add_option("--context", options.facts.context, "Keys at most")->type_name("N");
+  app->add_option("--rms-min", options.facts.rms_min, "Least rms of its residual stream")
+      ->type_name("X");
+  app->add_option("--rms-max", options.facts.rms_max, "Greatest rms of its residual stream")
+      ->type_name("X");
+  app->add_option("--train-kernel", options.train_kernel, "Arithmetic, as in store=bf16")
+      ->type_name("WORDS");
+  app->add_option("--infer-kernel", options.infer_kernel, "… as in weights=fp8-e4m3,store=bf16")
+      ->type_name("WORDS");
+  app->add_option("-o,--output", options.output, "Write the contract here; default: print it")
+      ->type_name(std::string(kFileValue));
+  DeclareMeasureFlags(app, options.measure);
+}
+
 void DeclareTrace(Program& program) {
   auto& options = program.trace;
   CLI::App* group = program.root.add_subcommand("trace", "Look into a trace");
@@ -369,6 +441,9 @@ void DeclareAll(Program& program) {
   DeclareRun(program);
   DeclareReport(program);
   DeclareCompare(program);
+  DeclareBound(program);
+  DeclareCalibrate(program);
+  DeclareAuthor(program);
   DeclareTrace(program);
   DeclareImport(program);
   DeclareCompletion(program);

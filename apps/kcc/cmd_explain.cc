@@ -1,8 +1,9 @@
-// kcc explain: what a clause demands, in plain words. A clause is a list of titled sentences, so
-// that what it implies (bounds) can be added as further ones.
+// kcc explain: what a clause demands, in plain words, and what it implies if it holds. A clause is
+// a list of titled sentences.
 #include "apps/kcc/commands.h"
 #include "apps/kcc/metric_words.h"
 #include "kcc/base/strings.h"
+#include "kcc/bounds/implied.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/certifiable.h"
 
@@ -139,6 +140,20 @@ std::string_view CautionWords(Certifiable certifiable) {
   return "";
 }
 
+// What reward and gradient may lose while the clause holds (docs/bounds.md).
+void AddImplications(const Contract& contract, const Clause& clause, std::vector<Sentence>* rows) {
+  const std::vector<Implication> implied = ImplicationsOf(clause, contract.assumptions);
+  if (implied.empty()) return;
+  for (const Implication& row : implied) {
+    rows->push_back({&row == &implied.front() ? "implies" : "",
+                     row.text + ": at most " + ReadableNumber(row.value) +
+                         (row.vacuous ? " (says nothing)" : "")});
+  }
+  const auto missing = AssumptionsMissing(contract.assumptions);
+  if (missing.empty()) return;
+  rows->push_back({"", "more would follow with assumptions." + JoinWords(missing)});
+}
+
 std::vector<Sentence> Explain(const Contract& contract, const Clause& clause) {
   std::vector<Sentence> rows;
   rows.push_back({"requires", RequirementSentence(clause)});
@@ -157,6 +172,7 @@ std::vector<Sentence> Explain(const Contract& contract, const Clause& clause) {
   if (IsAboutTraffic(contract, clause) && !caution.empty()) {
     rows.push_back({"caution", std::string(caution)});
   }
+  AddImplications(contract, clause, &rows);
   if (clause.holdout) rows.push_back({"holdout", "never to be used as a training signal"});
   if (!clause.why.empty()) rows.push_back({"why", clause.why});
   return rows;
@@ -186,9 +202,15 @@ void WriteClause(const Contract& contract, const Clause& clause, JsonWriter* jso
   for (const std::string& slice : clause.slices) json->Value(slice);
   json->EndArray().Field("action", Name(ActionOf(contract.escalation, clause)));
   json->Key("words").BeginArray();
+  std::string about;
   for (const Sentence& row : Explain(contract, clause)) {
-    json->BeginObject().Field("about", row.title.empty() ? "slices" : row.title);
-    json->Field("text", row.text).EndObject();
+    if (!row.title.empty()) about = row.title;  // further sentences of one title have none
+    json->BeginObject().Field("about", about).Field("text", row.text).EndObject();
+  }
+  json->EndArray().Key("implies").BeginArray();
+  for (const Implication& row : ImplicationsOf(clause, contract.assumptions)) {
+    json->BeginObject().Field("quantity", row.quantity).Field("text", row.text);
+    json->Field("atMost", row.value).Field("vacuous", row.vacuous).EndObject();
   }
   json->EndArray().EndObject();
 }

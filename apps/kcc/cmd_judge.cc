@@ -3,26 +3,17 @@
 #include <filesystem>
 
 #include "apps/kcc/commands.h"
+#include "apps/kcc/judging.h"
 #include "apps/kcc/measuring.h"
 #include "apps/kcc/reporting.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/judge/judge.h"
 #include "kcc/report/from_summary.h"
+#include "kcc/report/worst_context.h"
 #include "kcc/summary/file.h"
 
 namespace kcc::cli {
 namespace {
-
-JudgeOptions ToJudgeOptions(const JudgeFlags& flags) {
-  JudgeOptions options;
-  for (const Stage stage : {Stage::kOffline, Stage::kShadow, Stage::kCanary, Stage::kFull}) {
-    if (flags.stage == Name(stage)) options.stage = stage;
-  }
-  for (const Population about : {Population::kEvaluationSet, Population::kTraffic}) {
-    if (flags.about == Name(about)) options.about = about;
-  }
-  return options;
-}
 
 // Violations below the level that --fail-on names are reported but do not fail the run.
 int ExitCodeOf(const Judgement& judgement, const std::string& fail_on) {
@@ -38,11 +29,16 @@ int ExitCodeOf(const Judgement& judgement, const std::string& fail_on) {
   return judgement.clauses.empty() ? kExitInconclusive : code;
 }
 
+// `traces` may be null: a summary alone does not hold what stands around the worst tokens.
 int JudgeAndReport(const ValidContract& contract, const std::string& file, const Summary& summary,
-                   const JudgeFlags& flags, Console& console) {
+                   const PairedTraces* traces, const JudgeFlags& flags, Console& console) {
   const Judgement judgement = Judge(contract.contract, summary, ToJudgeOptions(flags));
-  const ReportData report =
+  ReportData report =
       MakeReport(contract.contract, DisplayName(file), Version(), summary, judgement);
+  if (traces != nullptr) {
+    const Result<> added = AddWorstContext(*traces, &report);
+    if (!added.has_value()) return ReportError(added.error(), console);
+  }
   if (!flags.report.empty()) {
     const Result<> written = WriteReports(report, flags.report, flags.sarif);
     if (!written.has_value()) return ReportError(written.error(), console);
@@ -67,13 +63,24 @@ Result<std::string> TraceOf(const std::string& kernel) {
 
 }  // namespace
 
+JudgeOptions ToJudgeOptions(const JudgeFlags& flags) {
+  JudgeOptions options;
+  for (const Stage stage : {Stage::kOffline, Stage::kShadow, Stage::kCanary, Stage::kFull}) {
+    if (flags.stage == Name(stage)) options.stage = stage;
+  }
+  for (const Population about : {Population::kEvaluationSet, Population::kTraffic}) {
+    if (flags.about == Name(about)) options.about = about;
+  }
+  return options;
+}
+
 int RunJudge(const JudgeCommandOptions& options, Console& console) {
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);
   if (!contract) return exit_code;
   const Result<Summary> summary = ReadSummaryFile(options.summary);
   if (!summary.has_value()) return ReportError(summary.error(), console);
-  return JudgeAndReport(*contract, options.contract, *summary, options.flags, console);
+  return JudgeAndReport(*contract, options.contract, *summary, nullptr, options.flags, console);
 }
 
 int RunRun(const RunOptions& options, Console& console) {
@@ -84,14 +91,15 @@ int RunRun(const RunOptions& options, Console& console) {
   if (!train.has_value()) return ReportError(train.error(), console);
   const Result<std::string> infer = TraceOf(options.infer);
   if (!infer.has_value()) return ReportError(infer.error(), console);
-  const Result<Summary> summary =
-      MeasureTraces(*train, *infer, &contract->contract, options.measure, console);
+  const Result<PairedTraces> pair = OpenPair(*train, *infer, options.measure);
+  if (!pair.has_value()) return ReportError(pair.error(), console);
+  const Result<Summary> summary = MeasurePair(*pair, &contract->contract, options.measure, console);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   if (!options.summary.empty()) {
     const Result<> written = WriteSummaryFile(options.summary, *summary);
     if (!written.has_value()) return ReportError(written.error(), console);
   }
-  return JudgeAndReport(*contract, options.contract, *summary, options.flags, console);
+  return JudgeAndReport(*contract, options.contract, *summary, &*pair, options.flags, console);
 }
 
 }  // namespace kcc::cli

@@ -39,9 +39,18 @@ int Write(const Summary& summary, const std::string& path, Console& console) {
 
 }  // namespace
 
-Result<Summary> MeasureTraces(const std::string& train, const std::string& infer,
-                              const Contract* contract, const MeasureFlags& flags,
-                              Console& console) {
+Result<PairedTraces> OpenPair(const std::string& train, const std::string& infer,
+                              const MeasureFlags& flags) {
+  PairingOptions pairing;
+  pairing.ignore_model_digest = flags.other_model;
+  pairing.temperature = flags.temperature;
+  KCC_TRY(TraceReader train_reader, TraceReader::Open(train));
+  KCC_TRY(TraceReader infer_reader, TraceReader::Open(infer));
+  return PairedTraces::Make(std::move(train_reader), std::move(infer_reader), pairing);
+}
+
+Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
+                            const MeasureFlags& flags, Console& console) {
   MeasureOptions options;
   if (!flags.shard.empty()) {
     KCC_TRY(options.shard, ParseShard(flags.shard));
@@ -51,14 +60,6 @@ Result<Summary> MeasureTraces(const std::string& train, const std::string& infer
   }
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   options.threads = flags.threads > 0 ? flags.threads : std::max(1, cores);
-
-  PairingOptions pairing;
-  pairing.ignore_model_digest = flags.other_model;
-  pairing.temperature = flags.temperature;
-  KCC_TRY(TraceReader train_reader, TraceReader::Open(train));
-  KCC_TRY(TraceReader infer_reader, TraceReader::Open(infer));
-  KCC_TRY(const PairedTraces pair,
-          PairedTraces::Make(std::move(train_reader), std::move(infer_reader), pairing));
 
   const SystemClock clock;
   Progress progress(console.err, console.terminal_err, clock);
@@ -76,9 +77,10 @@ int RunMeasure(const MeasureCommandOptions& options, Console& console) {
     contract = RequireContract(options.contract, console, &exit_code);
     if (!contract) return exit_code;
   }
+  const Result<PairedTraces> pair = OpenPair(options.train, options.infer, options.flags);
+  if (!pair.has_value()) return ReportError(pair.error(), console);
   const Result<Summary> summary =
-      MeasureTraces(options.train, options.infer, contract ? &contract->contract : nullptr,
-                    options.flags, console);
+      MeasurePair(*pair, contract ? &contract->contract : nullptr, options.flags, console);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   return Write(*summary, options.output, console);
 }

@@ -3,12 +3,16 @@
 // cmd_NAME.cc, and one declaration in cli.cc; help, completion and docs follow from that.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/kcc/console.h"
+#include "kcc/author/checkpoint.h"
+#include "kcc/author/propose.h"
+#include "kcc/bounds/chain.h"
 #include "kcc/trace/import.h"
 
 namespace kcc::cli {
@@ -118,6 +122,39 @@ struct CompareOptions {
   bool markdown = false;
 };
 int RunCompare(const CompareOptions& options, Console& console);
+
+struct BoundOptions {
+  std::array<std::optional<double>, 6> drift;  // by DriftForm
+  std::optional<double> reward_drift;
+  std::optional<double> gradient_bias;
+  std::vector<std::string> check;  // empty, or the two traces
+  BoundAssumptions assumptions;
+  bool temperature_given = false;
+};
+int RunBound(const BoundOptions& options, Console& console);
+
+struct CalibrateOptions {
+  std::string contract;
+  std::vector<std::string> conforming;  // TRAIN:INFER or S.kccs
+  std::vector<std::string> violating;
+  MeasureFlags measure;
+  JudgeFlags flags;  // stage and about
+};
+int RunCalibrate(const CalibrateOptions& options, Console& console);
+
+struct AuthorOptions {
+  AuthorInput input;
+  std::vector<std::string> evidence;    // TRAIN:INFER or S.kccs: thresholds come from it
+  std::vector<std::string> conforming;  // held out: must be accepted
+  std::vector<std::string> violating;   // must be rejected
+  std::string checkpoint;
+  ModelFacts facts;
+  std::string train_kernel;
+  std::string infer_kernel;
+  std::string output;
+  MeasureFlags measure;
+};
+int RunAuthor(const AuthorOptions& options, Console& console);
 
 struct TraceOptions {
   std::string directory;

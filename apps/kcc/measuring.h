@@ -1,4 +1,5 @@
-// Measuring as measure and run both do it: flags in, a summary out, progress on a terminal.
+// Measuring as measure, run, calibrate and author do it: flags in, a summary out, progress on a
+// terminal.
 #pragma once
 
 #include <string>
@@ -9,12 +10,16 @@
 #include "kcc/contract/contract.h"
 #include "kcc/summary/measure.h"
 #include "kcc/summary/summary.h"
+#include "kcc/trace/pairing.h"
 
 namespace kcc::cli {
 
+// Two traces side by side.
+Result<PairedTraces> OpenPair(const std::string& train, const std::string& infer,
+                              const MeasureFlags& flags);
+
 // A null contract measures the default plan.
-Result<Summary> MeasureTraces(const std::string& train, const std::string& infer,
-                              const Contract* contract, const MeasureFlags& flags,
-                              Console& console);
+Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
+                            const MeasureFlags& flags, Console& console);
 
 }  // namespace kcc::cli

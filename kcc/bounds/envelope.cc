@@ -242,61 +242,61 @@ double ComposeBlocks(std::span<const double> errors, std::span<const double> gai
   return e;
 }
 
-std::string_view SourceName(Source source) {
+std::string_view SourceName(ErrorSource source) {
   switch (source) {
-    case Source::kWeights:
+    case ErrorSource::kWeights:
       return "weight quantisation";
-    case Source::kActivations:
+    case ErrorSource::kActivations:
       return "activation quantisation";
-    case Source::kKvCache:
+    case ErrorSource::kKvCache:
       return "KV cache";
-    case Source::kReduction:
+    case ErrorSource::kReduction:
       return "reduction order";
-    case Source::kStorage:
+    case ErrorSource::kStorage:
       return "activation storage";
-    case Source::kAngles:
+    case ErrorSource::kAngles:
       return "rotary angles";
-    case Source::kAttention:
+    case ErrorSource::kAttention:
       return "attention tiling";
-    case Source::kLogits:
+    case ErrorSource::kLogits:
       return "logit storage";
   }
   return "";
 }
 
-KernelDescription OnlySource(const KernelDescription& kernel, Source source) {
+KernelDescription OnlySource(const KernelDescription& kernel, ErrorSource source) {
   KernelDescription only;
   switch (source) {
-    case Source::kWeights:
+    case ErrorSource::kWeights:
       only.weights = kernel.weights;
       only.quantizes_lm_head = kernel.quantizes_lm_head;
       break;
-    case Source::kActivations:
+    case ErrorSource::kActivations:
       only.activations = kernel.activations;
       only.quantizes_lm_head = kernel.quantizes_lm_head;
       break;
-    case Source::kKvCache:
+    case ErrorSource::kKvCache:
       only.kv_cache = kernel.kv_cache;
       break;
-    case Source::kReduction:
+    case ErrorSource::kReduction:
       only.u_accumulate = kernel.u_accumulate;
       only.schedule = kernel.schedule;
       only.block = kernel.block;
       only.products_round = kernel.products_round;
       break;
-    case Source::kStorage:
+    case ErrorSource::kStorage:
       only.u_store = kernel.u_store;
       break;
-    case Source::kAngles:
+    case ErrorSource::kAngles:
       only.u_angle = kernel.u_angle;
       break;
-    case Source::kAttention:
+    case ErrorSource::kAttention:
       only.attention_tile = kernel.attention_tile;
       only.u_attention = kernel.u_attention;
       only.exp_error = kernel.exp_error;
       only.u_probability = kernel.u_probability;
       break;
-    case Source::kLogits:
+    case ErrorSource::kLogits:
       only.u_logits = kernel.u_logits;
       break;
   }

@@ -48,14 +48,15 @@ TEST(Envelope, GrowsWithLayersAndWithTheSourcesSwitchedOn) {
   kernel.weights = {Quantizer::kInt, 8, DType::kF8E4M3, Granularity::kPerTensor};
   kernel.quantizes_lm_head = true;
   const double both = EnvelopeOf(SmallModel(2), kernel).linf;
-  const double weights = EnvelopeOf(SmallModel(2), OnlySource(kernel, Source::kWeights)).linf;
-  const double reduction = EnvelopeOf(SmallModel(2), OnlySource(kernel, Source::kReduction)).linf;
+  const double weights = EnvelopeOf(SmallModel(2), OnlySource(kernel, ErrorSource::kWeights)).linf;
+  const double reduction =
+      EnvelopeOf(SmallModel(2), OnlySource(kernel, ErrorSource::kReduction)).linf;
   EXPECT_GT(weights, reduction);
   EXPECT_GT(reduction, 0);
   EXPECT_GE(both, weights + reduction);
   EXPECT_GT(EnvelopeOf(SmallModel(3), kernel).linf, both);
   EXPECT_LT(EnvelopeOf(SmallModel(2), kernel, EnvelopeForm::kStatistical).linf, both);
-  EXPECT_EQ(EnvelopeOf(SmallModel(2), OnlySource(kernel, Source::kKvCache)).linf, 0);
+  EXPECT_EQ(EnvelopeOf(SmallModel(2), OnlySource(kernel, ErrorSource::kKvCache)).linf, 0);
 }
 
 TEST(Envelope, SaysWhereItIsVacuous) {
@@ -106,10 +107,11 @@ TEST(ComposeBlocks, CompoundsGains) {
   EXPECT_EQ(ComposeBlocks({}, {}), 0);
 }
 
-TEST(Source, HasANameEach) {
-  for (const Source source :
-       {Source::kWeights, Source::kActivations, Source::kKvCache, Source::kReduction,
-        Source::kStorage, Source::kAngles, Source::kAttention, Source::kLogits}) {
+TEST(ErrorSource, HasANameEach) {
+  for (const ErrorSource source :
+       {ErrorSource::kWeights, ErrorSource::kActivations, ErrorSource::kKvCache,
+        ErrorSource::kReduction, ErrorSource::kStorage, ErrorSource::kAngles,
+        ErrorSource::kAttention, ErrorSource::kLogits}) {
     EXPECT_FALSE(SourceName(source).empty());
   }
 }

@@ -201,6 +201,100 @@ double LowerBound(Term term, const SideView& p, const SideView& q, const Overlap
   return std::max(0.0, (shared + std::max(merged, apart)) * (1 - kSumError));
 }
 
+// The sharp lower end of KL(p || q) (MATH.md B.2): the least over everything that the tokens known
+// on one side only and the unlisted rest may be, given their caps and masses.
+//
+// Every hyperplane p ln r + q (1 - r), r > 0, supports the term p ln(p/q) - p + q from below. With
+// one ratio for q's unknown mass (`rq`) and one for p's (`rp` <= rq), the least of those planes
+// over the boxes is a lower bound whatever the ratios; at the ratios that solve the KKT conditions
+// it is the least KL itself. So soundness does not rest on the solver, nor on exact probabilities.
+class KlLowerEnd {
+ public:
+  KlLowerEnd(const SideView& p, const SideView& q, const std::vector<Known>& p_only,
+             const std::vector<Known>& q_only)
+      : p_(p), q_(q), p_only_(p_only), q_only_(q_only) {}
+
+  // Of all tokens that are not known on both sides.
+  double Value() const {
+    if (p_.rest.hi == 0 || q_.rest.hi == 0) return 0;
+    const double low = RatioWhere([&](double r) { return InferRest(r) >= 0; });  // r_q
+    const double high = RatioWhere([&](double r) { return TrainRest(r) < 0; });  // r_p
+    if (low >= high) return At(high, low);
+    // r q_R(r) rises and p_R(r) falls.
+    const double r = std::clamp(
+        RatioWhere([&](double x) { return x * InferRest(x) >= TrainRest(x); }), low, high);
+    return At(r, r);
+  }
+
+ private:
+  static double Middle(const Interval& x) { return 0.5 * (x.lo + x.hi); }
+
+  // The mass that is left for the unlisted tokens at ratio r.
+  double InferRest(double r) const {
+    double rest = Middle(q_.rest);
+    for (const Known& token : p_only_) rest -= std::min(q_.cap, Middle(token.p) / r);
+    return rest;
+  }
+  double TrainRest(double r) const {
+    double rest = Middle(p_.rest);
+    for (const Known& token : q_only_) rest -= std::min(p_.cap, Middle(token.p) * r);
+    return rest;
+  }
+
+  // The least ratio with a property that, once it holds, holds beyond; in steps of logarithms.
+  template <class Holds>
+  static double RatioWhere(Holds holds) {
+    constexpr double kLogMax = 690;
+    double low = -kLogMax;
+    double high = kLogMax;
+    for (int step = 0; step < 60; ++step) {
+      const double middle = 0.5 * (low + high);
+      (holds(Exp(middle)) ? high : low) = middle;
+    }
+    return Exp(high);
+  }
+
+  // The planes at these ratios, least over the boxes: each unknown at the end its coefficient asks
+  // for, less what rounding may have added.
+  double At(double rp, double rq) const {
+    const double log_rp = Log(rp);
+    double sum = 0;
+    double magnitude = 0;
+    const auto add = [&](double coefficient, const Interval& mass) {
+      const double term = coefficient * (coefficient >= 0 ? mass.lo : mass.hi);
+      sum += term;
+      magnitude += std::fabs(term);
+    };
+    add(log_rp, p_.rest);
+    add(1 - rq, q_.rest);
+    for (const Known& token : p_only_) {
+      const double ratio = std::max(rq, Middle(token.p) / q_.cap);
+      add(Log(ratio), token.p);
+      add(rq - ratio, {0, q_.cap});
+    }
+    for (const Known& token : q_only_) {
+      const double ratio = std::min(rp, p_.cap / Middle(token.p));
+      add(Log(ratio) - log_rp, {0, p_.cap});
+      add(1 - ratio, token.p);
+    }
+    const double least = sum - kSumError * magnitude;
+    return std::isfinite(least) ? std::max(0.0, least) : 0;
+  }
+
+  const SideView& p_;
+  const SideView& q_;
+  const std::vector<Known>& p_only_;
+  const std::vector<Known>& q_only_;
+};
+
+// The better of both lower ends.
+double KlLowerBound(Term term, const SideView& p, const SideView& q, const Overlapping& match,
+                    const KlLowerEnd& unknown) {
+  double shared = 0;
+  for (const Shared& token : match.both) shared += AtNearest(term, token.p, token.q);
+  return std::max(LowerBound(term, p, q, match), (shared + unknown.Value()) * (1 - kSumError));
+}
+
 // Finite only where the lists leave no token unknown: then at the farthest corners.
 double UpperBound(Term term, size_t vocab, const Overlapping& match) {
   if (match.both.size() < vocab) return kInf;
@@ -286,14 +380,36 @@ FirstTokens First(const SideView& side, size_t k, size_t vocab) {
   return first;
 }
 
-Interval OverlapInterval(const SideView& p, const SideView& q, size_t k, size_t vocab) {
+// Beyond the end of the lists: each side's first k hold its list and further tokens, which may be
+// the other list's, the same unlisted ones, or all different while there are enough of them.
+Interval OverlapBeyondLists(const SideView& p, const SideView& q, size_t k, size_t vocab) {
+  size_t both = 0;
+  for (const Known& a : p.ranked) {
+    both += static_cast<size_t>(std::count_if(q.ranked.begin(), q.ranked.end(),
+                                              [&](const Known& b) { return a.id == b.id; }));
+  }
+  const size_t free_p = k > p.ranked.size() ? k - p.ranked.size() : 0;
+  const size_t free_q = k > q.ranked.size() ? k - q.ranked.size() : 0;
+  const size_t from_q = std::min(free_p, q.ranked.size() - both);  // p takes of q's list
+  const size_t from_p = std::min(free_q, p.ranked.size() - both);
+  const size_t unlisted = vocab - (p.ranked.size() + q.ranked.size() - both);
+  const size_t most =
+      both + from_q + from_p + std::min({free_p - from_q, free_q - from_p, unlisted});
+  const size_t least = std::max(both, 2 * k > vocab ? 2 * k - vocab : 0);
+  const auto of = static_cast<double>(k);
+  return {static_cast<double>(least) / of, static_cast<double>(std::min(k, most)) / of};
+}
+
+Interval OverlapInterval(const SideView& p, const SideView& q, size_t k_asked, size_t vocab) {
+  const size_t k = std::min(k_asked, vocab);
+  if (k > p.ranked.size() && k > q.ranked.size()) return OverlapBeyondLists(p, q, k, vocab);
   const FirstTokens a = First(p, k, vocab);
   const FirstTokens b = First(q, k, vocab);
   const auto shared = [](const std::vector<int32_t>& x, const std::vector<int32_t>& y) {
     return std::count_if(x.begin(), x.end(),
                          [&](int32_t id) { return std::find(y.begin(), y.end(), id) != y.end(); });
   };
-  const auto of = static_cast<double>(std::min(k, vocab));
+  const auto of = static_cast<double>(k);
   const double lo = static_cast<double>(shared(a.sure, b.sure)) / of;
   if (a.unlisted_possible || b.unlisted_possible) return {lo, 1};
   return {lo, std::min(1.0, static_cast<double>(shared(a.possible, b.possible)) / of)};
@@ -319,8 +435,11 @@ void PublishDivergences(const SideView& p, const SideView& q, const Overlapping&
   const auto both_ends = [&](Term term) {
     return Interval{LowerBound(term, p, q, match), UpperBound(term, vocab, match)};
   };
-  publish("kl", both_ends(&KlTerm));
-  publish("reverse_kl", both_ends(&ReverseKlTerm));
+  const KlLowerEnd forward(p, q, match.train_only, match.infer_only);
+  const KlLowerEnd reverse(q, p, match.infer_only, match.train_only);
+  publish("kl", {KlLowerBound(&KlTerm, p, q, match, forward), UpperBound(&KlTerm, vocab, match)});
+  publish("reverse_kl", {KlLowerBound(&ReverseKlTerm, p, q, match, reverse),
+                         UpperBound(&ReverseKlTerm, vocab, match)});
   publish("chi2", both_ends(&Chi2Term));
   publish("reverse_chi2", both_ends(&ReverseChi2Term));
   // 1 - BC <= TV and JS <= ln 2 TV.

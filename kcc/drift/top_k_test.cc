@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <random>
 
 #include "kcc/drift/reference.h"
 #include "kcc/drift/row_quantities.h"
@@ -91,6 +92,275 @@ TEST(TopK, IntervalsHoldTheValueOfFullLogits) {
         }
       }
     }
+  }
+}
+
+// The must-show of partial evidence: every quantity, k = 1 to 64.
+TEST(TopK, IntervalsHoldTheValueForEveryLengthUpTo64) {
+  for (uint64_t seed = 100; seed < 118; ++seed) {
+    const size_t vocab = seed % 3 == 0 ? 70 : 900;
+    const double sigma = seed % 2 == 0 ? 0.05 : 1.5;
+    const TestRow row = ModelRow(vocab, sigma, 0, seed % 5 == 0 ? 0.3 : 1.5, seed);
+    RowPair full;
+    full.train = row.train.data();
+    full.infer = row.infer.data();
+    full.vocab = vocab;
+    full.token = static_cast<int32_t>(seed % vocab);
+    TokenDrift truth;
+    ASSERT_TRUE(MeasureRowReference(full, AllTokenSlots(), &truth));
+    for (size_t k = 1; k <= 64; ++k) {
+      const Lists lists = ListsOf(row, k);
+      TopListPair pair = lists.Pair(vocab);
+      pair.token = full.token;
+      TokenDrift drift;
+      ASSERT_TRUE(MeasureTopK(pair, AllTokenSlots() & ~SampledTokenSlots(), &drift));
+      size_t known = 0;
+      for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+        if (!drift.known[slot]) continue;
+        ++known;
+        EXPECT_LE(drift.lo[slot], truth.lo[slot]) << SlotName(slot) << " k=" << k << " " << seed;
+        EXPECT_GE(drift.hi[slot], truth.lo[slot]) << SlotName(slot) << " k=" << k << " " << seed;
+      }
+      EXPECT_GE(known, 18u);
+    }
+  }
+}
+
+// A distribution over a whole vocabulary that agrees with a list: listed tokens as listed, no other
+// above the cap, and everything adds up to 1.
+struct Completion {
+  std::vector<double> p;
+
+  static Completion Of(const std::vector<int32_t>& ids, const std::vector<float>& logprobs,
+                       size_t vocab) {
+    Completion c;
+    c.p.assign(vocab, -1);  // not decided
+    for (size_t i = 0; i < ids.size(); ++i) {
+      c.p[static_cast<size_t>(ids[i])] = std::exp(static_cast<double>(logprobs[i]));
+    }
+    return c;
+  }
+  double Left() const {
+    double sum = 0;
+    for (const double x : p) sum += std::max(0.0, x);
+    return 1 - sum;
+  }
+  bool Open(size_t id) const { return p[id] < 0; }
+  // Gives the tokens in order as much of `mass` as the cap allows; the rest of the open ones get 0.
+  void Spread(double mass, double cap, const std::vector<size_t>& order) {
+    for (const size_t id : order) {
+      if (!Open(id)) continue;
+      p[id] = std::min(mass, cap);
+      mass -= p[id];
+    }
+    EXPECT_LE(std::fabs(mass), 1e-12) << "the vocabulary is too small for this completion";
+  }
+};
+
+double TvOf(const Completion& a, const Completion& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.p.size(); ++i) sum += std::fabs(a.p[i] - b.p[i]);
+  return sum / 2;
+}
+
+double KlOf(const Completion& a, const Completion& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.p.size(); ++i) {
+    if (a.p[i] > 0) sum += a.p[i] * std::log(a.p[i] / b.p[i]) - a.p[i] + b.p[i];
+    if (a.p[i] == 0) sum += b.p[i];
+  }
+  return sum;
+}
+
+// Lists that differ in some of their tokens, with a tail; probabilities exactly those listed.
+Lists RandomLists(size_t k, size_t vocab, std::mt19937* random) {
+  const TestRow row = ModelRow(vocab, 1.2, 0, 1.4, (*random)());
+  return ListsOf(row, k);
+}
+
+TEST(TopK, BothEndsOfTvAreAttainedByCompletions) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 300; ++round) {
+    const size_t vocab = 4000;
+    const size_t k = 1 + random() % 24;
+    const Lists lists = RandomLists(k, vocab, &random);
+    TopListPair pair = lists.Pair(vocab);
+    pair.rounding = 0;
+    TokenDrift drift;
+    ASSERT_TRUE(MeasureTopK(pair, AllTokenSlots(), &drift));
+    const size_t tv = TokenSlot("tv");
+    const auto start = [&](int side) {
+      return Completion::Of(lists.ids[side], lists.logprobs[side], vocab);
+    };
+    const double cap_p = std::exp(static_cast<double>(lists.logprobs[0].back()));
+    const double cap_q = std::exp(static_cast<double>(lists.logprobs[1].back()));
+    std::vector<size_t> up(vocab);
+    std::iota(up.begin(), up.end(), 0);
+    const std::vector<size_t> down(up.rbegin(), up.rend());
+
+    // Farthest apart: nothing on the other's tokens, and tails from opposite ends.
+    Completion p = start(0);
+    Completion q = start(1);
+    const double a = p.Left();
+    const double b = q.Left();
+    for (size_t i = 0; i < vocab; ++i) {
+      if (!p.Open(i) && q.Open(i)) q.p[i] = 0;
+      if (!q.Open(i) && p.Open(i)) p.p[i] = 0;
+    }
+    p.Spread(a, cap_p, up);
+    q.Spread(b, cap_q, down);
+    EXPECT_NEAR(TvOf(p, q), drift.hi[tv], 1e-9) << "k=" << k;
+
+    // Closest: the other's tokens as far as caps and mass allow, the rest in common.
+    p = start(0);
+    q = start(1);
+    double mass_p = a;
+    double mass_q = b;
+    for (size_t i = 0; i < vocab; ++i) {
+      const bool only_p = !p.Open(i) && q.Open(i);
+      const bool only_q = !q.Open(i) && p.Open(i);
+      if (only_p) {
+        q.p[i] = std::min({p.p[i], cap_q, mass_q});
+        mass_q -= q.p[i];
+      } else if (only_q) {
+        p.p[i] = std::min({q.p[i], cap_p, mass_p});
+        mass_p -= p.p[i];
+      }
+    }
+    const double common = std::min(mass_p, mass_q);
+    double left = common;
+    size_t i = 0;
+    for (; i < vocab && left > 0; ++i) {
+      if (!p.Open(i) || !q.Open(i)) continue;
+      p.p[i] = q.p[i] = std::min({left, cap_p, cap_q});
+      left -= p.p[i];
+    }
+    p.Spread(mass_p - common, cap_p, up);
+    q.Spread(mass_q - common, cap_q, down);
+    EXPECT_NEAR(TvOf(p, q), drift.lo[tv], 1e-9) << "k=" << k;
+  }
+}
+
+TEST(TopK, TheLowerEndOfKlIsAttainedByACompletionAndNeverExceeded) {
+  std::mt19937 random(8);
+  std::uniform_real_distribution<double> unit;
+  size_t attained = 0;
+  size_t better = 0;
+  for (int round = 0; round < 300; ++round) {
+    const size_t vocab = 4000;
+    const size_t k = 1 + random() % 24;
+    const Lists lists = RandomLists(k, vocab, &random);
+    TopListPair pair = lists.Pair(vocab);
+    pair.rounding = 0;
+    TokenDrift drift;
+    ASSERT_TRUE(MeasureTopK(pair, AllTokenSlots(), &drift));
+    const double low = drift.lo[TokenSlot("kl")];
+    const double cap_p = std::exp(static_cast<double>(lists.logprobs[0].back()));
+    const double cap_q = std::exp(static_cast<double>(lists.logprobs[1].back()));
+    const Completion p0 = Completion::Of(lists.ids[0], lists.logprobs[0], vocab);
+    const Completion q0 = Completion::Of(lists.ids[1], lists.logprobs[1], vocab);
+
+    // Completions by one ratio r: the KKT conditions of MATH.md B.2, the tails spread evenly.
+    double least = kInf;
+    double merged = 0;  // the data-processing bound, for comparison
+    double rest_p = 1;
+    double rest_q = 1;
+    std::vector<size_t> listed;
+    for (size_t i = 0; i < vocab; ++i) {
+      if (!p0.Open(i) || !q0.Open(i)) listed.push_back(i);
+      if (p0.Open(i) || q0.Open(i)) continue;
+      merged += p0.p[i] * std::log(p0.p[i] / q0.p[i]);
+      rest_p -= p0.p[i];
+      rest_q -= q0.p[i];
+    }
+    merged += rest_p * std::log(rest_p / rest_q);
+    const double left_p = p0.Left();
+    const double left_q = q0.Left();
+    for (double log_r = -6; log_r <= 6; log_r += 0.002) {
+      const double r = std::exp(log_r);
+      double sum = 0;
+      double p_rest = left_p;
+      double q_rest = left_q;
+      for (const size_t i : listed) {
+        double x = p0.p[i];
+        double y = q0.p[i];
+        if (y < 0) q_rest -= y = std::min(cap_q, x / r);
+        if (x < 0) p_rest -= x = std::min(cap_p, y * r);
+        sum += x * std::log(x / y);
+      }
+      if (p_rest <= 0 || q_rest <= 0) continue;
+      sum += p_rest * std::log(p_rest / q_rest);
+      const double kl = sum;
+      least = std::min(least, kl);
+      EXPECT_GE(kl, low - 1e-12) << "k=" << k;
+    }
+    if (least < kInf && least - low < 1e-5 * (1 + low)) ++attained;
+    EXPECT_GE(low, merged - 1e-10);
+    if (low > merged + 1e-9) ++better;
+
+    // And random completions never fall below it.
+    Completion p = p0;
+    Completion q = q0;
+    std::vector<size_t> order(vocab);
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random);
+    const double floor = 1e-9;
+    for (const size_t i : order) {
+      if (p.Open(i)) p.p[i] = floor;
+      if (q.Open(i)) q.p[i] = floor;
+    }
+    const auto fill = [&](Completion* side, const Completion& given, double cap) {
+      double left = side->Left();
+      for (const size_t i : order) {
+        if (!given.Open(i) || left <= 0) continue;
+        const double more = std::min(left, unit(random) * (cap - floor));
+        side->p[i] += more;
+        left -= more;
+      }
+      return left;
+    };
+    if (fill(&p, p0, cap_p) > 1e-12 || fill(&q, q0, cap_q) > 1e-12) continue;
+    EXPECT_GE(KlOf(p, q), low - 1e-12);
+  }
+  EXPECT_GE(attained, 280u);
+  EXPECT_GE(better, 100u) << "the KKT end never beats merging: is it computed at all?";
+}
+
+TEST(TopK, BothEndsOfAnOverlapBeyondTheListsAreAttained) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 400; ++round) {
+    const size_t vocab = 10 + random() % 30;
+    const size_t listed = 1 + random() % 9;
+    const TestRow row = ModelRow(vocab, 1.5, 0, 1, random());
+    const Lists lists = ListsOf(row, listed);
+    TokenDrift drift;
+    ASSERT_TRUE(MeasureTopK(lists.Pair(vocab), AllTokenSlots(), &drift));
+    const size_t slot = TokenSlot("top10_overlap");
+    const size_t k = 10;
+    // Every way to go on is a choice of the further tokens: greedily the most and the least.
+    const auto complete = [&](bool close) {
+      std::vector<bool> first[2] = {std::vector<bool>(vocab), std::vector<bool>(vocab)};
+      for (const int side : {0, 1}) {
+        for (const int32_t id : lists.ids[side]) first[side][static_cast<size_t>(id)] = true;
+      }
+      for (const int side : {0, 1}) {
+        auto& mine = first[side];
+        const auto& other = first[1 - side];
+        size_t have = lists.ids[side].size();
+        for (const bool wanted : {close, !close}) {
+          for (size_t i = 0; i < vocab && have < k; ++i) {
+            if (mine[i] || other[i] != wanted) continue;
+            mine[i] = true;
+            ++have;
+          }
+        }
+      }
+      double both = 0;
+      for (size_t i = 0; i < vocab; ++i) both += first[0][i] && first[1][i] ? 1 : 0;
+      return both / static_cast<double>(k);
+    };
+    EXPECT_DOUBLE_EQ(drift.lo[slot], complete(false)) << "V=" << vocab << " k=" << listed;
+    EXPECT_DOUBLE_EQ(drift.hi[slot], complete(true)) << "V=" << vocab << " k=" << listed;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "kcc/bounds/implied.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/summary/series.h"
 
@@ -138,10 +139,30 @@ void AddSeries(const Summary& summary, size_t series,
     if (!named.contains({series, slice})) continue;
     report->histograms.push_back(HistogramOf(view, name, slice_name));
     for (const WorstValue& worst : view.worst()) {
-      report->worst.push_back({name, slice_name, worst.value, worst.request, worst.position,
-                               worst.token, std::nullopt});
+      report->worst.push_back({name,
+                               slice_name,
+                               worst.value,
+                               worst.request,
+                               worst.position,
+                               worst.token,
+                               std::nullopt,
+                               {}});
     }
   }
+}
+
+// Of the clauses that were judged.
+std::vector<ImpliedBound> BoundsOf(const Contract& contract, const Judgement& judgement) {
+  std::vector<ImpliedBound> bounds;
+  for (const ClauseVerdict& verdict : judgement.clauses) {
+    const Clause* clause = contract.FindClause(verdict.id);
+    if (clause == nullptr) continue;
+    for (Implication& row : ImplicationsOf(*clause, contract.assumptions)) {
+      bounds.push_back(
+          {clause->id, std::move(row.text), row.value, std::string(row.quantity), row.vacuous});
+    }
+  }
+  return bounds;
 }
 
 }  // namespace
@@ -152,6 +173,7 @@ ReportData MakeReport(const Contract& contract, const std::string& file, std::st
   report.contract = {contract.name, contract.version, ContractDigest(contract), file};
   report.judgement = judgement;
   report.provenance = ProvenanceOf(summary, version);
+  report.bounds = BoundsOf(contract, judgement);
   const auto named = NamedByClauses(contract, summary);
   for (size_t series = 0; series < SeriesCount(); ++series) {
     AddSeries(summary, series, named, &report);

@@ -239,6 +239,11 @@ void WriteWorst(const std::vector<WorstToken>& worst, JsonWriter* json) {
     NumberField("value", row.value, json);
     json->Field("request", row.request).Field("position", row.position).Field("token", row.token);
     if (row.context) json->Field("context", *row.context);
+    if (!row.tags.empty()) {
+      json->Key("tags").BeginArray();
+      for (const std::string& tag : row.tags) json->Value(tag);
+      json->EndArray();
+    }
     json->EndObject();
   }
   json->EndArray();
@@ -284,6 +289,7 @@ std::string ReportJson(const ReportData& report, JsonWriter::Style style) {
   for (const ImpliedBound& bound : report.bounds) {
     json.BeginObject().Field("clause", bound.clause).Field("text", bound.text);
     NumberField("value", bound.value, &json);
+    json.Field("quantity", bound.quantity).Field("vacuous", bound.vacuous);
     json.EndObject();
   }
   json.EndArray();

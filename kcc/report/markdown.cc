@@ -99,6 +99,39 @@ void WriteQuantities(const std::vector<QuantitySlice>& quantities, size_t bytes_
   *text += "\n</details>\n";
 }
 
+void WriteBounds(const std::vector<ImpliedBound>& bounds, size_t bytes_max, std::string* text) {
+  if (bounds.empty() || text->size() > bytes_max) return;
+  *text += "\n<details><summary>What the clauses imply where they hold</summary>\n\n";
+  *text += "| clause | bounds | at most |\n|---|---|--:|\n";
+  BoundedRows rows(text, bytes_max);
+  for (const ImpliedBound& bound : bounds) {
+    rows.Add("| " + MarkdownCode(bound.clause) + " | " + MarkdownText(bound.text) + " | " +
+             ShortNumber(bound.value) + (bound.vacuous ? " (says nothing)" : "") + " |\n");
+  }
+  rows.Finish();
+  *text += "\n</details>\n";
+}
+
+void WriteWorst(const std::vector<WorstToken>& worst, size_t bytes_max, std::string* text) {
+  if (worst.empty() || text->size() > bytes_max) return;
+  *text += "\n<details><summary>Worst tokens</summary>\n\n";
+  *text += "| quantity | slice | value | request | tags | position | token | context |\n";
+  *text += "|---|---|--:|---|---|--:|--:|---|\n";
+  BoundedRows rows(text, bytes_max);
+  for (const WorstToken& row : worst) {
+    std::string tags;
+    for (const std::string& tag : row.tags) tags += (tags.empty() ? "" : ", ") + tag;
+    const bool request_level = row.position < 0;
+    rows.Add("| " + MarkdownCode(row.quantity) + " | " + MarkdownCode(row.slice) + " | " +
+             ShortNumber(row.value) + " | " + MarkdownCode(row.request) + " | " +
+             MarkdownText(tags) + " | " + (request_level ? "–" : Grouped(row.position)) + " | " +
+             (request_level ? "–" : std::to_string(row.token)) + " | " +
+             MarkdownText(row.context.value_or("")) + " |\n");
+  }
+  rows.Finish();
+  *text += "\n</details>\n";
+}
+
 void WriteProvenance(const ReportData& report, std::string* text) {
   const Provenance& provenance = report.provenance;
   *text += "\n<details><summary>Provenance</summary>\n\n| | |\n|---|---|\n";
@@ -184,7 +217,9 @@ std::string ReportMarkdown(const ReportData& report, size_t bytes_max) {
   // Findings may use most of the room, the folded tables what is left; the provenance is short.
   const size_t room = bytes_max > 4'000 ? bytes_max - 4'000 : 0;
   WriteFindings(judgement, room * 3 / 4, &text);
-  WriteAllPairs(judgement, room * 9 / 10, &text);
+  WriteAllPairs(judgement, room * 17 / 20, &text);
+  WriteBounds(report.bounds, room * 18 / 20, &text);
+  WriteWorst(report.worst, room * 19 / 20, &text);
   WriteQuantities(report.quantities, room, &text);
   WriteProvenance(report, &text);
   return text;

@@ -247,7 +247,8 @@ void ReadHistograms(const Node& root, ReportData* report) {
   if (!root.Has("histograms")) return;
   for (const auto& [quantity, slices] : root.At("histograms").Members()) {
     for (const auto& [slice, node] : slices.Members()) {
-      ReportHistogram histogram{quantity, slice, {}, {}, node.OptionalInteger("infinite").value_or(0)};
+      ReportHistogram histogram{
+          quantity, slice, {}, {}, node.OptionalInteger("infinite").value_or(0)};
       for (const Node& edge : node.At("edges").Items()) histogram.edges.push_back(edge.Number());
       for (const Node& count : node.At("counts").Items()) {
         histogram.counts.push_back(count.Integer());
@@ -282,6 +283,9 @@ void ReadWorst(const Node& root, ReportData* report) {
     row.position = node.At("position").Integer();
     row.token = node.At("token").Integer();
     if (node.Has("context")) row.context = node.At("context").Text();
+    if (node.Has("tags")) {
+      for (const Node& tag : node.ItemsOf("tags")) row.tags.push_back(tag.Text());
+    }
     report->worst.push_back(std::move(row));
   }
 }
@@ -301,8 +305,10 @@ ReportData ReadAll(const Node& root) {
   ReadCurves(root, &report);
   ReadWorst(root, &report);
   for (const Node& node : root.ItemsOf("bounds")) {
-    report.bounds.push_back(
-        {node.At("clause").Text(), node.At("text").Text(), node.At("value").Number()});
+    ImpliedBound bound{node.At("clause").Text(), node.At("text").Text(), node.At("value").Number(),
+                       node.TextOr("quantity"), false};
+    if (node.Has("vacuous")) bound.vacuous = node.At("vacuous").Bool();
+    report.bounds.push_back(std::move(bound));
   }
   const Node provenance = root.At("provenance");
   report.provenance.kcc = provenance.At("kcc").Text();

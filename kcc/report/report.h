@@ -75,7 +75,9 @@ struct WorstToken {
   std::string request;
   int64_t position = 0;
   int64_t token = 0;
-  std::optional<std::string> context;  // the text around it, where the requests carry one
+  // The token as ⟦id⟧ among its neighbours' ids, or among the request's own text.
+  std::optional<std::string> context;
+  std::vector<std::string> tags;  // of its request
 };
 
 // What a clause implies if it holds: "reward drift at most 0.1" (docs/bounds.md).
@@ -83,6 +85,8 @@ struct ImpliedBound {
   std::string clause;
   std::string text;
   double value = 0;
+  std::string quantity;  // "tv", "reward_drift", "gradient_bias", "sequence_reward_drift"
+  bool vacuous = false;  // hardly less than what holds of any two kernels
 };
 
 struct KernelProvenance {
@@ -103,8 +107,8 @@ struct Provenance {
 struct ReportData {
   ReportContract contract;
   Judgement judgement;
-  std::vector<QuantitySlice> quantities;  // grouped by quantity
-  std::vector<ReportHistogram> histograms;      // grouped by quantity
+  std::vector<QuantitySlice> quantities;    // grouped by quantity
+  std::vector<ReportHistogram> histograms;  // grouped by quantity
   std::vector<DisagreementCurve> curves;
   std::vector<WorstToken> worst;
   std::vector<ImpliedBound> bounds;  // empty: the section is left out

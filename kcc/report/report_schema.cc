@@ -186,15 +186,21 @@ std::string Definitions() {
 }
 
 std::string Root() {
-  const Schema worst = Object({{"quantity", Text("")},
-                               {"slice", Text("")},
-                               {"value", Ref("numberOrNull")},
-                               {"request", Text("request id")},
-                               {"position", "{\"type\":\"integer\"}"},
-                               {"token", "{\"type\":\"integer\"}"},
-                               {"context", Text("the text around the token"), false}});
+  const Schema worst =
+      Object({{"quantity", Text("")},
+              {"slice", Text("")},
+              {"value", Ref("numberOrNull")},
+              {"request", Text("request id")},
+              {"position", "{\"type\":\"integer\"}"},
+              {"token", "{\"type\":\"integer\"}"},
+              {"context", Text("the tokens or the text around it; it stands in ⟦⟧"), false},
+              {"tags", ListOf(Text(""), "of its request"), false}});
   const Schema bound =
-      Object({{"clause", Text("")}, {"text", Text("")}, {"value", Ref("numberOrNull")}});
+      Object({{"clause", Text("")},
+              {"text", Text("what is bounded, and under which assumptions")},
+              {"value", Ref("numberOrNull")},
+              {"quantity", Text("tv, reward_drift, gradient_bias, sequence_reward_drift"), false},
+              {"vacuous", Bool("hardly less than what holds of any two kernels"), false}});
   return Object({
       {"kccReport", "{\"const\":" + std::to_string(kReportFormat) + "}"},
       {"contract", Object({{"name", Text("")},

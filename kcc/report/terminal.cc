@@ -110,12 +110,25 @@ void WriteClauses(const Judgement& judgement, bool all, TerminalText* out) {
   out->Paragraph("✓ satisfied: " + names, 2);
 }
 
+// With --all only: what the judged clauses guarantee where they hold.
+void WriteBounds(const ReportData& report, TerminalText* out) {
+  if (report.bounds.empty()) return;
+  out->Line();
+  out->Line("  " + out->Bold("what the clauses imply where they hold"));
+  for (const ImpliedBound& bound : report.bounds) {
+    out->Paragraph(bound.clause + ": " + bound.text + ": at most " + ShortNumber(bound.value) +
+                       (bound.vacuous ? " (says nothing)" : ""),
+                   4);
+  }
+}
+
 }  // namespace
 
 std::string ReportTerminal(const ReportData& report, const TerminalStyle& style) {
   TerminalText out(style.width, style.color);
   WriteHead(report, &out);
   WriteClauses(report.judgement, style.all, &out);
+  if (style.all) WriteBounds(report, &out);
   out.Line();
   const Provenance& provenance = report.provenance;
   out.Paragraph("evidence: " + provenance.evidence + ", " + Grouped(provenance.requests) +

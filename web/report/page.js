@@ -374,7 +374,7 @@ function worstSection() {
   const draw = (group) => body.replaceChildren(dataTable(
     [['quantity'], ['slice', false, 'id'], ['value', true], ['request', false, 'id'], ['position', true], ['token', true], ['context']],
     report.worst.filter((row) => !group || JSON.stringify([row.quantity, row.slice]) === group)
-      .map((row) => [row.quantity, row.slice, h('b', { title: full(row.value) }, short(row.value)), h('code', null, row.request), grouped(row.position), String(row.token), contextNode(row.context)]), 'tall'));
+      .map((row) => [row.quantity, row.slice, h('b', { title: full(row.value) }, short(row.value)), h('span', null, h('code', null, row.request), row.tags ? h('div', { class: 'quiet' }, row.tags.join(', ')) : ''), grouped(row.position), String(row.token), contextNode(row.context)]), 'tall'));
   draw('');
   const box = h('select', { 'aria-label': 'Worst tokens of', on: { change: (event) => draw(event.target.value) } },
     h('option', { value: '' }, 'every quantity and slice'),
@@ -386,9 +386,12 @@ function worstSection() {
 
 function boundsSection() {
   if (!report.bounds.length) return null;
-  return section('bounds', 'What the contract implies', 'Proven ceilings for as long as the clause holds.',
-    h('div', { class: 'card' }, dataTable([['clause', false, 'id'], ['bounds'], ['at most', true]],
-      report.bounds.map((bound) => [bound.clause, bound.text, h('b', { title: full(bound.value) }, short(bound.value))]))));
+  const verdicts = new Map(report.clauses.map((clause) => [clause.id, clause.verdict]));
+  const holds = (bound) => ({ satisfied: 'yes', violated: 'no' })[verdicts.get(bound.clause)] || verdicts.get(bound.clause);
+  const ceiling = (bound) => h('span', null, h('b', { title: full(bound.value) }, short(bound.value)), bound.vacuous ? h('span', { class: 'quiet' }, ' says nothing') : '');
+  return section('bounds', 'What the contract implies', 'Proven ceilings, for as long as the clause holds.',
+    h('div', { class: 'card' }, dataTable([['clause', false, 'id'], ['holds'], ['at most', true], ['of']],
+      report.bounds.map((bound) => [bound.clause, holds(bound), ceiling(bound), bound.text]))));
 }
 
 function copyButton(text, what) {

@@ -59,7 +59,7 @@ double At(const std::vector<double>& sorted, double share) {
 
 // Buckets by the seven leading bits of the fraction, as summaries keep them.
 ReportHistogram HistogramOf(const std::vector<double>& sorted, const std::string& quantity,
-                      const std::string& slice, int64_t scale) {
+                            const std::string& slice, int64_t scale) {
   const auto edge_below = [](double v) {
     const uint64_t kept = ~((uint64_t{1} << 45) - 1);
     return std::bit_cast<double>(std::bit_cast<uint64_t>(v) & kept);
@@ -158,10 +158,12 @@ void AddWorst(const SliceShape& slice, const std::string& quantity, int rows, ui
   }
   Random random(seed);
   for (int i = 0; i < rows; ++i) {
-    WorstToken token{quantity, slice.name, value, "req-" + std::to_string(1000 + i * 37), 0, 0, {}};
+    WorstToken token{quantity, slice.name, value, "req-" + std::to_string(1000 + i * 37),
+                     0,        0,          {},    {}};
     token.position = static_cast<int64_t>(random.Uniform() * 8000);
     token.token = static_cast<int64_t>(random.Uniform() * 150000);
     if (i % 3 != 2) token.context = kContexts[static_cast<size_t>(i) % kContexts.size()];
+    if (i % 2 == 0) token.tags = {"code", "long"};
     report->worst.push_back(std::move(token));
     value *= 0.8 + 0.19 * random.Uniform();
   }
@@ -378,12 +380,14 @@ ReportData Build(double drift) {
   AddWorst(slices[1], "logit_linf", 8, 72, &report);
   AddWorst(slices[2], "kl", 5, 73, &report);
   report.bounds = {
-      {"N-1", "total variation of one token's distribution (tight: tanh of half the span / 2)",
-       0.02499},
-      {"N-1", "KL divergence of one token's distribution, in nats", 0.00125},
-      {"N-RLHF-1", "bias of the policy gradient, with the contract's advantageMax and scoreNormMax",
-       0.64},
-      {"N-RLHF-1", "drift of the mean reward, for rewards in [0, 1]", 0.0198}};
+      {"N-1", "mean total variation of a token", 0.03475, "tv", false},
+      {"N-1", "reward drift of continuations of up to 4096 tokens, |reward| ≤ 1", 2,
+       "sequence_reward_drift", true},
+      {"N-RLHF-1",
+       "bias of the uncorrected policy gradient at a token, |advantage| ≤ 4, score norm ≤ 8", 1.28,
+       "gradient_bias", false},
+      {"N-RLHF-1", "reward drift that one token can cause, |reward| ≤ 1", 0.04, "reward_drift",
+       false}};
   return report;
 }
 

@@ -1,0 +1,32 @@
+#include "apps/kcc/evidence.h"
+
+#include "apps/kcc/measuring.h"
+#include "kcc/summary/file.h"
+
+namespace kcc::cli {
+
+bool NamesTraces(const std::string& name) { return name.find(':') != std::string::npos; }
+
+Result<Summary> LoadEvidence(const std::string& name, const Contract* contract,
+                             const MeasureFlags& flags, Console& console) {
+  const size_t colon = name.find(':');
+  if (colon == std::string::npos) {
+    if (!name.ends_with(".kccs")) {
+      return InvalidError("'" + name +
+                          "' is no evidence: write TRAIN:INFER for two traces, or name a summary "
+                          "(.kccs, from kcc measure)");
+    }
+    return ReadSummaryFile(name);
+  }
+  const std::string train = name.substr(0, colon);
+  const std::string infer = name.substr(colon + 1);
+  if (train.empty() || infer.empty() || infer.find(':') != std::string::npos) {
+    return InvalidError("'" + name +
+                        "' is not TRAIN:INFER; for directories with a colon in their name, run kcc "
+                        "measure first and name the summary");
+  }
+  KCC_TRY(const PairedTraces pair, OpenPair(train, infer, flags));
+  return MeasurePair(pair, contract, flags, console);
+}
+
+}  // namespace kcc::cli

@@ -1,0 +1,265 @@
+#include "kcc/author/bound_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kcc/bounds/divergence.h"
+#include "kcc/bounds/rank.h"
+#include "kcc/bounds/sequence.h"
+#include "kcc/bounds/weights.h"
+#include "kcc/metric/token_slots.h"
+#include "kcc/summary/token_meter.h"
+
+namespace kcc {
+namespace {
+
+// What drift kernels may err by, relatively (their tests hold them to less).
+constexpr double kMeasuringError = 1e-9;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// The slots that bounds speak of, resolved once.
+struct Slots {
+  size_t span = TokenSlot("logit_span");
+  size_t linf = TokenSlot("logit_linf");
+  size_t l2 = TokenSlot("logit_l2");
+  size_t kl = TokenSlot("kl");
+  size_t reverse_kl = TokenSlot("reverse_kl");
+  size_t tv = TokenSlot("tv");
+  size_t hellinger = TokenSlot("hellinger");
+  size_t chi2 = TokenSlot("chi2");
+  size_t reverse_chi2 = TokenSlot("reverse_chi2");
+  size_t abs_log_ratio = TokenSlot("abs_log_ratio");
+  size_t log_ratio = TokenSlot("log_ratio");
+  size_t train_margin = TokenSlot("train_margin");
+  size_t top1_overlap = TokenSlot("top1_overlap");
+};
+const Slots& At() {
+  static const Slots slots;
+  return slots;
+}
+
+// One token's evidence, read at the end that makes a violation certain: what is bounded at its
+// low end, what bounds it at its high end.
+struct Reading {
+  const TokenDrift& drift;
+  double temperature;
+
+  bool Has(size_t slot) const { return drift.known[slot]; }
+  double Low(size_t slot) const { return Has(slot) ? drift.lo[slot] : -kInf; }
+  double High(size_t slot) const { return Has(slot) ? drift.hi[slot] : kInf; }
+};
+
+struct Rule {
+  std::string_view quantity;
+  std::string_view statement;
+  bool decides;
+  double (*measured)(const Reading&);  // -inf: not known
+  double (*bound)(const Reading&);     // +inf: nothing is said
+};
+
+template <size_t Slots::*kSlot>
+double LowOf(const Reading& r) {
+  return r.Low(At().*kSlot);
+}
+double Span(const Reading& r) { return r.High(At().span); }
+
+// clang-format off
+constexpr Rule kRules[] = {
+    {"logit_span", "logit_span <= 2 logit_linf/tau", true, LowOf<&Slots::span>,
+     [](const Reading& r) { return SpanOfLinf(r.High(At().linf), r.temperature); }},
+    {"logit_span", "logit_span <= sqrt(2) logit_l2/tau", true, LowOf<&Slots::span>,
+     [](const Reading& r) { return SpanOfL2(r.High(At().l2), r.temperature); }},
+    {"tv", "tv <= tanh(s/4)", true, LowOf<&Slots::tv>,
+     [](const Reading& r) { return TvOfSpan(Span(r)); }},
+    {"tv", "tv <= logit_linf/tau (textbook)", false, LowOf<&Slots::tv>,
+     [](const Reading& r) { return TvOfLinfTextbook(r.High(At().linf), r.temperature); }},
+    {"tv", "tv <= min(sqrt(kl/2), sqrt(1 - e^-kl))", true, LowOf<&Slots::tv>,
+     [](const Reading& r) { return TvOfKl(std::min(r.High(At().kl), r.High(At().reverse_kl))); }},
+    {"kl", "kl <= s/(e^s - 1) - 1 + ln((e^s - 1)/s)", true, LowOf<&Slots::kl>,
+     [](const Reading& r) { return KlOfSpan(Span(r)); }},
+    {"kl", "kl <= s^2/8 (textbook)", false, LowOf<&Slots::kl>,
+     [](const Reading& r) { return KlOfSpanHoeffding(Span(r)); }},
+    {"kl", "kl <= s tv", true, LowOf<&Slots::kl>,
+     [](const Reading& r) { return KlOfSpanAndTv(Span(r), r.High(At().tv)); }},
+    {"reverse_kl", "reverse_kl <= as kl", true, LowOf<&Slots::reverse_kl>,
+     [](const Reading& r) { return KlOfSpan(Span(r)); }},
+    {"kl", "kl + reverse_kl <= s tanh(s/4)", true,
+     [](const Reading& r) { return r.Low(At().kl) + r.Low(At().reverse_kl); },
+     [](const Reading& r) { return JeffreysOfSpan(Span(r)); }},
+    {"hellinger", "hellinger <= 1 - sech(s/4)", true, LowOf<&Slots::hellinger>,
+     [](const Reading& r) { return HellingerOfSpan(Span(r)); }},
+    {"chi2", "chi2 <= sinh(s/2)^2", true, LowOf<&Slots::chi2>,
+     [](const Reading& r) { return Chi2OfSpan(Span(r)); }},
+    {"reverse_chi2", "reverse_chi2 <= sinh(s/2)^2", true, LowOf<&Slots::reverse_chi2>,
+     [](const Reading& r) { return Chi2OfSpan(Span(r)); }},
+    {"abs_log_ratio", "abs_log_ratio <= s", true, LowOf<&Slots::abs_log_ratio>,
+     [](const Reading& r) { return LogRatioOfSpan(Span(r)); }},
+    {"top1_overlap", "same most likely token where train_margin > tau s", true,
+     [](const Reading& r) { return r.Has(At().top1_overlap) ? 1 - r.High(At().top1_overlap) : -kInf; },
+     [](const Reading& r) {
+       return OrderCertain(r.Low(At().train_margin), Span(r) * r.temperature) ? 0.0 : 1.0;
+     }},
+};
+// clang-format on
+
+// Sums over the whole pair behind the rows that decide nothing.
+struct SampleRows {
+  double weight_gap = 0;
+  double weight_bound = 0;
+  int64_t weighed = 0;
+  double rewards[2] = {0, 0};  // train, infer
+  double reward_abs_max = 0;
+  double sequence_tv = 0;
+  int64_t rewarded = 0;
+};
+
+CheckedBound SampleRow(std::string_view quantity, std::string_view statement, int64_t count,
+                       double measured, double bound) {
+  CheckedBound row;
+  row.quantity = quantity;
+  row.statement = statement;
+  row.decides = false;
+  row.compared = count;
+  row.ratio_max = row.ratio_mean = bound > 0 ? measured / bound : 0;
+  row.closest = BoundWitness{"", -1, measured, bound};
+  return row;
+}
+
+void AddRequest(const PairedTraces& pair, int32_t i, const std::vector<double>& spans,
+                SampleRows* sums) {
+  const auto train = pair.train_request(i).Number("reward");
+  const auto infer = pair.infer_request(i).Number("reward");
+  if (!train || !infer || spans.empty()) return;
+  sums->rewards[0] += *train;
+  sums->rewards[1] += *infer;
+  sums->reward_abs_max = std::max({sums->reward_abs_max, std::fabs(*train), std::fabs(*infer)});
+  sums->sequence_tv += SequenceTvOfSpans(spans);
+  ++sums->rewarded;
+}
+
+void AppendSampleRows(const SampleRows& sums, const BoundAssumptions& assumptions,
+                      std::vector<CheckedBound>* rows) {
+  if (sums.weighed > 0) {
+    const double scale =
+        assumptions.advantage_max.value_or(1) * assumptions.score_norm_max.value_or(1);
+    const auto n = static_cast<double>(sums.weighed);
+    rows->push_back(SampleRow("gradient_bias", "A G mean|w - 1| against 2 A G mean tanh(s/4)",
+                              sums.weighed, scale * sums.weight_gap / n,
+                              scale * sums.weight_bound / n));
+  }
+  if (sums.rewarded > 0) {
+    const auto n = static_cast<double>(sums.rewarded);
+    const double most = assumptions.reward_max.value_or(sums.reward_abs_max);
+    rows->push_back(
+        SampleRow("reward_drift", "reward_drift against osc(r) times the continuations' tv",
+                  sums.rewarded, std::fabs(sums.rewards[0] - sums.rewards[1]) / n,
+                  RewardDriftOfTv(sums.sequence_tv / n, most, assumptions.reward_range)));
+  }
+}
+
+}  // namespace
+
+BoundChecker::BoundChecker(double temperature) : temperature_(temperature) {
+  for (const Rule& rule : kRules) {
+    CheckedBound row;
+    row.quantity = rule.quantity;
+    row.statement = rule.statement;
+    row.decides = rule.decides;
+    rows_.push_back(row);
+  }
+  sums_.resize(rows_.size());
+}
+
+SlotSet BoundChecker::Slots() {
+  SlotSet slots;
+  for (const size_t slot : {At().span, At().linf, At().l2, At().kl, At().reverse_kl, At().tv,
+                            At().hellinger, At().chi2, At().reverse_chi2, At().abs_log_ratio,
+                            At().log_ratio, At().train_margin, At().top1_overlap}) {
+    slots.set(slot);
+  }
+  return slots;
+}
+
+void BoundChecker::Add(const TokenDrift& drift, std::string_view request, int32_t position) {
+  const Reading reading{drift, temperature_};
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const double measured = kRules[i].measured(reading);
+    const double bound = kRules[i].bound(reading);
+    if (measured == -kInf || bound == kInf || std::isnan(measured) || std::isnan(bound)) continue;
+    CheckedBound& row = rows_[i];
+    ++row.compared;
+    const bool violated = measured > bound * (1 + kMeasuringError);
+    row.violations += violated && row.decides ? 1 : 0;
+    if (bound == 0 && !violated) continue;
+    const double ratio = bound == 0 ? kInf : measured / bound;
+    if (!row.closest || ratio > row.ratio_max) {
+      row.ratio_max = ratio;
+      row.closest = BoundWitness{std::string(request), position, measured, bound};
+    }
+    sums_[i].ratios += ratio;
+    ++sums_[i].count;
+  }
+}
+
+std::vector<CheckedBound> BoundChecker::Rows() const {
+  std::vector<CheckedBound> rows = rows_;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (sums_[i].count > 0) {
+      rows[i].ratio_mean = sums_[i].ratios / static_cast<double>(sums_[i].count);
+    }
+  }
+  return rows;
+}
+
+int64_t BoundCheck::compared() const {
+  int64_t sum = 0;
+  for (const CheckedBound& row : rows) sum += row.decides ? row.compared : 0;
+  return sum;
+}
+
+const CheckedBound* BoundCheck::violated() const {
+  for (const CheckedBound& row : rows) {
+    if (row.violations > 0) return &row;
+  }
+  return nullptr;
+}
+
+Result<BoundCheck> CheckBounds(const PairedTraces& pair, const BoundAssumptions& assumptions,
+                               const std::function<void(int64_t tokens)>& progress) {
+  BoundChecker checker(pair.temperature());
+  TokenMeter meter(pair, BoundChecker::Slots());
+  PairCursor cursor(pair);
+  BoundCheck check;
+  SampleRows sums;
+  const bool by_infer = pair.infer().info().sampled_by == SampledBy::kInfer;
+  std::vector<double> spans;
+  for (const int32_t i : pair.Order()) {
+    const std::string_view id = pair.requests()[static_cast<size_t>(i)].id;
+    spans.clear();
+    cursor.Seek(i);
+    while (true) {
+      KCC_TRY(const bool more, cursor.Next());
+      if (!more) break;
+      TokenReading reading;
+      KCC_TRY_VOID(meter.Read(cursor.train(), cursor.infer(), &reading));
+      const TokenDrift& drift = reading.drift;
+      checker.Add(drift, id, cursor.infer().position);
+      ++check.tokens;
+      if (!drift.known[At().span] || std::isinf(drift.hi[At().span])) continue;
+      spans.push_back(drift.hi[At().span]);
+      if (!by_infer || !drift.known[At().log_ratio]) continue;
+      sums.weight_gap += WeightGap(drift.lo[At().log_ratio], Correction::kNone, {}, 0);
+      sums.weight_bound += 2 * TvOfSpan(spans.back());
+      ++sums.weighed;
+    }
+    AddRequest(pair, i, spans, &sums);
+    ++check.requests;
+    if (progress) progress(check.tokens);
+  }
+  check.rows = checker.Rows();
+  AppendSampleRows(sums, assumptions, &check.rows);
+  return check;
+}
+
+}  // namespace kcc

@@ -1,0 +1,198 @@
+"""kcc bound through the real program: forward, backward, and against evidence."""
+
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "measure"))
+import pairs  # noqa: E402
+from kcc.trace import write_trace  # noqa: E402
+
+ASSUMPTIONS = ["--reward-max", "1", "--rewards-from-zero", "--advantage-max", "1", "--score-norm-max", "1"]
+
+
+def test_forward_gives_every_quantity_by_its_catalog_name(kcc):
+    bounds = kcc("bound", "--linf", "0.02", *ASSUMPTIONS, "--tokens", "1000", "--json").json["bounds"]
+    span = 0.04
+    expected = {
+        "logit_span": span,
+        "tv": math.tanh(span / 4),
+        "hellinger": 2 * math.sinh(span / 8) ** 2 / math.cosh(span / 4),  # 1 - sech, uncancelled
+        "chi2": math.sinh(span / 2) ** 2,
+        "reverse_chi2": math.sinh(span / 2) ** 2,
+        "abs_log_ratio": span,
+        "reward_drift": math.tanh(span / 4),
+        "gradient_bias": 2 * math.tanh(span / 4),
+        "gradient_bias_clipped": 0,
+        "sequence_tv": math.sqrt(1 - math.cosh(span / 4) ** -2000),
+    }
+    for name, value in expected.items():
+        assert bounds[name]["atMost"] == pytest.approx(value, rel=1e-9), name
+        assert bounds[name]["atMost"] >= value * (1 - 1e-11), name
+    assert bounds["tv"]["textbook"] == pytest.approx(0.02)
+    assert bounds["kl"]["textbook"] == pytest.approx(span**2 / 8)
+
+
+@pytest.mark.parametrize("flag", ["--span", "--linf", "--l2", "--tv", "--kl", "--abs-log-ratio"])
+def test_backward_undoes_forward_on_the_safe_side(kcc, flag):
+    names = {"--span": "logit_span", "--linf": "logit_linf", "--l2": "logit_l2", "--abs-log-ratio": "abs_log_ratio"}
+    thresholds = kcc("bound", "--reward-drift", "0.03", *ASSUMPTIONS, "--json").json["thresholds"]
+    threshold = thresholds[names.get(flag, flag[2:])]["atMost"]
+    at = kcc("bound", flag, repr(threshold), *ASSUMPTIONS, "--json").json["bounds"]["reward_drift"]["atMost"]
+    beyond = kcc("bound", flag, repr(threshold * 1.001), *ASSUMPTIONS, "--json").json["bounds"]["reward_drift"]
+    assert at <= 0.03 < beyond["atMost"]
+
+
+def test_gradient_bias_backward(kcc):
+    done = kcc("bound", "--gradient-bias", "0.1", "--advantage-max", "2", "--score-norm-max", "5", "--json")
+    assert done.json["thresholds"]["tv"]["atMost"] == pytest.approx(0.1 / 20)
+    assert done.json["thresholds"]["tv"]["metric"] == "mean_tv"
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ([], "give one of"),
+        (["--span", "1", "--tv", "0.1"], "give one of"),
+        (["--tv", "2"], "at most 1"),
+        (["--span", "nan"], "no number"),
+        (["--span", "-1"], "--span"),
+        (["--reward-drift", "0.1"], "--reward-max"),
+        (["--gradient-bias", "0.1", "--advantage-max", "1"], "--score-norm-max"),
+        (["--span", "1", "--temperature", "0"], "--temperature"),
+        (["--check", "examples/traces/train"], "--check"),
+    ],
+)
+def test_bad_input_is_exit_2_and_says_what_to_do(kcc, arguments, words):
+    done = kcc("bound", *arguments)
+    assert done.code == 2
+    assert words in done.err
+
+
+def test_a_missing_trace_is_exit_4(kcc, tmp_path):
+    assert kcc("bound", "--check", tmp_path / "a", tmp_path / "b").code == 4
+
+
+@pytest.mark.parametrize("noise", [1e-6, 0.05, 3.0])
+def test_honest_evidence_violates_no_bound(kcc, tmp_path, noise):
+    train, infer, *_ = pairs.logits_pair(tmp_path, noise=noise)
+    done = kcc("bound", "--check", train, infer, "--json")
+    assert done.code == 0, done.err
+    assert done.json["holds"]
+    rows = {row["statement"]: row for row in done.json["bounds"]}
+    assert rows["tv <= tanh(s/4)"]["compared"] == 12 * 9
+    assert 0 < rows["tv <= tanh(s/4)"]["ratioMax"] <= 1
+    tight, textbook = rows["tv <= tanh(s/4)"], rows["tv <= logit_linf/tau (textbook)"]
+    assert textbook["ratioMax"] < tight["ratioMax"]
+
+
+def lists_pair(root, logprobs):
+    """Two traces of top-k lists that name the whole vocabulary of two tokens."""
+    columns = {
+        "request": np.zeros(1, np.int32),
+        "position": np.array([3], np.int32),
+        "token": np.zeros(1, np.int32),
+        "top_ids": np.array([[0, 1]], np.int32),
+    }
+    requests = [{"id": "r0", "prompt_tokens": 1}]
+    for side, values in logprobs.items():
+        info = {"vocabSize": 2, "evidence": "top-k", "kernelFingerprint": side}
+        write_trace(root / side, info, requests, columns | {"top_logprobs": np.array([values], np.float32)})
+    return root / "train", root / "infer"
+
+
+def test_evidence_that_breaks_a_theorem_stops_the_run(kcc, tmp_path):
+    """Lists that are no distributions: equal ratios, so no span, but half of the mass is gone."""
+    train, infer = lists_pair(tmp_path, {"train": [math.log(0.5)] * 2, "infer": [math.log(0.1)] * 2})
+    done = kcc("bound", "--check", train, infer)
+    assert done.code == 4
+    assert "evidence violates a proven bound" in done.err
+    assert "request 'r0', position 3" in done.err
+    honest = lists_pair(tmp_path / "b", {"train": [math.log(0.5)] * 2, "infer": [math.log(0.6), math.log(0.4)]})
+    assert kcc("bound", "--check", *honest).code == 0
+
+
+def test_sampled_tokens_alone_decide_nothing(kcc, tmp_path):
+    columns = {
+        "request": np.zeros(4, np.int32),
+        "position": np.arange(4, dtype=np.int32) + 2,
+        "token": np.zeros(4, np.int32),
+        "logprob": np.full(4, -1, np.float32),
+    }
+    info = {"vocabSize": 9, "evidence": "sampled-token"}
+    for side in ("train", "infer"):
+        write_trace(tmp_path / side, info, [{"id": "r0", "prompt_tokens": 1}], columns)
+    done = kcc("bound", "--check", tmp_path / "train", tmp_path / "infer")
+    assert done.code == 3
+    assert "sampled-token" in done.err
+
+
+CONTRACT = """\
+apiVersion: kcc/v1
+kind: KernelContract
+metadata: {name: implied, version: 1.0.0}
+spec:
+  assumptions: {rewardMax: 0.5, advantageMax: 4, scoreNormMax: 8}
+  numerical:
+    - {id: N-1, metric: mean_logit_span, atMost: 0.4, level: L3}
+  statistical:
+    - {id: S-1, metric: mean_top5_overlap, atLeast: 0.5, level: L2}
+"""
+
+
+def test_explain_and_the_report_say_what_a_clause_implies(kcc, tmp_path):
+    contract = tmp_path / "c.yaml"
+    contract.write_text(CONTRACT)
+    tv = math.tanh(0.1)
+    implies = kcc("explain", contract, "N-1", "--json").json["clauses"][0]["implies"]
+    by_name = {row["quantity"]: row["atMost"] for row in implies}
+    assert by_name == pytest.approx({"tv": tv, "reward_drift": tv, "gradient_bias": 64 * tv}, rel=1e-9)
+    assert kcc("explain", contract, "S-1", "--json").json["clauses"][0]["implies"] == []
+    assert "bias of the uncorrected policy gradient" in kcc("explain", contract, "N-1").out
+
+    train, infer, *_ = pairs.logits_pair(tmp_path, noise=0.02)
+    out = tmp_path / "out"
+    assert kcc("run", contract, "--train", train, "--infer", infer, "--report", out).code == 0
+    bounds = json.loads((out / "report.json").read_text())["bounds"]
+    assert {row["quantity"]: row["value"] for row in bounds} == by_name
+    assert {row["clause"] for row in bounds} == {"N-1"}
+    assert "What the clauses imply" in (out / "report.md").read_text()
+    assert "what the clauses imply" in kcc("report", out / "report.json", "--all").out
+
+
+def test_worst_tokens_come_with_their_surroundings(kcc, tmp_path):
+    contract = tmp_path / "c.yaml"
+    contract.write_text(CONTRACT)
+    words = [f"w{i}" for i in range(9)]
+    train, infer, columns, *_ = pairs.logits_pair(
+        tmp_path, noise=0.02, extra=lambda i: {"token_texts": words} if i % 2 else {}
+    )
+    out = tmp_path / "out"
+    kcc("run", contract, "--train", train, "--infer", infer, "--report", out, "--summary", tmp_path / "s.kccs")
+    worst = json.loads((out / "report.json").read_text())["worst"]
+    spans = [row for row in worst if row["quantity"] == "logit_span"]
+    assert spans
+    for row in spans:
+        number = int(row["request"][1:])
+        assert row["tags"] == (["safety"] if number % 3 == 0 else ["code"])
+        marked = row["context"].split("⟦")[1].split("⟧")[0]
+        if number % 2:
+            assert marked == f"w{row['position'] - 4}"
+        else:
+            assert marked == str(row["token"])
+            at = number * 9 + row["position"] - 4
+            assert columns["token"][at] == row["token"]
+            if row["position"] > 4:
+                assert f"{columns['token'][at - 1]} ⟦{row['token']}⟧" in row["context"]
+    assert "⟦" in (out / "report.md").read_text()
+    # A summary alone does not hold them; the rest of the report is the same.
+    kcc("judge", contract, tmp_path / "s.kccs", "--report", tmp_path / "again")
+    again = json.loads((tmp_path / "again" / "report.json").read_text())
+    assert [row | {} for row in again["worst"]] == [
+        {key: value for key, value in row.items() if key not in ("context", "tags")} for row in worst
+    ]
