@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +25,7 @@ namespace kcc {
 namespace {
 
 constexpr double kTerminateSeconds = 2;  // between SIGTERM and SIGKILL
+constexpr double kEndAfterCloseSeconds = 1;
 constexpr size_t kReadBytes = size_t{1} << 16;
 constexpr size_t kTailLinesMax = 20;
 
@@ -175,7 +176,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std:
       SpawnChild(command, {theirs[0].number(), theirs[1].number(), theirs[2].number()}, &pid));
   // From here on the destructor ends and reaps it.
   std::unique_ptr<ChildProcess> child(new ChildProcess(pid, std::move(streams)));
-  child->streams_->end = Descriptor(::pidfd_open(pid, 0));
+  child->streams_->end = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!child->streams_->end.is_open()) return IoError(Errno("cannot watch the program"));
   return child;
 }
@@ -297,7 +298,8 @@ Result<std::string> ChildProcess::Ask(std::string_view line, double timeout_s) {
                    Sample(s.received));
   }
   s.unsent.assign(line).push_back('\n');
-  const double until = Now() + timeout_s;
+  double until = Now() + timeout_s;
+  bool closed = false;
   while (true) {
     std::string answer;
     if (TakeLine(&answer)) {
@@ -311,8 +313,13 @@ Result<std::string> ChildProcess::Ask(std::string_view line, double timeout_s) {
                      " bytes");
     }
     if (s.ended) return Ended();
-    if (!s.output.is_open()) return IoError("the program closed its standard output");
+    // A program that ends closes its output first; its end says more.
+    if (!closed && !s.output.is_open()) {
+      closed = true;
+      until = std::min(until, Now() + kEndAfterCloseSeconds);
+    }
     const double left = until - Now();
+    if (left <= 0 && closed) return IoError("the program closed its standard output");
     if (left <= 0) {
       return IoError("the program did not answer within " + ReadableNumber(timeout_s) + " s");
     }

@@ -185,7 +185,10 @@ class ExecKernel final : public Kernel {
       message += "\nits standard error ends with:\n" + tail;
     }
     child_.reset();
-    return Error(error.code(), std::move(message), Place{name_});
+    // What is invalid in an answer is the program's doing, not the user's.
+    const bool io = error.code() == ErrorCode::kIo;
+    return Error(io ? ErrorCode::kIo : ErrorCode::kBrokenEvidence, std::move(message),
+                 Place{name_});
   }
 
   // What the program wrote becomes a trace, unless it is not what was asked for.
