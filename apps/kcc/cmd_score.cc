@@ -1,4 +1,6 @@
 // kcc score and kcc generate: a trace from a kernel, of given continuations or of its own.
+#include <filesystem>
+
 #include "apps/kcc/commands.h"
 #include "apps/kcc/kernels.h"
 #include "apps/kcc/progress.h"
@@ -9,6 +11,10 @@ namespace kcc::cli {
 namespace {
 
 Result<> MakeTrace(const ScoreOptions& options, bool generate, Console& console) {
+  std::error_code ignored;
+  if (std::filesystem::exists(options.output, ignored)) {  // said before an engine has to start
+    return InvalidError("exists already; choose another name", Place{options.output});
+  }
   const RequestUse use = generate ? RequestUse::kGenerate : RequestUse::kScore;
   KCC_TRY(const std::unique_ptr<RequestSource> requests,
           OpenRequests(options.kernels, use, SampledBy::kDataset));
