@@ -51,16 +51,6 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
   return ExitCodeOf(judgement, flags.fail_on);
 }
 
-// trace:DIR, or a directory alone.
-Result<std::string> TraceOf(const std::string& kernel) {
-  constexpr std::string_view kScheme = "trace:";
-  if (kernel.starts_with(kScheme)) return kernel.substr(kScheme.size());
-  const size_t colon = kernel.find(':');
-  if (colon == std::string::npos || kernel.find('/') < colon) return kernel;
-  return InvalidError("no kernel of kind '" + kernel.substr(0, colon) +
-                      "'; this build reads trace:DIR");
-}
-
 }  // namespace
 
 JudgeOptions ToJudgeOptions(const JudgeFlags& flags) {
@@ -87,19 +77,16 @@ int RunRun(const RunOptions& options, Console& console) {
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);
   if (!contract) return exit_code;
-  const Result<std::string> train = TraceOf(options.train);
-  if (!train.has_value()) return ReportError(train.error(), console);
-  const Result<std::string> infer = TraceOf(options.infer);
-  if (!infer.has_value()) return ReportError(infer.error(), console);
-  const Result<PairedTraces> pair = OpenPair(*train, *infer, options.measure);
-  if (!pair.has_value()) return ReportError(pair.error(), console);
-  const Result<Summary> summary = MeasurePair(*pair, &contract->contract, options.measure, console);
+  std::optional<PairedTraces> traces;
+  const Result<Summary> summary = MeasureSides(options.train, options.infer, &contract->contract,
+                                               options.measure, options.kernels, console, &traces);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   if (!options.summary.empty()) {
     const Result<> written = WriteSummaryFile(options.summary, *summary);
     if (!written.has_value()) return ReportError(written.error(), console);
   }
-  return JudgeAndReport(*contract, options.contract, *summary, &*pair, options.flags, console);
+  return JudgeAndReport(*contract, options.contract, *summary, traces ? &*traces : nullptr,
+                        options.flags, console);
 }
 
 }  // namespace kcc::cli

@@ -1,14 +1,14 @@
-// Measuring as measure, run, calibrate and author do it: flags in, a summary out, progress on a
-// terminal.
+// Measuring as measure, run, calibrate and author do it: two kernels and flags in, a summary out,
+// progress on a terminal. Two traces are read as they are; if one side is an engine, both are asked
+// in batches.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "apps/kcc/commands.h"
-#include "apps/kcc/progress.h"
 #include "kcc/base/result.h"
 #include "kcc/contract/contract.h"
-#include "kcc/summary/measure.h"
 #include "kcc/summary/summary.h"
 #include "kcc/trace/pairing.h"
 
@@ -21,5 +21,11 @@ Result<PairedTraces> OpenPair(const std::string& train, const std::string& infer
 // A null contract measures the default plan.
 Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
                             const MeasureFlags& flags, Console& console);
+
+// Two kernels by URI. `traces`, where given, gets the pair if both sides are traces.
+Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
+                             const Contract* contract, const MeasureFlags& flags,
+                             const KernelFlags& kernels, Console& console,
+                             std::optional<PairedTraces>* traces = nullptr);
 
 }  // namespace kcc::cli
