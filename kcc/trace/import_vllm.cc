@@ -120,6 +120,13 @@ void DropUncertainLast(ImportedToken* token) {
   if (!token->top.empty() && token->top.back().id == token->token) token->top.pop_back();
 }
 
+// The id of an entry of `content`: "token": "token_id:N", or since 0.32 "token_id": N on
+// /inference/v1/generate.
+std::optional<int64_t> EntryId(json::object entry) {
+  if (const auto id = JsonMember(entry, "token_id")) return JsonInteger(*id);
+  return TokenIdOf(JsonText(JsonMember(entry, "token")));
+}
+
 // logprobs.content of chat and /inference/v1/generate.
 Result<> ReadContent(const Choice& choice, json::array content, const ResponseContext& context,
                      ImportedSequence* sequence) {
@@ -130,7 +137,7 @@ Result<> ReadContent(const Choice& choice, json::array content, const ResponseCo
       return BrokenEvidenceError("content holds no object");
     ImportedToken token;
     const size_t i = found.size();
-    const auto id = TokenIdOf(JsonText(JsonMember(object, "token")));
+    const auto id = EntryId(object);
     if (!id && i >= choice.output_ids.size()) {
       return BrokenEvidenceError(
           "the tokens are texts without ids; record with return_tokens_as_token_ids or "
@@ -145,7 +152,7 @@ Result<> ReadContent(const Choice& choice, json::array content, const ResponseCo
       for (const json::element item : list) {
         json::object alternative;
         if (item.get(alternative) != simdjson::SUCCESS) continue;
-        const auto alternative_id = TokenIdOf(JsonText(JsonMember(alternative, "token")));
+        const auto alternative_id = EntryId(alternative);
         if (!alternative_id) {
           context.WarnOnce(
               "Alternatives keyed by text were left out: record with "
