@@ -62,12 +62,12 @@ HttpCall Llamacpp(const ServerFacts& facts, const ScoreAsk& ask, size_t part) {
   body.Ids("prompt",
            decode ? Prompt(ask) : ask.tokens.first(static_cast<size_t>(ask.prompt_tokens) + part));
   body.Field("n_predict", decode ? forced.size() : 1);
-  body.Field("n_probs", std::max(ask.top, 1)).Field("post_sampling_probs", false);
-  body.Field("return_tokens", true).Field("cache_prompt", false);
-  body.Field("temperature", ask.temperature);
+  body.Field("n_probs", ask.whole ? facts.vocab_size : std::max(ask.top, 1));
+  body.Field("post_sampling_probs", false).Field("return_tokens", true);
+  body.Field("cache_prompt", false).Field("temperature", ask.temperature);
   if (ask.narrow) body.Field("top_k", 2);
   if (!decode) {
-    body.Bias(forced[part], kForce);
+    body.Bias(ask.whole ? facts.end[0] : forced[part], kForce);
     return body.Take(facts.extra);
   }
   // A grammar cannot name an id that ends a generation, but once it is complete only such ids are
@@ -197,6 +197,21 @@ Result<> CheckTops(const ServerFacts& facts, const std::vector<ImportedToken>& t
   return {};
 }
 
+// The forced end token's list holds every token; the answer is made to be about the one meant.
+Result<> PickFromWhole(int32_t meant, std::vector<ImportedToken>* tokens) {
+  if (tokens->size() != 1) return {};  // the alignment has words for it
+  ImportedToken& token = (*tokens)[0];
+  for (const TopEntry& entry : token.top) {
+    if (entry.id != meant) continue;
+    token.token = meant;
+    token.logprob = entry.logprob;
+    return {};
+  }
+  return BrokenEvidenceError("token " + std::to_string(meant) +
+                             " is not among the alternatives, though the whole vocabulary was "
+                             "asked for");
+}
+
 std::vector<int64_t> TokenIds(const std::vector<ImportedToken>& tokens) {
   std::vector<int64_t> ids;
   for (const ImportedToken& token : tokens) ids.push_back(token.token);
@@ -292,6 +307,9 @@ Result<ScoreAnswer> ReadScore(const ServerFacts& facts, const ScoreAsk& ask, siz
   for (ImportedToken& token : parsed.sequence.tokens) {
     if (token.position >= first) answer.tokens.push_back(std::move(token));
   }
+  if (ask.whole) {
+    KCC_TRY_VOID(PickFromWhole(ask.tokens[static_cast<size_t>(first)], &answer.tokens));
+  }
   std::vector<int64_t> expected(ask.tokens.begin() + first, ask.tokens.end());
   if (by_token) expected.resize(1);
   KCC_TRY_VOID(CheckAlignment("the log-probs of the answer", expected, 0, TokenIds(answer.tokens)));
@@ -306,6 +324,16 @@ Result<ScoreAnswer> ReadScore(const ServerFacts& facts, const ScoreAsk& ask, siz
   // What sampling leaves of a list is what the narrow probe asks about.
   if (!ask.narrow) KCC_TRY_VOID(CheckTops(facts, answer.tokens, ask.top));
   return answer;
+}
+
+bool KeepsFragmentBack(const ServerFacts& facts, const std::string& body) {
+  if (facts.kind != ServerKind::kLlamacpp || facts.path != TracePath::kPrefill) return false;
+  json::parser parser;
+  const auto root = ParseJson(parser, body);
+  json::object response;
+  if (!root.has_value() || root->get(response) != simdjson::SUCCESS) return false;
+  const auto entries = JsonList(JsonMember(response, "completion_probabilities"));
+  return (!entries || entries->empty()) && !JsonIntegers(JsonMember(response, "tokens")).empty();
 }
 
 HttpCall GenerateCall(const ServerFacts& facts, const GenerateAsk& ask, const std::string& salt) {

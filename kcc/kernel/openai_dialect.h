@@ -45,12 +45,14 @@ struct ScoreAsk {
   double temperature = 1.0;
   int32_t top = 20;
   bool narrow = false;  // sampling by the two best alone: shows in processed log-probs only
+  bool whole = false;   // the whole vocabulary instead of `top` (llama.cpp, prefill path)
 };
 
 // What an answer says, at the positions that were asked.
 struct ScoreAnswer {
   std::string fingerprint;  // system_fingerprint or weight_version; may be empty
   std::vector<ImportedToken> tokens;
+  double seconds = 0;  // from sending to the end of the answer; of generated ones
 };
 
 // The server's path, or why it does not have the one that was asked for.
@@ -69,6 +71,11 @@ HttpCall ScoreCall(const ServerFacts& facts, const ScoreAsk& ask, size_t part,
                    const std::string& salt);
 Result<ScoreAnswer> ReadScore(const ServerFacts& facts, const ScoreAsk& ask, size_t part,
                               const std::string& body);
+
+// llama.cpp keeps back the numbers of a token that is a fragment of a character. True for such an
+// answer: the part is then asked again with `whole`, where an end token is forced in its place and
+// the fragment is found among all tokens.
+bool KeepsFragmentBack(const ServerFacts& facts, const std::string& body);
 
 // One continuation to be written.
 struct GenerateAsk {

@@ -173,7 +173,7 @@ TEST_F(OpenAiFaultsTest, TheKeyOpensTheServerAndIsInNoMessage) {
       [](size_t) {
         return HttpCall{"/v1/models", ""};
       },
-      [](size_t, const std::string&) -> Result<> { return {}; });
+      [](size_t, const HttpReply&) -> Result<> { return {}; });
   ASSERT_FALSE(run.has_value());
   EXPECT_THAT(run.error().message(), HasSubstr("status 401: wrong: Bearer ***"));
 }

@@ -136,8 +136,7 @@ struct HttpPool::State {
   // The reply of a finished transfer; none if it was put back for another attempt.
   Result<std::optional<HttpReply>> Finish(Transfer* transfer, CURLcode code, bool any_status);
   Result<> Wait(double until_s);
-  Result<> Run(size_t count, const MakeCall& make, bool any_status,
-               const std::function<Result<>(size_t, HttpReply)>& take);
+  Result<> Run(size_t count, const MakeCall& make, bool any_status, const TakeReply& take);
 };
 
 std::string HttpPool::State::Redacted(std::string text) const {
@@ -209,8 +208,10 @@ Result<std::optional<HttpReply>> HttpPool::State::Finish(Transfer* transfer, CUR
                                                          bool any_status) {
   long status = 0;
   curl_off_t retry_after_s = 0;
+  double seconds = 0;
   curl_easy_getinfo(transfer->easy.get(), CURLINFO_RESPONSE_CODE, &status);
   curl_easy_getinfo(transfer->easy.get(), CURLINFO_RETRY_AFTER, &retry_after_s);
+  curl_easy_getinfo(transfer->easy.get(), CURLINFO_TOTAL_TIME, &seconds);
   Drop(transfer);
   if (transfer->too_large || code == CURLE_FILESIZE_EXCEEDED) {
     return Failure(*transfer, "the answer is larger than " +
@@ -224,7 +225,7 @@ Result<std::optional<HttpReply>> HttpPool::State::Finish(Transfer* transfer, CUR
   const auto code_status = static_cast<int>(status);
   const bool broken = code != CURLE_OK;
   if (!broken && (code_status == 200 || (any_status && !IsRetriedStatus(code_status)))) {
-    return std::optional(HttpReply{code_status, std::move(transfer->received)});
+    return std::optional(HttpReply{code_status, seconds, std::move(transfer->received)});
   }
   std::string what;
   if (broken) {
@@ -260,7 +261,7 @@ Result<> HttpPool::State::Wait(double until_s) {
 }
 
 Result<> HttpPool::State::Run(size_t count, const MakeCall& make, bool any_status,
-                              const std::function<Result<>(size_t, HttpReply)>& take) {
+                              const TakeReply& take) {
   const double deadline_s = clock.MonotonicSeconds() + options.batch_timeout_s;
   // On every way out, no call stays under way.
   struct Transfers {
@@ -347,10 +348,7 @@ Result<std::unique_ptr<HttpPool>> HttpPool::Open(HttpOptions options) {
 }
 
 Result<> HttpPool::Run(size_t count, const MakeCall& make, const TakeReply& take) {
-  return state_->Run(count, make, /*any_status=*/false,
-                     [&](size_t index, HttpReply reply) -> Result<> {
-                       return take(index, std::move(reply.body));
-                     });
+  return state_->Run(count, make, /*any_status=*/false, take);
 }
 
 Result<HttpReply> HttpPool::Ask(const HttpCall& call) {

@@ -42,6 +42,7 @@ struct HttpCall {
 
 struct HttpReply {
   int status = 0;
+  double seconds = 0;  // of the last attempt
   std::string body;
 };
 
@@ -63,7 +64,7 @@ class HttpPool {
   // repetition. `take` gets every reply of status 200 as it comes, in any order; an error from it
   // ends the run, as does any other final status. Afterwards no call is under way.
   using MakeCall = std::function<HttpCall(size_t index)>;
-  using TakeReply = std::function<Result<>(size_t index, std::string body)>;
+  using TakeReply = std::function<Result<>(size_t index, HttpReply reply)>;
   Result<> Run(size_t count, const MakeCall& make, const TakeReply& take);
 
   // One call whose status the caller judges; a broken connection is an error.

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <numeric>
 #include <random>
 #include <utility>
 
 #include "kcc/base/strings.h"
+#include "kcc/kernel/exec_protocol.h"
 #include "kcc/kernel/openai_dialect.h"
 #include "kcc/kernel/openai_http.h"
 #include "kcc/kernel/openai_identity.h"
@@ -28,7 +29,11 @@ std::string RandomSalt() {
 struct CallSite {
   size_t sequence = 0;
   size_t part = 0;
+  bool whole = false;  // ScoreAsk::whole
 };
+
+// llama.cpp's words for a token that its grammar cannot produce.
+constexpr std::string_view kGrammarStuck = "empty grammar stack";
 
 class OpenAiKernel final : public Kernel {
  public:
@@ -50,6 +55,8 @@ class OpenAiKernel final : public Kernel {
   // The answers to all sequences; `name` says what a sequence is called in messages.
   Result<std::vector<ScoreAnswer>> AskAll(std::span<const ScoreAsk> asks,
                                           const std::function<std::string(size_t)>& name);
+  Result<> AskSites(std::span<const ScoreAsk> asks, const std::function<std::string(size_t)>& name,
+                    std::vector<CallSite>* sites, std::vector<ScoreAnswer>* parts);
   Result<> CheckSameBuild(const std::string& fingerprint);
   Result<ProbeLists> ProbeOnce(std::span<const int32_t> tokens, double temperature, bool narrow);
   Result<LogprobSemantics> GeneratedSemantics();
@@ -78,29 +85,61 @@ Result<> OpenAiKernel::CheckSameBuild(const std::string& fingerprint) {
                              "on its own");
 }
 
+// Asks for every site's part; those that come back without a fragment's numbers are asked again.
+Result<> OpenAiKernel::AskSites(std::span<const ScoreAsk> asks,
+                                const std::function<std::string(size_t)>& name,
+                                std::vector<CallSite>* sites, std::vector<ScoreAnswer>* parts) {
+  std::vector<size_t> calls(sites->size());
+  std::iota(calls.begin(), calls.end(), size_t{0});
+  std::vector<size_t> again;
+  const auto ask_of = [&](const CallSite& site) {
+    ScoreAsk ask = asks[site.sequence];
+    ask.whole = site.whole;
+    return ask;
+  };
+  const auto make = [&](size_t i) {
+    const CallSite& site = (*sites)[calls[i]];
+    return ScoreCall(facts_, ask_of(site), site.part, NextSalt());
+  };
+  const auto take = [&](size_t i, const HttpReply& reply) -> Result<> {
+    CallSite& site = (*sites)[calls[i]];
+    if (!site.whole && !facts_.end.empty() && KeepsFragmentBack(facts_, reply.body)) {
+      site.whole = true;
+      again.push_back(calls[i]);
+      return {};
+    }
+    auto answer = ReadScore(facts_, ask_of(site), site.part, reply.body);
+    if (!answer.has_value()) return Within(name(site.sequence), answer.error());
+    auto same = CheckSameBuild(answer->fingerprint);
+    if (!same.has_value()) return Within(name(site.sequence), same.error());
+    (*parts)[calls[i]] = std::move(*answer);
+    return {};
+  };
+  while (!calls.empty()) {
+    auto ran = pool_->Run(calls.size(), make, take);
+    if (!ran.has_value() && ran.error().message().find(kGrammarStuck) != std::string::npos) {
+      return Error(ran.error().code(),
+                   ran.error().message() +
+                       "; llama.cpp cannot be forced to a token that is a fragment of a character, "
+                       "nor to one that ends a generation unless end= names it: use path=prefill");
+    }
+    if (!ran.has_value()) return std::move(ran.error());
+    calls = std::exchange(again, {});
+  }
+  return {};
+}
+
 Result<std::vector<ScoreAnswer>> OpenAiKernel::AskAll(
     std::span<const ScoreAsk> asks, const std::function<std::string(size_t)>& name) {
   std::vector<CallSite> sites;
   for (size_t i = 0; i < asks.size(); ++i) {
     auto askable = CheckAskable(facts_, asks[i]);
     if (!askable.has_value()) return Within(name(i), askable.error());
-    for (size_t part = 0; part < ScoreCalls(facts_, asks[i]); ++part) sites.push_back({i, part});
+    for (size_t part = 0; part < ScoreCalls(facts_, asks[i]); ++part)
+      sites.push_back({i, part, false});
   }
   std::vector<ScoreAnswer> parts(sites.size());
-  const auto make = [&](size_t call) {
-    const CallSite& site = sites[call];
-    return ScoreCall(facts_, asks[site.sequence], site.part, NextSalt());
-  };
-  const auto take = [&](size_t call, const std::string& body) -> Result<> {
-    const CallSite& site = sites[call];
-    auto answer = ReadScore(facts_, asks[site.sequence], site.part, body);
-    if (!answer.has_value()) return Within(name(site.sequence), answer.error());
-    auto same = CheckSameBuild(answer->fingerprint);
-    if (!same.has_value()) return Within(name(site.sequence), same.error());
-    parts[call] = std::move(*answer);
-    return {};
-  };
-  KCC_TRY_VOID(pool_->Run(sites.size(), make, take));
+  KCC_TRY_VOID(AskSites(asks, name, &sites, &parts));
   std::vector<ScoreAnswer> answers(asks.size());
   for (size_t call = 0; call < sites.size(); ++call) {
     auto& tokens = answers[sites[call].sequence].tokens;
@@ -174,8 +213,12 @@ Result<> OpenAiKernel::Start() {
 Result<> OpenAiKernel::Score(std::span<const KernelRequest> batch, const std::string& directory) {
   std::vector<ScoreAsk> asks;
   for (const KernelRequest& request : batch) {
-    asks.push_back({request.tokens, request.prompt_tokens, options_.temperature, options_.top,
-                    /*narrow=*/false});
+    ScoreAsk ask;
+    ask.tokens = request.tokens;
+    ask.prompt_tokens = request.prompt_tokens;
+    ask.temperature = options_.temperature;
+    ask.top = options_.top;
+    asks.push_back(ask);
   }
   const auto name = [&](size_t i) { return "request '" + batch[i].request.id + "'"; };
   KCC_TRY(const std::vector<ScoreAnswer> answers, AskAll(asks, name));
@@ -205,7 +248,10 @@ Result<LogprobSemantics> OpenAiKernel::GeneratedSemantics() {
   for (const ImportedToken& token : generated.tokens) {
     tokens.push_back(static_cast<int32_t>(token.token));
   }
-  ScoreAsk score{tokens, static_cast<int32_t>(prompt.size()), 1.0, ask.top, false};
+  ScoreAsk score;
+  score.tokens = tokens;
+  score.prompt_tokens = static_cast<int32_t>(prompt.size());
+  score.top = ask.top;
   KCC_TRY(const std::vector<ScoreAnswer> scored,
           AskAll(std::span(&score, 1), [](size_t) { return std::string("the probe"); }));
   ProbeAnswers answers;
@@ -230,11 +276,11 @@ Result<> OpenAiKernel::Generate(std::span<const KernelRequest> batch, const Samp
   }
   std::vector<GenerateAsk> asks(batch.size());
   for (size_t i = 0; i < batch.size(); ++i) {
-    const ScoreAsk prompt{
-        std::span(batch[i].tokens)
-            .first(static_cast<size_t>(std::clamp<int64_t>(
-                batch[i].prompt_tokens, 0, static_cast<int64_t>(batch[i].tokens.size())))),
-        batch[i].prompt_tokens};
+    const auto length = std::clamp<int64_t>(batch[i].prompt_tokens, 0,
+                                            static_cast<int64_t>(batch[i].tokens.size()));
+    ScoreAsk prompt;
+    prompt.tokens = std::span(batch[i].tokens).first(static_cast<size_t>(length));
+    prompt.prompt_tokens = batch[i].prompt_tokens;
     auto askable = CheckAskable(facts_, prompt);
     if (!askable.has_value()) {
       return Within("request '" + batch[i].request.id + "'", askable.error());
@@ -244,13 +290,14 @@ Result<> OpenAiKernel::Generate(std::span<const KernelRequest> batch, const Samp
   }
   std::vector<ScoreAnswer> answers(batch.size());
   const auto make = [&](size_t i) { return GenerateCall(facts_, asks[i], NextSalt()); };
-  const auto take = [&](size_t i, const std::string& body) -> Result<> {
-    auto answer = ReadGenerated(facts_, asks[i], body);
+  const auto take = [&](size_t i, const HttpReply& reply) -> Result<> {
+    auto answer = ReadGenerated(facts_, asks[i], reply.body);
     if (!answer.has_value()) {
       return Within("request '" + batch[i].request.id + "'", answer.error());
     }
     KCC_TRY_VOID(CheckSameBuild(answer->fingerprint));
     answers[i] = std::move(*answer);
+    answers[i].seconds = reply.seconds;
     return {};
   };
   KCC_TRY_VOID(pool_->Run(batch.size(), make, take));

@@ -213,6 +213,24 @@ TEST_F(OpenAiKernelTest, LlamacppForcesAnEndTokenOnlyAtTheEndOfTheDecodePath) {
   ExpectModelNumbers(MustOpen(scratch / "prefill"), inside, 20);
 }
 
+TEST_F(OpenAiKernelTest, LlamacppScoresFragmentsOfCharactersOnThePrefillPathAlone) {
+  const ScratchDir scratch;
+  const std::vector<KernelRequest> batch = {MakeRequest("e", {5, 9, 61, 7, 63}, 2)};
+  auto kernel = MustOpenServer(ServerUri(server_->Base("llamacpp", "none"), "llamacpp", ""));
+  ASSERT_NE(kernel, nullptr);
+  auto scored = kernel->Score(batch, scratch / "decode");
+  ASSERT_FALSE(scored.has_value());
+  EXPECT_THAT(scored.error().message(), HasSubstr("a fragment of a character"));
+  for (const std::string top : {"20", "0"}) {
+    kernel = MustOpenServer(
+        ServerUri(server_->Base("llamacpp", "none"), "llamacpp", "path=prefill&top=" + top));
+    ASSERT_NE(kernel, nullptr);
+    scored = kernel->Score(batch, scratch / top);
+    ASSERT_TRUE(scored.has_value()) << scored.error().Format();
+    ExpectModelNumbers(MustOpen(scratch / top), batch, std::stoi(top));
+  }
+}
+
 TEST_F(OpenAiKernelTest, TemperatureScaledLogProbsAreTakenWhereTheyAreAskedFor) {
   const ScratchDir scratch;
   const auto kernel =
@@ -274,6 +292,7 @@ TEST_F(OpenAiKernelTest, GenerationIsSeededStopsAndSaysWhatItsLogProbsMean) {
       EXPECT_TRUE(reader.VerifyPayload().has_value());
       EXPECT_EQ(reader.info().mode, TraceMode::kGenerated);
       EXPECT_EQ(reader.info().semantics, c.semantics);
+      EXPECT_GT(reader.requests()[0].Number("latency_ms"), 0);
       std::vector<int32_t> tokens = {5, 17};  // the prompt of "a"
       TokenCursor cursor(reader);
       while (const TokenEvidence* row = cursor.Next().value()) {

@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "kcc/base/sha256.h"
 #include "kcc/trace/alignment_check.h"
 #include "kcc/trace/writer.h"
 
@@ -111,6 +110,9 @@ Result<> WriteServerTrace(const ServerTrace& trace, std::span<const KernelReques
     Request request = batch[i].request;
     request.fields.insert_or_assign("prompt_tokens", static_cast<double>(batch[i].prompt_tokens));
     request.fields.insert_or_assign("output_tokens", static_cast<double>(answers[i].tokens.size()));
+    if (trace.info.mode == TraceMode::kGenerated) {
+      request.fields.insert_or_assign("latency_ms", answers[i].seconds * 1e3);
+    }
     KCC_TRY(const int32_t row, writer.AddRequest(std::move(request)));
     for (const ImportedToken& token : answers[i].tokens) {
       auto added = rows.Add(row, token);
@@ -122,15 +124,6 @@ Result<> WriteServerTrace(const ServerTrace& trace, std::span<const KernelReques
     }
   }
   return rows.Finish();
-}
-
-uint64_t RequestSeed(uint64_t seed, const std::string& id) {
-  const std::string digest = Sha256Of(std::to_string(seed) + "\n" + id);
-  uint64_t value = 0;
-  for (const char c : digest.substr(7, 16)) {
-    value = value * 16 + static_cast<uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
-  }
-  return value;
 }
 
 }  // namespace kcc

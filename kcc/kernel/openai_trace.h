@@ -25,7 +25,4 @@ TraceInfo GeneratedTraceInfo(const KernelInfo& kernel, LogprobSemantics semantic
 Result<> WriteServerTrace(const ServerTrace& trace, std::span<const KernelRequest> batch,
                           std::span<const ScoreAnswer> answers, const std::string& directory);
 
-// A request's own seed: the same for every order and batch.
-uint64_t RequestSeed(uint64_t seed, const std::string& id);
-
 }  // namespace kcc

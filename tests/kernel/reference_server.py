@@ -21,6 +21,7 @@ import threading
 
 VOCAB = 64
 EOS = 2
+FRAGMENTS = (61, 62, 63)  # of characters; llama.cpp can neither force them nor give their numbers
 VERSION = "1.2.3"
 LOWEST = -3.4028235e38
 ENDED = threading.Event()
@@ -227,7 +228,7 @@ def llamacpp_completion(body, faults):
     if "grammar" in body:
         words = body["grammar"].removeprefix("root ::=").split()
         forced = [] if words == ['""'] else [int(word[2:-2]) for word in words]
-        if EOS in forced:
+        if EOS in forced or set(forced) & set(FRAGMENTS):
             raise Refused(500, "got exception: Unexpected empty grammar stack after accepting piece")
         forced += [EOS] * (body["n_predict"] > len(forced))
         output = prompt + forced[: body["n_predict"]]
@@ -257,8 +258,11 @@ def llamacpp_completion(body, faults):
         output = output[:-1]
     if "shift-ids" in faults:
         entries = entries[1:] + entries[-1:]
-    return {"index": 0, "content": "", "tokens": output[len(prompt):], "stop": True, "model": "tiny",
-            "tokens_evaluated": len(prompt) + ("bos" in faults), "completion_probabilities": entries}
+    response = {"index": 0, "content": "", "tokens": output[len(prompt):], "stop": True, "model": "tiny",
+                "tokens_evaluated": len(prompt) + ("bos" in faults)}
+    if output[-1] not in FRAGMENTS:
+        response["completion_probabilities"] = entries
+    return response
 
 
 def trtllm_completions(body, faults):
