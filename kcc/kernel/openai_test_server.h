@@ -42,10 +42,10 @@ inline std::vector<double> ReferenceLogprobs(std::span<const int32_t> prefix,
   return row;
 }
 
-// Ends with the object.
-class ReferenceServer {
+// A server program that prints its address as the first line and ends when its stdin is closed.
+class TestServer {
  public:
-  ReferenceServer() {
+  explicit TestServer(std::vector<std::string> command) {
     int to_child[2];
     int from_child[2];
     EXPECT_EQ(::pipe2(to_child, O_CLOEXEC), 0);
@@ -54,37 +54,45 @@ class ReferenceServer {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, to_child[0], 0);
     posix_spawn_file_actions_adddup2(&actions, from_child[1], 1);
-    std::string program = "python3";
-    std::string script = "tests/kernel/reference_server.py";
-    char* arguments[] = {program.data(), script.data(), nullptr};
-    EXPECT_EQ(::posix_spawnp(&pid_, "python3", &actions, nullptr, arguments, environ), 0);
+    std::vector<char*> arguments;
+    for (std::string& word : command) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    EXPECT_EQ(::posix_spawnp(&pid_, arguments[0], &actions, nullptr, arguments.data(), environ), 0);
     posix_spawn_file_actions_destroy(&actions);
     ::close(to_child[0]);
     ::close(from_child[1]);
     stdin_ = to_child[1];
     char c = 0;
-    while (::read(from_child[0], &c, 1) == 1 && c != '\n') port_ += c;
+    while (::read(from_child[0], &c, 1) == 1 && c != '\n') address_ += c;
     ::close(from_child[0]);
-    EXPECT_FALSE(port_.empty()) << "the reference server does not start";
+    EXPECT_FALSE(address_.empty()) << command[1] << " does not start";
   }
-  ~ReferenceServer() {
+  ~TestServer() {
     ::close(stdin_);
     int status = 0;
     ::waitpid(pid_, &status, 0);
   }
-  ReferenceServer(const ReferenceServer&) = delete;
-  ReferenceServer& operator=(const ReferenceServer&) = delete;
+  TestServer(const TestServer&) = delete;
+  TestServer& operator=(const TestServer&) = delete;
 
-  // Each call has counters of its own on the server.
-  std::string Base(const std::string& dialect, const std::string& faults) {
-    return "127.0.0.1:" + port_ + "/" + dialect + "/" + faults + "/" + std::to_string(++keys_);
-  }
+  const std::string& address() const { return address_; }
 
  private:
   pid_t pid_ = -1;
   int stdin_ = -1;
+  std::string address_;  // "127.0.0.1:PORT"
+};
+
+class ReferenceServer {
+ public:
+  // Each call has counters of its own on the server.
+  std::string Base(const std::string& dialect, const std::string& faults) {
+    return server_.address() + "/" + dialect + "/" + faults + "/" + std::to_string(++keys_);
+  }
+
+ private:
+  TestServer server_{{"python3", "tests/kernel/reference_server.py"}};
   int keys_ = 0;
-  std::string port_;
 };
 
 // The URI of a dialect with quick retries; vLLM and SGLang are told the vocabulary.

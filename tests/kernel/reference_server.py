@@ -8,8 +8,8 @@ choose the dialect and the faults, so that one server serves many tests:
     http://127.0.0.1:PORT/vllm/none/KEY/v1/completions
     http://127.0.0.1:PORT/sglang/500-once,scaled/KEY/generate
 
-KEY keeps the counters of one test apart; GET …/stats prints them. The port is free (0), printed as
-the first line; the server ends when its stdin is closed.
+KEY keeps the counters of one test apart; GET …/stats prints them. The port is free (0); the address
+is the first line printed. The server ends when its stdin is closed.
 """
 
 import http.server
@@ -443,7 +443,7 @@ class Server(http.server.ThreadingHTTPServer):
 def main():
     server = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(server.server_address[1], flush=True)
+    print(f"127.0.0.1:{server.server_address[1]}", flush=True)
     sys.stdin.read()
     ENDED.set()
     server.shutdown()
