@@ -351,6 +351,8 @@ Result<> HttpPool::Run(size_t count, const MakeCall& make, const TakeReply& take
   return state_->Run(count, make, /*any_status=*/false, take);
 }
 
+void HttpPool::SetRunLimit(double seconds) { state_->options.batch_timeout_s = seconds; }
+
 Result<HttpReply> HttpPool::Ask(const HttpCall& call) {
   HttpReply answer;
   KCC_TRY_VOID(state_->Run(

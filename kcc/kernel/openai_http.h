@@ -67,6 +67,9 @@ class HttpPool {
   using TakeReply = std::function<Result<>(size_t index, HttpReply reply)>;
   Result<> Run(size_t count, const MakeCall& make, const TakeReply& take);
 
+  // The time limit of the following runs, in place of batch_timeout_s.
+  void SetRunLimit(double seconds);
+
   // One call whose status the caller judges; a broken connection is an error.
   Result<HttpReply> Ask(const HttpCall& call);
 

@@ -203,10 +203,12 @@ void OpenAiKernel::Describe() {
 }
 
 Result<> OpenAiKernel::Start() {
+  pool_->SetRunLimit(options_.start_timeout_s);
   KCC_TRY(facts_, DiscoverServer(*pool_, options_));
   if (options_.probe || facts_.vocab_size == 0) KCC_TRY_VOID(Probe());
   if (facts_.vocab_size < 1) return BrokenEvidenceError("the server's logits are empty");
   Describe();
+  pool_->SetRunLimit(options_.http.batch_timeout_s);
   return {};
 }
 

@@ -200,6 +200,7 @@ Result<OpenAiOptions> ReadOpenAiOptions(const KernelUri& uri, const KernelOpenOp
   HttpOptions& http = options.http;
   http.batch_timeout_s = open.batch_timeout_s;
   http.timeout_s = open.batch_timeout_s;
+  options.start_timeout_s = open.start_timeout_s;
   http.stop_fd = open.stop_fd;
   size_t mib = http.body_bytes_max >> 20;
   KCC_TRY_VOID(reader.Whole("in_flight", 1, 1024, &http.in_flight_max));

@@ -43,7 +43,8 @@ struct OpenAiOptions {
     std::string json;
   };
   std::vector<Field> fields;
-  std::string salt;  // before every cache_salt; empty: random
+  double start_timeout_s = 600;  // for each call before the first batch
+  std::string salt;              // before every cache_salt; empty: random
 };
 
 struct OpenAiOptionRow {

@@ -9,13 +9,15 @@ choose the dialect and the faults, so that one server serves many tests:
     http://127.0.0.1:PORT/sglang/500-once,scaled/KEY/generate
 
 KEY keeps the counters of one test apart; GET …/stats prints them. The port is free (0); the address
-is the first line printed. The server ends when its stdin is closed.
+is the first line printed. The server ends when its stdin is closed. With two arguments, a
+certificate and its key, it speaks TLS.
 """
 
 import http.server
 import json
 import math
 import random
+import ssl
 import sys
 import threading
 
@@ -442,6 +444,10 @@ class Server(http.server.ThreadingHTTPServer):
 
 def main():
     server = Server(("127.0.0.1", 0), Handler)
+    if len(sys.argv) == 3:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*sys.argv[1:])
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"127.0.0.1:{server.server_address[1]}", flush=True)
     sys.stdin.read()

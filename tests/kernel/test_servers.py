@@ -15,9 +15,9 @@ HERE = pathlib.Path(__file__).parent
 class Server:
     """reference_server.py as a process; uri(dialect, faults) has counters of its own."""
 
-    def __init__(self):
-        self.process = subprocess.Popen([sys.executable, HERE / "reference_server.py"], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([sys.executable, HERE / "reference_server.py", *arguments],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.address = self.process.stdout.readline().strip()
         self.keys = 0
 
@@ -112,6 +112,23 @@ def test_a_server_that_fails_or_lies_ends_the_command_with_its_error(kcc, server
     assert done.code == (2 if "pth" in options else 4)
     assert words in done.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["requests.jsonl"]
+
+
+def test_tls_is_spoken_and_a_certificate_nobody_trusts_is_refused(kcc, requests, tmp_path):
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate, "-keyout", key],
+                   check=True, capture_output=True)
+    server = Server(certificate, key)
+    try:
+        uri = server.uri("sglang").replace("openai+http:", "openai+https:")
+        done = kcc("score", f"{uri}&ca_file={certificate}", "--requests", requests, "-o", tmp_path / "out")
+        assert done.code == 0, done.err
+        done = kcc("score", uri, "--requests", requests, "-o", tmp_path / "no")
+        assert done.code == 4
+        assert "no connection: " in done.err and "certificate" in done.err.lower()
+    finally:
+        server.close()
 
 
 def test_the_key_is_in_no_output(kcc, server, requests, tmp_path):
