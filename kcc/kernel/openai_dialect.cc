@@ -389,13 +389,10 @@ Result<ScoreAnswer> ReadGenerated(const ServerFacts& facts, const GenerateAsk& a
   options.semantics = ask.semantics;
   options.prompt_tokens = static_cast<int64_t>(ask.prompt.size());
   Parsed parsed;
-  auto read = Parse(facts, GenerateCall(facts, ask, ""), body, options, &parsed);
-  if (!read.has_value() && facts.kind == ServerKind::kLlamacpp) {
-    return Error(read.error().code(), read.error().message() +
-                                          "; llama.cpp keeps back the numbers of tokens that are "
-                                          "fragments of characters");
+  KCC_TRY_VOID(Parse(facts, GenerateCall(facts, ask, ""), body, options, &parsed));
+  if (facts.kind == ServerKind::kLlamacpp) {
+    KCC_TRY_VOID(CheckSemantics(facts.kind, ask.semantics, parsed.sequence.semantics));
   }
-  if (!read.has_value()) return std::move(read.error());
   ScoreAnswer answer;
   answer.fingerprint = FingerprintOf(parsed.sequence);
   answer.tokens = std::move(parsed.sequence.tokens);

@@ -271,6 +271,8 @@ Result<> OpenAiKernel::Generate(std::span<const KernelRequest> batch, const Samp
   if (facts_.kind == ServerKind::kTrtllm) {
     // Its lists are keyed by text; a single log-prob cannot show its temperature.
     generated_semantics_ = options_.semantics;
+  } else if (facts_.kind == ServerKind::kLlamacpp) {
+    generated_semantics_ = LogprobSemantics::kRaw;  // scored tokens are generated, too
   } else if (!generated_semantics_) {
     auto found = GeneratedSemantics();
     if (!found.has_value()) return Within("what generated log-probs mean", found.error());
@@ -306,7 +308,8 @@ Result<> OpenAiKernel::Generate(std::span<const KernelRequest> batch, const Samp
   ServerTrace trace;
   trace.info = GeneratedTraceInfo(info_, *generated_semantics_, sampling, lists);
   trace.top = lists ? options_.top : 0;
-  trace.mask_missing = options_.mask_missing;
+  // llama.cpp keeps back the numbers of fragments of characters, not the tokens.
+  trace.mask_missing = options_.mask_missing || facts_.kind == ServerKind::kLlamacpp;
   return WriteServerTrace(trace, batch, answers, directory);
 }
 

@@ -300,7 +300,11 @@ TEST_F(OpenAiKernelTest, GenerationIsSeededStopsAndSaysWhatItsLogProbsMean) {
         if (row->request != 0) continue;
         const double at = c.semantics == LogprobSemantics::kRaw ? 1.0 : sampling.temperature;
         const auto truth = ReferenceLogprobs(tokens, at);
-        EXPECT_NEAR(row->logprob, truth[static_cast<size_t>(row->token)], 1e-6);
+        // llama.cpp keeps back the numbers of 61 to 63, fragments of characters.
+        EXPECT_EQ(row->masked, c.dialect == "llamacpp" && row->token > 60);
+        if (!row->masked) {
+          EXPECT_NEAR(row->logprob, truth[static_cast<size_t>(row->token)], 1e-6);
+        }
         tokens.push_back(row->token);
       }
       EXPECT_EQ(reader.requests()[0].Number("output_tokens"),

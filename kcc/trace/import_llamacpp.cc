@@ -3,7 +3,9 @@
 // full softmax of the logits, whatever the samplers do. With post_sampling_probs the entries hold
 // `prob` and `top_probs` instead, after the sampler chain: processed, and truncated.
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "kcc/trace/import_formats.h"
 #include "kcc/trace/import_responses.h"
@@ -68,8 +70,34 @@ Result<> ReadEntries(json::array entries, ImportedSequence* sequence) {
   return {};
 }
 
+// The server keeps back the numbers of a token that is a fragment of a character: `tokens` has it,
+// the entries do not. Such tokens are put in without a log-prob, where it is certain which they
+// are.
+void FillKeptBack(const std::vector<int64_t>& output_ids, ImportedSequence* sequence) {
+  std::vector<ImportedToken>& told = sequence->tokens;
+  std::vector<ImportedToken> filled;
+  std::set<int64_t> told_ids;
+  std::set<int64_t> kept_back_ids;
+  size_t next = 0;
+  for (const int64_t id : output_ids) {
+    if (next < told.size() && told[next].token == id) {
+      told_ids.insert(id);
+      filled.push_back(told[next++]);
+    } else {
+      kept_back_ids.insert(id);
+      filled.emplace_back().token = id;
+    }
+  }
+  // An id on both sides leaves open which of its places has the number.
+  const bool certain =
+      next == told.size() && std::none_of(kept_back_ids.begin(), kept_back_ids.end(),
+                                          [&](int64_t id) { return told_ids.contains(id); });
+  if (certain) told = std::move(filled);
+}
+
 Result<> SetPositions(std::optional<int64_t> prompt_tokens, const std::vector<int64_t>& output_ids,
                       const ResponseContext& context, ImportedSequence* sequence) {
+  if (sequence->tokens.size() < output_ids.size()) FillKeptBack(output_ids, sequence);
   std::vector<int64_t> found;
   for (const ImportedToken& token : sequence->tokens) found.push_back(token.token);
   if (!output_ids.empty()) {

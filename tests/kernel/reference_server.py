@@ -262,7 +262,8 @@ def llamacpp_completion(body, faults):
         entries = entries[1:] + entries[-1:]
     response = {"index": 0, "content": "", "tokens": output[len(prompt):], "stop": True, "model": "tiny",
                 "tokens_evaluated": len(prompt) + ("bos" in faults)}
-    if output[-1] not in FRAGMENTS:
+    entries = [entry for entry, token in zip(entries, output[len(prompt):]) if token not in FRAGMENTS]
+    if entries:
         response["completion_probabilities"] = entries
     return response
 
