@@ -43,6 +43,7 @@ test-tsan: configure-tsan
 
 # The slow matrix, run before an issue is called resolved.
 test-all: test lint
+	@tools/servers.sh
 	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
 	@$(CTEST) --test-dir build/clang
 	@$(CTEST) --test-dir build/release -L slow

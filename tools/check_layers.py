@@ -19,6 +19,7 @@ OWNERS = {
     "hwy/": {"kcc/numeric", "kcc/drift", "bench"},
     "simdjson": {"kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/rl"},
     "openssl/": {"kcc/base"},
+    "curl/": {"kcc/kernel"},
     "CLI/": {"apps"},
     "torch/": {"kcc/lab"},
     "boost/": {"kcc/gateway", "kcc/registry"},

@@ -9,7 +9,7 @@ what=${1:-all}
 
 packages=(
   g++ cmake ninja-build ccache pkg-config git
-  libssl-dev libexpected-dev libyaml-cpp-dev libcli11-dev libsimdjson-dev libhwy-dev
+  libssl-dev libexpected-dev libyaml-cpp-dev libcli11-dev libsimdjson-dev libhwy-dev libcurl4-openssl-dev
   libgtest-dev libgmock-dev librapidcheck-dev
 )
 if [ "$what" = all ]; then

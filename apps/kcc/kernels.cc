@@ -11,6 +11,7 @@
 
 #include "kcc/base/check.h"
 #include "kcc/kernel/exec_kernel.h"
+#include "kcc/kernel/openai_kernel.h"
 #include "kcc/kernel/trace_kernel.h"
 
 namespace kcc::cli {
@@ -36,7 +37,9 @@ extern "C" void HandleSignal(int signal) {
 
 }  // namespace
 
-std::vector<KernelScheme> KernelSchemes() { return {TraceScheme(), ExecScheme()}; }
+std::vector<KernelScheme> KernelSchemes() {
+  return {TraceScheme(), ExecScheme(), OpenAiScheme(false), OpenAiScheme(true)};
+}
 
 Result<std::optional<std::string>> TraceDirectoryOf(const std::string& uri) {
   KCC_TRY(KernelUri parsed, ParseKernelUri(uri));

@@ -3,7 +3,9 @@
 // full softmax of the logits, whatever the samplers do. With post_sampling_probs the entries hold
 // `prob` and `top_probs` instead, after the sampler chain: processed, and truncated.
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "kcc/trace/import_formats.h"
 #include "kcc/trace/import_responses.h"
@@ -68,8 +70,34 @@ Result<> ReadEntries(json::array entries, ImportedSequence* sequence) {
   return {};
 }
 
-Result<> Place(std::optional<int64_t> prompt_tokens, const std::vector<int64_t>& output_ids,
-               const ResponseContext& context, ImportedSequence* sequence) {
+// The server keeps back the numbers of a token that is a fragment of a character: `tokens` has it,
+// the entries do not. Such tokens are put in without a log-prob, where it is certain which they
+// are.
+void FillKeptBack(const std::vector<int64_t>& output_ids, ImportedSequence* sequence) {
+  std::vector<ImportedToken>& told = sequence->tokens;
+  std::vector<ImportedToken> filled;
+  std::set<int64_t> told_ids;
+  std::set<int64_t> kept_back_ids;
+  size_t next = 0;
+  for (const int64_t id : output_ids) {
+    if (next < told.size() && told[next].token == id) {
+      told_ids.insert(id);
+      filled.push_back(told[next++]);
+    } else {
+      kept_back_ids.insert(id);
+      filled.emplace_back().token = id;
+    }
+  }
+  // An id on both sides leaves open which of its places has the number.
+  const bool certain =
+      next == told.size() && std::none_of(kept_back_ids.begin(), kept_back_ids.end(),
+                                          [&](int64_t id) { return told_ids.contains(id); });
+  if (certain) told = std::move(filled);
+}
+
+Result<> SetPositions(std::optional<int64_t> prompt_tokens, const std::vector<int64_t>& output_ids,
+                      const ResponseContext& context, ImportedSequence* sequence) {
+  if (sequence->tokens.size() < output_ids.size()) FillKeptBack(output_ids, sequence);
   std::vector<int64_t> found;
   for (const ImportedToken& token : sequence->tokens) found.push_back(token.token);
   if (!output_ids.empty()) {
@@ -98,44 +126,29 @@ void ReadCommon(json::object response, const ResponseContext& context, ImportedS
   if (temperature) sequence->temperature = JsonNumber(*temperature);
 }
 
-Result<std::vector<ImportedSequence>> ParseResponse(json::object response,
-                                                    const ResponseContext& context) {
+}  // namespace
+
+ResponseSequences ParseLlamacppResponse(json::object response, const ResponseContext& context) {
   if (context.options->prompt.value_or(false)) {
     return InvalidError(
         "the llama.cpp server gives no log-probs of prompt tokens; use "
         "llama-perplexity and import llama-kld");
   }
-  std::vector<ImportedSequence> sequences;
   json::array entries;
   for (const std::string_view key : {"completion_probabilities", "probs"}) {
     const auto member = JsonMember(response, key);
     if (!member || member->get(entries) != simdjson::SUCCESS) continue;
-    ImportedSequence sequence;
-    ReadCommon(response, context, &sequence);
-    KCC_TRY_VOID(ReadEntries(entries, &sequence));
+    std::vector<ImportedSequence> sequences(1);
+    ReadCommon(response, context, &sequences[0]);
+    KCC_TRY_VOID(ReadEntries(entries, &sequences[0]));
     const auto evaluated = JsonMember(response, "tokens_evaluated");
-    KCC_TRY_VOID(Place(evaluated ? JsonInteger(*evaluated) : std::nullopt,
-                       JsonIntegers(JsonMember(response, "tokens")), context, &sequence));
-    sequences.push_back(std::move(sequence));
+    KCC_TRY_VOID(SetPositions(evaluated ? JsonInteger(*evaluated) : std::nullopt,
+                              JsonIntegers(JsonMember(response, "tokens")), context,
+                              &sequences[0]));
     return sequences;
   }
-  const auto member = JsonMember(response, "choices");
-  json::array choices;
-  if (!member || member->get(choices) != simdjson::SUCCESS) {
-    return InvalidError(
-        "this response has neither completion_probabilities nor choices; ask with n_probs");
-  }
-  std::optional<int64_t> prompt_tokens;
-  const auto usage = JsonMember(response, "usage");
-  json::object counts;
-  if (usage && usage->get(counts) == simdjson::SUCCESS) {
-    const auto count = JsonMember(counts, "prompt_tokens");
-    prompt_tokens = count ? JsonInteger(*count) : std::nullopt;
-  }
-  for (const json::element element : choices) {
-    json::object choice;
+  const auto read = [&](json::object choice, ImportedSequence* sequence) -> Result<> {
     json::object logprobs;
-    if (element.get(choice) != simdjson::SUCCESS) return InvalidError("a choice is no object");
     const auto inner = JsonMember(choice, "logprobs");
     if (!inner || inner->get(logprobs) != simdjson::SUCCESS) {
       return BrokenEvidenceError("the choice has no logprobs: ask for them in the request");
@@ -144,21 +157,20 @@ Result<std::vector<ImportedSequence>> ParseResponse(json::object response,
     if (!content || content->get(entries) != simdjson::SUCCESS) {
       return BrokenEvidenceError("logprobs has no content");
     }
-    ImportedSequence sequence;
-    ReadCommon(response, context, &sequence);
-    KCC_TRY_VOID(ReadEntries(entries, &sequence));
-    KCC_TRY_VOID(Place(prompt_tokens, {}, context, &sequence));
-    if (choices.size() > 1) sequence.suffix = "#" + std::to_string(sequences.size());
-    sequences.push_back(std::move(sequence));
-  }
-  return sequences;
+    ReadCommon(response, context, sequence);
+    KCC_TRY_VOID(ReadEntries(entries, sequence));
+    const int64_t prompt_tokens = PromptLength(response, 0, context);
+    return SetPositions(prompt_tokens > 0 ? std::optional(prompt_tokens) : std::nullopt, {},
+                        context, sequence);
+  };
+  return ReadChoices(
+      response, context,
+      "this response has neither completion_probabilities nor choices; ask with n_probs", read);
 }
-
-}  // namespace
 
 Result<ImportReport> ImportLlamacpp(ImportInputs inputs, const std::string& output,
                                     const ImportOptions& options) {
-  return ImportResponses(inputs, output, options, ParseResponse);
+  return ImportResponses(inputs, output, options, ParseLlamacppResponse);
 }
 
 }  // namespace kcc

@@ -138,6 +138,40 @@ void ResponseContext::WarnOnce(const std::string& sentence) const {
   }
 }
 
+ResponseSequences ReadChoices(json::object response, const ResponseContext& context,
+                              std::string_view not_a_response, const ChoiceReader& read) {
+  const auto member = JsonMember(response, "choices");
+  json::array choices;
+  if (!member || member->get(choices) != simdjson::SUCCESS || choices.size() == 0) {
+    return InvalidError(std::string(not_a_response));
+  }
+  const auto temperature = context.RequestMember("temperature");
+  std::vector<ImportedSequence> sequences;
+  for (const json::element element : choices) {
+    json::object choice;
+    if (element.get(choice) != simdjson::SUCCESS) return InvalidError("a choice is no object");
+    ImportedSequence sequence;
+    if (choices.size() > 1) sequence.suffix = "#" + std::to_string(sequences.size());
+    if (temperature) sequence.temperature = JsonNumber(*temperature);
+    KCC_TRY_VOID(read(choice, &sequence));
+    sequences.push_back(std::move(sequence));
+  }
+  return sequences;
+}
+
+int64_t PromptLength(json::object response, size_t prompt_ids, const ResponseContext& context) {
+  if (prompt_ids > 0) return static_cast<int64_t>(prompt_ids);
+  const auto usage = JsonMember(response, "usage");
+  json::object counts;
+  if (usage && usage->get(counts) == simdjson::SUCCESS) {
+    const auto count = JsonMember(counts, "prompt_tokens");
+    if (const int64_t length = count ? JsonInteger(*count).value_or(0) : 0; length > 0) {
+      return length;
+    }
+  }
+  return context.options->prompt_tokens.value_or(0);
+}
+
 Result<ImportReport> ImportResponses(std::span<const std::string> inputs, const std::string& output,
                                      const ImportOptions& options, const ResponseParser& parse) {
   if (inputs.empty()) return InvalidError("give at least one file of responses");

@@ -73,6 +73,23 @@ struct ResponseContext {
 using ResponseParser = std::function<Result<std::vector<ImportedSequence>>(
     json::object response, const ResponseContext& context)>;
 
+// The parsers of the four servers that can also be asked over HTTP (kcc/kernel/openai_*).
+using ResponseSequences = Result<std::vector<ImportedSequence>>;
+ResponseSequences ParseVllmResponse(json::object response, const ResponseContext& context);
+ResponseSequences ParseSglangResponse(json::object response, const ResponseContext& context);
+ResponseSequences ParseLlamacppResponse(json::object response, const ResponseContext& context);
+ResponseSequences ParseTrtllmResponse(json::object response, const ResponseContext& context);
+
+// One sequence from each of the response's `choices`, numbered by a suffix where there are several;
+// `not_a_response` is said where there are none. The temperature is the request's.
+using ChoiceReader = std::function<Result<>(json::object choice, ImportedSequence* sequence)>;
+ResponseSequences ReadChoices(json::object response, const ResponseContext& context,
+                              std::string_view not_a_response, const ChoiceReader& read);
+
+// The length of the prompt: of the ids if there are any, else usage.prompt_tokens, else what the
+// import was told. 0: unknown.
+int64_t PromptLength(json::object response, size_t prompt_ids, const ResponseContext& context);
+
 Result<ImportReport> ImportResponses(std::span<const std::string> inputs, const std::string& output,
                                      const ImportOptions& options, const ResponseParser& parse);
 

@@ -179,42 +179,35 @@ Result<ImportedSequence> ReadOne(json::object response, json::object meta,
   return sequence;
 }
 
-Result<std::vector<ImportedSequence>> ParseResponse(json::object response,
-                                                    const ResponseContext& context) {
-  std::vector<ImportedSequence> sequences;
+}  // namespace
+
+ResponseSequences ParseSglangResponse(json::object response, const ResponseContext& context) {
   json::object meta;
   const auto direct = JsonMember(response, "meta_info");
   if (direct && direct->get(meta) == simdjson::SUCCESS) {
-    KCC_TRY(ImportedSequence sequence, ReadOne(response, meta, context));
-    sequences.push_back(std::move(sequence));
+    std::vector<ImportedSequence> sequences(1);
+    KCC_TRY(sequences[0], ReadOne(response, meta, context));
     return sequences;
   }
-  const auto member = JsonMember(response, "choices");
-  json::array choices;
-  if (!member || member->get(choices) != simdjson::SUCCESS) {
-    return InvalidError("this is no SGLang response: it has neither meta_info nor choices");
-  }
-  for (const json::element element : choices) {
-    json::object choice;
-    if (element.get(choice) != simdjson::SUCCESS) return InvalidError("a choice is no object");
+  const auto read = [&](json::object choice, ImportedSequence* sequence) -> Result<> {
     const auto inner = JsonMember(choice, "meta_info");
     if (!inner || inner->get(meta) != simdjson::SUCCESS) {
       return BrokenEvidenceError(
           "the OpenAI routes of SGLang key log-probs by text, which cannot be mapped to token ids; "
           "use /generate, or ask with return_meta_info");
     }
-    KCC_TRY(ImportedSequence sequence, ReadOne(choice, meta, context));
-    if (choices.size() > 1) sequence.suffix = "#" + std::to_string(sequences.size());
-    sequences.push_back(std::move(sequence));
-  }
-  return sequences;
+    std::string suffix = std::move(sequence->suffix);
+    KCC_TRY(*sequence, ReadOne(choice, meta, context));
+    sequence->suffix = std::move(suffix);
+    return {};
+  };
+  return ReadChoices(response, context,
+                     "this is no SGLang response: it has neither meta_info nor choices", read);
 }
-
-}  // namespace
 
 Result<ImportReport> ImportSglang(ImportInputs inputs, const std::string& output,
                                   const ImportOptions& options) {
-  return ImportResponses(inputs, output, options, ParseResponse);
+  return ImportResponses(inputs, output, options, ParseSglangResponse);
 }
 
 }  // namespace kcc

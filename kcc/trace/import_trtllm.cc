@@ -68,14 +68,7 @@ Result<> ReadOutput(json::object response, json::object choice, const ResponseCo
     context.WarnOnce(
         "Alternatives keyed by text were left out: TensorRT-LLM gives no ids for them.");
   }
-  auto prompt_tokens = static_cast<int64_t>(context.PromptIds().size());
-  const auto usage = JsonMember(response, "usage");
-  json::object counts;
-  if (prompt_tokens == 0 && usage && usage->get(counts) == simdjson::SUCCESS) {
-    const auto count = JsonMember(counts, "prompt_tokens");
-    prompt_tokens = count ? JsonInteger(*count).value_or(0) : 0;
-  }
-  if (prompt_tokens == 0) prompt_tokens = context.options->prompt_tokens.value_or(0);
+  const int64_t prompt_tokens = PromptLength(response, context.PromptIds().size(), context);
   if (prompt_tokens == 0) {
     return InvalidError(
         "the response does not say how long the prompt is, so positions are "
@@ -99,40 +92,24 @@ Result<> ReadOutput(json::object response, json::object choice, const ResponseCo
   return {};
 }
 
-Result<std::vector<ImportedSequence>> ParseResponse(json::object response,
-                                                    const ResponseContext& context) {
-  const auto member = JsonMember(response, "choices");
-  json::array choices;
-  if (!member || member->get(choices) != simdjson::SUCCESS || choices.size() == 0) {
-    return InvalidError("this is no response of trtllm-serve: it has no choices");
-  }
-  std::vector<ImportedSequence> sequences;
-  for (const json::element element : choices) {
-    json::object choice;
-    if (element.get(choice) != simdjson::SUCCESS) return InvalidError("a choice is no object");
-    ImportedSequence sequence;
-    if (choices.size() > 1) sequence.suffix = "#" + std::to_string(sequences.size());
-    const auto temperature = context.RequestMember("temperature");
-    if (temperature) sequence.temperature = JsonNumber(*temperature);
+}  // namespace
+
+ResponseSequences ParseTrtllmResponse(json::object response, const ResponseContext& context) {
+  const auto read = [&](json::object choice, ImportedSequence* sequence) -> Result<> {
     json::array rows;
     const auto logits = JsonMember(choice, "context_logits");
     const bool has_context = logits && logits->get(rows) == simdjson::SUCCESS;
-    if (context.WantsPrompt(has_context)) {
-      if (!has_context) return BrokenEvidenceError("the response has no context_logits");
-      KCC_TRY_VOID(ReadContext(rows, context.PromptIds(), context, &sequence));
-    } else {
-      KCC_TRY_VOID(ReadOutput(response, choice, context, &sequence));
-    }
-    sequences.push_back(std::move(sequence));
-  }
-  return sequences;
+    if (!context.WantsPrompt(has_context)) return ReadOutput(response, choice, context, sequence);
+    if (!has_context) return BrokenEvidenceError("the response has no context_logits");
+    return ReadContext(rows, context.PromptIds(), context, sequence);
+  };
+  return ReadChoices(response, context, "this is no response of trtllm-serve: it has no choices",
+                     read);
 }
-
-}  // namespace
 
 Result<ImportReport> ImportTrtllm(ImportInputs inputs, const std::string& output,
                                   const ImportOptions& options) {
-  return ImportResponses(inputs, output, options, ParseResponse);
+  return ImportResponses(inputs, output, options, ParseTrtllmResponse);
 }
 
 }  // namespace kcc

@@ -120,6 +120,13 @@ void DropUncertainLast(ImportedToken* token) {
   if (!token->top.empty() && token->top.back().id == token->token) token->top.pop_back();
 }
 
+// The id of an entry of `content`: "token": "token_id:N", or since 0.32 "token_id": N on
+// /inference/v1/generate.
+std::optional<int64_t> EntryId(json::object entry) {
+  if (const auto id = JsonMember(entry, "token_id")) return JsonInteger(*id);
+  return TokenIdOf(JsonText(JsonMember(entry, "token")));
+}
+
 // logprobs.content of chat and /inference/v1/generate.
 Result<> ReadContent(const Choice& choice, json::array content, const ResponseContext& context,
                      ImportedSequence* sequence) {
@@ -130,7 +137,7 @@ Result<> ReadContent(const Choice& choice, json::array content, const ResponseCo
       return BrokenEvidenceError("content holds no object");
     ImportedToken token;
     const size_t i = found.size();
-    const auto id = TokenIdOf(JsonText(JsonMember(object, "token")));
+    const auto id = EntryId(object);
     if (!id && i >= choice.output_ids.size()) {
       return BrokenEvidenceError(
           "the tokens are texts without ids; record with return_tokens_as_token_ids or "
@@ -145,7 +152,7 @@ Result<> ReadContent(const Choice& choice, json::array content, const ResponseCo
       for (const json::element item : list) {
         json::object alternative;
         if (item.get(alternative) != simdjson::SUCCESS) continue;
-        const auto alternative_id = TokenIdOf(JsonText(JsonMember(alternative, "token")));
+        const auto alternative_id = EntryId(alternative);
         if (!alternative_id) {
           context.WarnOnce(
               "Alternatives keyed by text were left out: record with "
@@ -229,14 +236,7 @@ Result<> ReadOutput(const Choice& choice, const ResponseContext& context,
   }
   const auto echo = context.RequestMember("echo");
   const bool echoed = echo && echo->is_bool() && bool(*echo);
-  int64_t prompt_tokens = static_cast<int64_t>(choice.prompt_ids.size());
-  const auto usage = JsonMember(choice.response, "usage");
-  json::object counts;
-  if (prompt_tokens == 0 && usage && usage->get(counts) == simdjson::SUCCESS) {
-    const auto count = JsonMember(counts, "prompt_tokens");
-    prompt_tokens = count ? JsonInteger(*count).value_or(0) : 0;
-  }
-  if (prompt_tokens == 0) prompt_tokens = context.options->prompt_tokens.value_or(0);
+  const int64_t prompt_tokens = PromptLength(choice.response, choice.prompt_ids.size(), context);
   if (prompt_tokens == 0) {
     return InvalidError(
         "the response does not say how long the prompt is, so positions are unknown; record with "
@@ -254,45 +254,31 @@ Result<> ReadOutput(const Choice& choice, const ResponseContext& context,
   return {};
 }
 
-Result<std::vector<ImportedSequence>> ParseResponse(json::object response,
-                                                    const ResponseContext& context) {
-  const auto member = JsonMember(response, "choices");
-  json::array choices;
-  if (!member || member->get(choices) != simdjson::SUCCESS || choices.size() == 0) {
-    return InvalidError("this is no vLLM response: it has no choices");
-  }
-  std::vector<ImportedSequence> sequences;
-  for (const json::element element : choices) {
+}  // namespace
+
+ResponseSequences ParseVllmResponse(json::object response, const ResponseContext& context) {
+  const auto read = [&](json::object object, ImportedSequence* sequence) -> Result<> {
     Choice choice;
+    choice.object = object;
     choice.response = response;
-    if (element.get(choice.object) != simdjson::SUCCESS)
-      return InvalidError("a choice is no object");
     choice.prompt_ids = JsonIntegers(choice.Either("prompt_token_ids"));
     if (choice.prompt_ids.empty()) choice.prompt_ids = context.PromptIds();
     choice.output_ids = JsonIntegers(JsonMember(choice.object, "token_ids"));
-    ImportedSequence sequence;
-    if (choices.size() > 1) sequence.suffix = "#" + std::to_string(sequences.size());
-    sequence.fingerprint = JsonText(JsonMember(response, "system_fingerprint"));
-    const auto temperature = context.RequestMember("temperature");
-    if (temperature) sequence.temperature = JsonNumber(*temperature);
+    sequence->fingerprint = JsonText(JsonMember(response, "system_fingerprint"));
     const bool has_prompt = choice.Either("prompt_logprobs").has_value();
     if (context.WantsPrompt(has_prompt)) {
       if (!has_prompt) return BrokenEvidenceError("the response has no prompt_logprobs");
-      KCC_TRY_VOID(ReadPrompt(choice, context, &sequence));
-    } else {
-      sequence.semantics = context.options->semantics.value_or(LogprobSemantics::kRaw);
-      KCC_TRY_VOID(ReadOutput(choice, context, &sequence));
+      return ReadPrompt(choice, context, sequence);
     }
-    sequences.push_back(std::move(sequence));
-  }
-  return sequences;
+    sequence->semantics = context.options->semantics.value_or(LogprobSemantics::kRaw);
+    return ReadOutput(choice, context, sequence);
+  };
+  return ReadChoices(response, context, "this is no vLLM response: it has no choices", read);
 }
-
-}  // namespace
 
 Result<ImportReport> ImportVllm(ImportInputs inputs, const std::string& output,
                                 const ImportOptions& options) {
-  return ImportResponses(inputs, output, options, ParseResponse);
+  return ImportResponses(inputs, output, options, ParseVllmResponse);
 }
 
 }  // namespace kcc

@@ -15,13 +15,14 @@ namespace {
 
 constexpr int64_t kPositionMax = (int64_t{1} << 31) - 1;
 
-// How many alternatives every token of the sequence has.
+// How many alternatives every token of the sequence has that has a log-prob at all.
 int32_t CommonTopK(const ImportedSequence& sequence) {
-  size_t k = std::numeric_limits<int32_t>::max();
+  std::optional<size_t> k;
   for (const ImportedToken& token : sequence.tokens) {
-    if (token.counts) k = std::min(k, token.top.size());
+    if (!token.counts || (std::isnan(token.logprob) && token.top.empty())) continue;
+    k = std::min(k.value_or(size_t{1} << 20), token.top.size());
   }
-  return sequence.tokens.empty() ? 0 : static_cast<int32_t>(std::min<size_t>(k, 1 << 20));
+  return static_cast<int32_t>(k.value_or(0));
 }
 
 Result<double> TemperatureOf(const ImportedSequence& sequence, const ImportOptions& options) {

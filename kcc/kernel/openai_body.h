@@ -1,0 +1,57 @@
+// Request bodies that hold what a route knows and nothing else.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kcc/base/json_writer.h"
+#include "kcc/base/result.h"
+#include "kcc/kernel/openai_http.h"
+#include "kcc/kernel/openai_options.h"
+
+namespace kcc {
+
+enum class Route : uint8_t {
+  kVllmCompletions,
+  kVllmGenerate,
+  kSglangGenerate,
+  kLlamacppCompletion,
+  kTrtllmCompletions,
+};
+
+// Fields are written in the order of the calls, so the same question gives the same bytes. A field
+// that the route's list does not have is a mistake of the programmer.
+class RequestBody {
+ public:
+  explicit RequestBody(Route route);
+
+  template <class T>
+  RequestBody& Field(std::string_view name, const T& value) {
+    Key(name);
+    writer_.Value(value);
+    return *this;
+  }
+  RequestBody& Ids(std::string_view name, std::span<const int32_t> ids);
+  // logit_bias of one token, as llama.cpp writes it: [[id, bias]].
+  RequestBody& Bias(int32_t id, double bias);
+  // An object inside the body; End closes it.
+  RequestBody& Begin(std::string_view name);
+  RequestBody& End();
+
+  // Closes the body, the user's fields last.
+  HttpCall Take(std::span<const OpenAiOptions::Field> extra);
+
+ private:
+  void Key(std::string_view name);
+
+  Route route_;
+  JsonWriter writer_{JsonWriter::Style::kCompact};
+};
+
+// Every field must be one that the route knows and that kcc does not set, and valid JSON.
+Result<> CheckUserFields(Route route, std::span<const OpenAiOptions::Field> fields);
+
+}  // namespace kcc

@@ -1,0 +1,18 @@
+// Who answers: model, version and vocabulary, from the server's own endpoints.
+#pragma once
+
+#include "kcc/base/result.h"
+#include "kcc/kernel/openai_dialect.h"
+#include "kcc/kernel/openai_http.h"
+#include "kcc/kernel/openai_options.h"
+
+namespace kcc {
+
+// Fails where the server is of another kind than was said, has several models and none was named,
+// or does not tell its vocabulary and nobody else does (TensorRT-LLM tells it with its first row).
+Result<ServerFacts> DiscoverServer(HttpPool& pool, const OpenAiOptions& options);
+
+// Names the build, the model and the options that change numbers; not the host, not the key.
+std::string ServerFingerprint(const ServerFacts& facts, const OpenAiOptions& options);
+
+}  // namespace kcc

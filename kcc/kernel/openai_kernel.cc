@@ -1,0 +1,337 @@
+#include "kcc/kernel/openai_kernel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "kcc/base/strings.h"
+#include "kcc/kernel/exec_protocol.h"
+#include "kcc/kernel/openai_dialect.h"
+#include "kcc/kernel/openai_http.h"
+#include "kcc/kernel/openai_identity.h"
+#include "kcc/kernel/openai_probe.h"
+#include "kcc/kernel/openai_trace.h"
+
+namespace kcc {
+namespace {
+
+constexpr int32_t kProbeTop = 5;
+
+// Caches of earlier runs must not be met, so the salt is new in each.
+std::string RandomSalt() {
+  std::random_device device;
+  return "kcc-" + std::to_string(device()) + "-" + std::to_string(device());
+}
+
+// Where in a flat list of calls a sequence's part stands.
+struct CallSite {
+  size_t sequence = 0;
+  size_t part = 0;
+  bool whole = false;  // ScoreAsk::whole
+};
+
+// llama.cpp's words for a token that its grammar cannot produce.
+constexpr std::string_view kGrammarStuck = "empty grammar stack";
+
+class OpenAiKernel final : public Kernel {
+ public:
+  OpenAiKernel(OpenAiOptions options, std::unique_ptr<HttpPool> pool)
+      : options_(std::move(options)), pool_(std::move(pool)) {
+    if (options_.salt.empty()) options_.salt = RandomSalt();
+  }
+
+  const KernelInfo& info() const override { return info_; }
+
+  Result<> Start();
+  Result<> Score(std::span<const KernelRequest> batch, const std::string& directory) override;
+  Result<> Generate(std::span<const KernelRequest> batch, const Sampling& sampling,
+                    const std::string& directory) override;
+
+ private:
+  Result<> Probe();
+  void Describe();
+  // The answers to all sequences; `name` says what a sequence is called in messages.
+  Result<std::vector<ScoreAnswer>> AskAll(std::span<const ScoreAsk> asks,
+                                          const std::function<std::string(size_t)>& name);
+  Result<> AskSites(std::span<const ScoreAsk> asks, const std::function<std::string(size_t)>& name,
+                    std::vector<CallSite>* sites, std::vector<ScoreAnswer>* parts);
+  Result<> CheckSameBuild(const std::string& fingerprint);
+  Result<ProbeLists> ProbeOnce(std::span<const int32_t> tokens, double temperature, bool narrow);
+  Result<LogprobSemantics> GeneratedSemantics();
+  std::string NextSalt() { return options_.salt + "-" + std::to_string(++salts_); }
+
+  OpenAiOptions options_;
+  std::unique_ptr<HttpPool> pool_;
+  ServerFacts facts_;
+  KernelInfo info_;
+  std::string build_;  // what the first answer said of its build
+  std::optional<LogprobSemantics> generated_semantics_;
+  uint64_t salts_ = 0;
+};
+
+Error Within(const std::string& where, const Error& error) {
+  return Error(error.code(), where + ": " + error.message(), error.place());
+}
+
+Result<> OpenAiKernel::CheckSameBuild(const std::string& fingerprint) {
+  if (fingerprint.empty()) return {};
+  if (build_.empty()) build_ = fingerprint;
+  if (build_ == fingerprint) return {};
+  return BrokenEvidenceError("this answer comes from '" + fingerprint + "', earlier ones from '" +
+                             build_ +
+                             "': another build or other weights answer at this address; score each "
+                             "on its own");
+}
+
+// Asks for every site's part; those that come back without a fragment's numbers are asked again.
+Result<> OpenAiKernel::AskSites(std::span<const ScoreAsk> asks,
+                                const std::function<std::string(size_t)>& name,
+                                std::vector<CallSite>* sites, std::vector<ScoreAnswer>* parts) {
+  std::vector<size_t> calls(sites->size());
+  std::iota(calls.begin(), calls.end(), size_t{0});
+  std::vector<size_t> again;
+  const auto ask_of = [&](const CallSite& site) {
+    ScoreAsk ask = asks[site.sequence];
+    ask.whole = site.whole;
+    return ask;
+  };
+  const auto make = [&](size_t i) {
+    const CallSite& site = (*sites)[calls[i]];
+    return ScoreCall(facts_, ask_of(site), site.part, NextSalt());
+  };
+  const auto take = [&](size_t i, const HttpReply& reply) -> Result<> {
+    CallSite& site = (*sites)[calls[i]];
+    if (!site.whole && !facts_.end.empty() && KeepsFragmentBack(facts_, reply.body)) {
+      site.whole = true;
+      again.push_back(calls[i]);
+      return {};
+    }
+    auto answer = ReadScore(facts_, ask_of(site), site.part, reply.body);
+    if (!answer.has_value()) return Within(name(site.sequence), answer.error());
+    auto same = CheckSameBuild(answer->fingerprint);
+    if (!same.has_value()) return Within(name(site.sequence), same.error());
+    (*parts)[calls[i]] = std::move(*answer);
+    return {};
+  };
+  while (!calls.empty()) {
+    auto ran = pool_->Run(calls.size(), make, take);
+    if (!ran.has_value() && ran.error().message().find(kGrammarStuck) != std::string::npos) {
+      return Error(ran.error().code(),
+                   ran.error().message() +
+                       "; llama.cpp cannot be forced to a token that is a fragment of a character, "
+                       "nor to one that ends a generation unless end= names it: use path=prefill");
+    }
+    if (!ran.has_value()) return std::move(ran.error());
+    calls = std::exchange(again, {});
+  }
+  return {};
+}
+
+Result<std::vector<ScoreAnswer>> OpenAiKernel::AskAll(
+    std::span<const ScoreAsk> asks, const std::function<std::string(size_t)>& name) {
+  std::vector<CallSite> sites;
+  for (size_t i = 0; i < asks.size(); ++i) {
+    auto askable = CheckAskable(facts_, asks[i]);
+    if (!askable.has_value()) return Within(name(i), askable.error());
+    for (size_t part = 0; part < ScoreCalls(facts_, asks[i]); ++part)
+      sites.push_back({i, part, false});
+  }
+  std::vector<ScoreAnswer> parts(sites.size());
+  KCC_TRY_VOID(AskSites(asks, name, &sites, &parts));
+  std::vector<ScoreAnswer> answers(asks.size());
+  for (size_t call = 0; call < sites.size(); ++call) {
+    auto& tokens = answers[sites[call].sequence].tokens;
+    std::move(parts[call].tokens.begin(), parts[call].tokens.end(), std::back_inserter(tokens));
+  }
+  return answers;
+}
+
+Result<ProbeLists> OpenAiKernel::ProbeOnce(std::span<const int32_t> tokens, double temperature,
+                                           bool narrow) {
+  ScoreAsk ask;
+  ask.tokens = tokens;
+  ask.prompt_tokens = static_cast<int32_t>(std::max<size_t>(1, tokens.size() / 2));
+  ask.temperature = temperature;
+  ask.top = std::max(kProbeTop, std::min(options_.top, 20));
+  ask.narrow = narrow;
+  KCC_TRY(const std::vector<ScoreAnswer> answers,
+          AskAll(std::span(&ask, 1), [](size_t) { return std::string("the probe"); }));
+  if (facts_.vocab_size == 0) {
+    facts_.vocab_size = static_cast<int64_t>(answers[0].tokens[0].logits.size());
+  }
+  ProbeLists lists;
+  for (const ImportedToken& token : answers[0].tokens) lists.push_back(ProbeList(token));
+  return lists;
+}
+
+Result<> OpenAiKernel::Probe() {
+  std::vector<int32_t> tokens = options_.probe_tokens;
+  if (tokens.empty()) {
+    // From the middle of the vocabulary, where ordinary tokens are.
+    const int64_t size = facts_.vocab_size > 0 ? facts_.vocab_size : 64;
+    for (const int64_t divisor : {2, 3, 5, 7, 4, 6}) {
+      tokens.push_back(static_cast<int32_t>(size / divisor));
+    }
+  }
+  ProbeAnswers answers;
+  KCC_TRY(answers.plain, ProbeOnce(tokens, 1, false));
+  if (!options_.probe) return {};  // asked for the vocabulary alone
+  KCC_TRY(answers.heated, ProbeOnce(tokens, kProbeTemperature, true));
+  tokens.back() = tokens.back() > 0 ? tokens.back() - 1 : tokens.back() + 1;
+  KCC_TRY(answers.other, ProbeOnce(tokens, 1, false));
+  KCC_TRY(const LogprobSemantics found, FindSemantics(answers));
+  return CheckSemantics(facts_.kind, options_.semantics, found);
+}
+
+void OpenAiKernel::Describe() {
+  if (!build_.empty()) facts_.identity.push_back({"build", build_});
+  info_.fingerprint = ServerFingerprint(facts_, options_);
+  info_.model_digest = options_.model_digest;
+  info_.vocab_size = facts_.vocab_size;
+  info_.evidence = facts_.kind == ServerKind::kTrtllm ? EvidenceLevel::kLogits
+                   : options_.top > 0                 ? EvidenceLevel::kTopK
+                                                      : EvidenceLevel::kSampledToken;
+  info_.semantics = options_.semantics;
+  info_.path = facts_.path;
+  info_.temperature = options_.temperature;
+  info_.generates = true;
+  info_.options = {{"server", std::string(Name(facts_.kind)), ""},
+                   {"path", std::string(Name(facts_.path)), "operator"},
+                   {"in_flight", std::to_string(options_.http.in_flight_max), "batch"}};
+}
+
+Result<> OpenAiKernel::Start() {
+  pool_->SetRunLimit(options_.start_timeout_s);
+  KCC_TRY(facts_, DiscoverServer(*pool_, options_));
+  if (options_.probe || facts_.vocab_size == 0) KCC_TRY_VOID(Probe());
+  if (facts_.vocab_size < 1) return BrokenEvidenceError("the server's logits are empty");
+  Describe();
+  pool_->SetRunLimit(options_.http.batch_timeout_s);
+  return {};
+}
+
+Result<> OpenAiKernel::Score(std::span<const KernelRequest> batch, const std::string& directory) {
+  std::vector<ScoreAsk> asks;
+  for (const KernelRequest& request : batch) {
+    ScoreAsk ask;
+    ask.tokens = request.tokens;
+    ask.prompt_tokens = request.prompt_tokens;
+    ask.temperature = options_.temperature;
+    ask.top = options_.top;
+    asks.push_back(ask);
+  }
+  const auto name = [&](size_t i) { return "request '" + batch[i].request.id + "'"; };
+  KCC_TRY(const std::vector<ScoreAnswer> answers, AskAll(asks, name));
+  ServerTrace trace;
+  trace.info = ScoredTraceInfo(info_);
+  trace.top = info_.evidence == EvidenceLevel::kTopK ? options_.top : 0;
+  trace.mask_missing = options_.mask_missing;
+  return WriteServerTrace(trace, batch, answers, directory);
+}
+
+// The tokens a server writes come with log-probs of its own choice; they are held against the raw
+// ones of the scoring path.
+Result<LogprobSemantics> OpenAiKernel::GeneratedSemantics() {
+  GenerateAsk ask;
+  const std::vector<int32_t> prompt = {static_cast<int32_t>(facts_.vocab_size / 2),
+                                       static_cast<int32_t>(facts_.vocab_size / 3)};
+  ask.prompt = prompt;
+  ask.sampling.temperature = kProbeTemperature;
+  ask.sampling.output_tokens_max = 2;
+  ask.top = std::max(kProbeTop, std::min(options_.top, 20));
+  KCC_TRY(const HttpReply reply, pool_->Ask(GenerateCall(facts_, ask, NextSalt())));
+  if (reply.status != 200) {
+    return IoError("the server does not generate: status " + std::to_string(reply.status));
+  }
+  KCC_TRY(const ScoreAnswer generated, ReadGenerated(facts_, ask, reply.body));
+  std::vector<int32_t> tokens = prompt;
+  for (const ImportedToken& token : generated.tokens) {
+    tokens.push_back(static_cast<int32_t>(token.token));
+  }
+  ScoreAsk score;
+  score.tokens = tokens;
+  score.prompt_tokens = static_cast<int32_t>(prompt.size());
+  score.top = ask.top;
+  KCC_TRY(const std::vector<ScoreAnswer> scored,
+          AskAll(std::span(&score, 1), [](size_t) { return std::string("the probe"); }));
+  ProbeAnswers answers;
+  for (size_t i = 0; i < generated.tokens.size(); ++i) {
+    answers.plain.push_back(ProbeList(scored[0].tokens[i]));
+    answers.heated.push_back(ProbeList(generated.tokens[i]));
+  }
+  answers.other = answers.plain;
+  return FindSemantics(answers);
+}
+
+Result<> OpenAiKernel::Generate(std::span<const KernelRequest> batch, const Sampling& sampling,
+                                const std::string& directory) {
+  const bool lists = facts_.kind != ServerKind::kTrtllm && options_.top > 0;
+  if (facts_.kind == ServerKind::kTrtllm) {
+    // Its lists are keyed by text; a single log-prob cannot show its temperature.
+    generated_semantics_ = options_.semantics;
+  } else if (facts_.kind == ServerKind::kLlamacpp) {
+    generated_semantics_ = LogprobSemantics::kRaw;  // scored tokens are generated, too
+  } else if (!generated_semantics_) {
+    auto found = GeneratedSemantics();
+    if (!found.has_value()) return Within("what generated log-probs mean", found.error());
+    generated_semantics_ = *found;
+  }
+  std::vector<GenerateAsk> asks(batch.size());
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const auto length = std::clamp<int64_t>(batch[i].prompt_tokens, 0,
+                                            static_cast<int64_t>(batch[i].tokens.size()));
+    ScoreAsk prompt;
+    prompt.tokens = std::span(batch[i].tokens).first(static_cast<size_t>(length));
+    prompt.prompt_tokens = batch[i].prompt_tokens;
+    auto askable = CheckAskable(facts_, prompt);
+    if (!askable.has_value()) {
+      return Within("request '" + batch[i].request.id + "'", askable.error());
+    }
+    asks[i] = {prompt.tokens, sampling, RequestSeed(sampling.seed, batch[i].request.id),
+               options_.top, *generated_semantics_};
+  }
+  std::vector<ScoreAnswer> answers(batch.size());
+  const auto make = [&](size_t i) { return GenerateCall(facts_, asks[i], NextSalt()); };
+  const auto take = [&](size_t i, const HttpReply& reply) -> Result<> {
+    auto answer = ReadGenerated(facts_, asks[i], reply.body);
+    if (!answer.has_value()) {
+      return Within("request '" + batch[i].request.id + "'", answer.error());
+    }
+    KCC_TRY_VOID(CheckSameBuild(answer->fingerprint));
+    answers[i] = std::move(*answer);
+    answers[i].seconds = reply.seconds;
+    return {};
+  };
+  KCC_TRY_VOID(pool_->Run(batch.size(), make, take));
+  ServerTrace trace;
+  trace.info = GeneratedTraceInfo(info_, *generated_semantics_, sampling, lists);
+  trace.top = lists ? options_.top : 0;
+  // llama.cpp keeps back the numbers of fragments of characters, not the tokens.
+  trace.mask_missing = options_.mask_missing || facts_.kind == ServerKind::kLlamacpp;
+  return WriteServerTrace(trace, batch, answers, directory);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Kernel>> OpenOpenAiKernel(const OpenAiOptions& options) {
+  KCC_TRY(std::unique_ptr<HttpPool> pool, HttpPool::Open(options.http));
+  auto kernel = std::make_unique<OpenAiKernel>(options, std::move(pool));
+  KCC_TRY_VOID(kernel->Start());
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+KernelScheme OpenAiScheme(bool secure) {
+  const std::string name = secure ? "openai+https" : "openai+http";
+  const auto open = [](const KernelUri& uri,
+                       const KernelOpenOptions& how) -> Result<std::unique_ptr<Kernel>> {
+    KCC_TRY(const OpenAiOptions options, ReadOpenAiOptions(uri, how));
+    auto kernel = OpenOpenAiKernel(options);
+    if (!kernel.has_value()) return std::move(kernel.error()).At(Place{uri.text});
+    return kernel;
+  };
+  return {name, name + "://HOST:PORT?server=vllm|sglang|llamacpp|trtllm", open};
+}
+
+}  // namespace kcc

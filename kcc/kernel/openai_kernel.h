@@ -1,0 +1,21 @@
+// Kernels behind a server: vLLM, SGLang, llama.cpp and TensorRT-LLM, asked for the log-probs of
+// given tokens over HTTP (docs/servers.md).
+#pragma once
+
+#include <memory>
+
+#include "kcc/base/result.h"
+#include "kcc/kernel/kernel.h"
+#include "kcc/kernel/openai_options.h"
+#include "kcc/kernel/uri.h"
+
+namespace kcc {
+
+// Connects, finds out who answers, and asks the probe (openai_probe.h). The kernel holds only
+// connections; it starts and stops no server.
+Result<std::unique_ptr<Kernel>> OpenOpenAiKernel(const OpenAiOptions& options);
+
+// The factories of openai+http: and openai+https:.
+KernelScheme OpenAiScheme(bool secure);
+
+}  // namespace kcc

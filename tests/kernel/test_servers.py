@@ -1,0 +1,143 @@
+"""Servers as kernels through the real program: score, generate and run against the reference server."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import reference_server
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Server:
+    """reference_server.py as a process; uri(dialect, faults) has counters of its own."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([sys.executable, HERE / "reference_server.py", *arguments],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().strip()
+        self.keys = 0
+
+    def uri(self, dialect, faults="none", options=""):
+        self.keys += 1
+        vocab = "" if dialect == "llamacpp" else f"&vocab_size={reference_server.VOCAB}"
+        base = f"{self.address}/{dialect}/{faults}/pytest-{self.keys}"
+        return f"openai+http://{base}?server={dialect}&retry_wait_ms=1{vocab}{options and '&' + options}"
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        assert self.process.wait(20) == 0
+
+
+@pytest.fixture(scope="module")
+def server():
+    started = Server()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def requests(tmp_path):
+    path = tmp_path / "requests.jsonl"
+    # Ids from 3 to 59: neither ends of generations nor fragments, which llama.cpp cannot be forced to.
+    lines = [{"id": f"r{i}", "prompt": [5 + i, 9, 12 + i], "output": [(7 * i + 3 * j) % 57 + 3 for j in range(8)],
+              "tags": ["odd"] if i % 2 else ["even"]} for i in range(10)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+CONTRACT = """
+apiVersion: kcc/v1
+kind: KernelContract
+metadata: {name: servers, version: 1.0.0}
+spec:
+  decision: {about: evaluation-set}
+  assumptions: {tokensMax: 64}
+  numerical:
+    - {id: N-1, metric: max_abs_log_ratio, atMost: 0.001, level: L2}
+"""
+
+
+def test_every_server_gives_the_same_log_probs(kcc, server, requests, tmp_path):
+    heads = set()
+    for name, dialect, options in (("a", "vllm", ""), ("b", "vllm", "path=decode"), ("c", "sglang", ""),
+                                   ("d", "llamacpp", ""), ("e", "llamacpp", "path=prefill")):
+        done = kcc("score", server.uri(dialect, options=options), "--requests", requests, "-o", tmp_path / name,
+                   "--json")
+        assert done.code == 0, done.err
+        assert done.json["requests"] == 10 and done.json["tokens"] == 80
+        assert kcc("trace", "verify", tmp_path / name).code == 0
+        shown = kcc("trace", "head", tmp_path / name, "-n", "80").out.splitlines()
+        heads.add(tuple(tuple(line.split("\t")[:3] + [line.split("\t")[3][:7]]) for line in shown))
+    assert len(heads) == 1
+
+
+def test_a_run_judges_two_servers_and_full_logits_against_lists(kcc, server, requests, tmp_path):
+    contract = tmp_path / "contract.yaml"
+    contract.write_text(CONTRACT)
+    for train, infer in (("vllm", "sglang"), ("trtllm", "vllm"), ("llamacpp", "trtllm")):
+        done = kcc("run", contract, "--train", server.uri(train), "--infer", server.uri(infer), "--requests", requests,
+                   "--json")
+        assert done.code == 0, (train, infer, done.out, done.err)
+    done = kcc("run", contract, "--train", server.uri("vllm"), "--infer", server.uri("vllm", "flat", "probe=off"),
+               "--requests", requests, "--json")
+    assert done.code == 1, (done.out, done.err)
+
+
+def test_a_server_can_be_asked_to_generate_and_another_to_score_it(kcc, server, requests, tmp_path):
+    wrote = tmp_path / "wrote"
+    done = kcc("generate", server.uri("vllm"), "--requests", requests, "-o", wrote, "--seed", "3", "--json")
+    assert done.code == 0, done.err
+    done = kcc("score", server.uri("sglang"), "--requests", wrote, "-o", tmp_path / "scored", "--json")
+    assert done.code == 0, done.err
+    assert done.json["requests"] == 10
+
+
+@pytest.mark.parametrize(("dialect", "faults", "options", "words"), [
+    ("vllm", "500", "probe=off", "status 500: EngineCore encountered an issue (after 5 attempts)"),
+    ("vllm", "close", "probe=off", "closed the connection before its answer was complete"),
+    ("vllm", "huge", "probe=off", "the answer is larger than 64 MiB"),
+    ("vllm", "no-ids", "probe=off", "the answer has no prompt_token_ids"),
+    ("vllm", "scaled", "", "wrong semantics: asked for are raw log-probs, the server gives temperature-scaled"),
+    ("sglang", "shift", "", "shifted by one"),
+    ("vllm", "none", "pth=decode", "did you mean 'path'?"),
+])
+def test_a_server_that_fails_or_lies_ends_the_command_with_its_error(kcc, server, requests, tmp_path, dialect, faults,
+                                                                      options, words):
+    done = kcc("score", server.uri(dialect, faults, options), "--requests", requests, "-o", tmp_path / "out")
+    assert done.code == (2 if "pth" in options else 4)
+    assert words in done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["requests.jsonl"]
+
+
+def test_tls_is_spoken_and_a_certificate_nobody_trusts_is_refused(kcc, requests, tmp_path):
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate, "-keyout", key],
+                   check=True, capture_output=True)
+    server = Server(certificate, key)
+    try:
+        uri = server.uri("sglang").replace("openai+http:", "openai+https:")
+        done = kcc("score", f"{uri}&ca_file={certificate}", "--requests", requests, "-o", tmp_path / "out")
+        assert done.code == 0, done.err
+        done = kcc("score", uri, "--requests", requests, "-o", tmp_path / "no")
+        assert done.code == 4
+        assert "no connection: " in done.err and "certificate" in done.err.lower()
+    finally:
+        server.close()
+
+
+def test_the_key_is_in_no_output(kcc, server, requests, tmp_path):
+    key = tmp_path / "key"
+    key.write_text("secret-1\n")
+    out = tmp_path / "out"
+    uri = server.uri("vllm", "key", f"api_key_file={key}")
+    done = kcc("score", uri, "--requests", requests, "-o", out)
+    assert done.code == 0, done.err
+    for path in out.rglob("*"):
+        assert b"secret-1" not in path.read_bytes()
+    assert "secret-1" not in done.out + done.err
