@@ -8,14 +8,13 @@ Training passes explicit positions, so that a short row can stand for a long con
 """
 
 import dataclasses
-import json
 import math
-import pathlib
-import struct
 
 import torch
 from torch import nn
 from torch.nn import functional
+
+from kcc.model import checkpoint, corpus
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,15 +79,15 @@ class Attention(nn.Module):
             )
         )
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        # After the first call with a cache, rows go on one token at a time and see all before it.
+        first = not cache
         if cache is not None:
-            if "k" in cache:
+            if not first:
                 k, v = torch.cat([cache["k"], k], 2), torch.cat([cache["v"], v], 2)
             cache["k"], cache["v"] = k, v
         groups = self.heads // self.kv_heads
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-        # With a cache, rows are decoded one token at a time after the first call.
-        causal = length == k.shape[2]
-        y = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=first)
         return self.o_proj(y.transpose(1, 2).reshape(rows, length, -1))
 
 
@@ -145,64 +144,32 @@ class Llama(nn.Module):
 
 
 def save(model, directory):
-    """config.json and BF16 model.safetensors, rounded to nearest even."""
-    directory = pathlib.Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
+    """config.json and BF16 model.safetensors."""
     config = model.config
     described = {
         "architectures": ["LlamaForCausalLM"],
         "attention_bias": False,
         "attention_dropout": 0.0,
-        "bos_token_id": 256,
+        "bos_token_id": corpus.BOS,
         "dtype": "bfloat16",
-        "eos_token_id": 257,
+        "eos_token_id": corpus.EOS,
         "head_dim": config.head_dim,
         "hidden_act": "silu",
         "initializer_range": 0.02,
         "mlp_bias": False,
         "model_type": "llama",
-        "pad_token_id": 258,
+        "pad_token_id": corpus.PAD,
         "tie_word_embeddings": False,
         "torch_dtype": "bfloat16",
         "use_cache": True,
     } | dataclasses.asdict(config)
-    text = json.dumps(dict(sorted(described.items())), indent=2)
-    (directory / "config.json").write_text(text + "\n")
-    header, blobs, offset = {"__metadata__": {"format": "pt"}}, [], 0
-    for name, tensor in sorted(model.state_dict().items()):
-        blob = tensor.detach().cpu().to(torch.bfloat16).contiguous().view(torch.int16).numpy().tobytes()
-        header[name] = {
-            "dtype": "BF16",
-            "shape": list(tensor.shape),
-            "data_offsets": [offset, offset + len(blob)],
-        }
-        offset += len(blob)
-        blobs.append(blob)
-    head = json.dumps(header, separators=(",", ":")).encode()
-    head += b" " * (-len(head) % 8)
-    with open(directory / "model.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(head)) + head + b"".join(blobs))
-
-
-def read_tensors(path):
-    """A safetensors file of BF16 or F32 tensors as name -> float32 tensor."""
-    data = pathlib.Path(path).read_bytes()
-    (size,) = struct.unpack_from("<Q", data)
-    tensors = {}
-    for name, entry in json.loads(data[8 : 8 + size]).items():
-        if name == "__metadata__":
-            continue
-        start, end = (8 + size + offset for offset in entry["data_offsets"])
-        kind = {"BF16": torch.bfloat16, "F32": torch.float32}[entry["dtype"]]
-        flat = torch.frombuffer(bytearray(data[start:end]), dtype=kind)
-        tensors[name] = flat.view(entry["shape"]).to(torch.float32)
-    return tensors
+    tensors = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
+    checkpoint.write(directory, described, tensors)
 
 
 def load(directory, dtype=torch.float32):
-    directory = pathlib.Path(directory)
-    described = json.loads((directory / "config.json").read_text())
-    fields = {field.name for field in dataclasses.fields(Config)}
-    model = Llama(Config(**{name: described[name] for name in fields}))
-    model.load_state_dict(read_tensors(directory / "model.safetensors"))
+    described = checkpoint.read_config(directory)
+    model = Llama(Config(**{field.name: described[field.name] for field in dataclasses.fields(Config)}))
+    tensors = checkpoint.read_tensors(directory)
+    model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in tensors.items()})
     return model.to(dtype).eval()

@@ -2,9 +2,11 @@
 
     python -m kcc.model.train --out models/kcc-lab
 
-AdamW, cosine schedule, float32. A step takes documents until their tokens reach --batch-tokens,
-sorts them by length and runs them in a few rows-of-one-length groups, so that little is padding and
-no mask is needed. Recall documents get jumps in their positions (Zhu et al., "PoSE", 2023,
+AdamW, cosine schedule, float32 weights; products in BF16 where the CPU has instructions for them. A
+step takes documents until their tokens reach --batch-tokens and sorts them by length into groups of
+rows, so that little is padding and no mask is needed. A group is one thread's work from forward to
+gradient, and gradients are added in the groups' order: the number of threads changes no bit. Recall
+documents get jumps in their positions (Zhu et al., "PoSE", 2023,
 arXiv:2309.10400): a row of 300 tokens then teaches distances of thousands.
 """
 
@@ -14,6 +16,7 @@ import math
 import pathlib
 import random
 import time
+from concurrent import futures
 
 import torch
 from torch.nn import functional
@@ -22,6 +25,11 @@ from kcc.model import corpus, evaluate, llama
 
 PROMPT_WEIGHT = 0.05  # of a prompt's token in the loss; an answer's weighs 1
 CONTEXT = 8192
+GROUPS = 4
+
+
+def size_of(document):
+    return len(document.prompt_ids) + len(document.answer_ids)
 
 
 def positions_of(document, length, rng):
@@ -41,22 +49,33 @@ def positions_of(document, length, rng):
     return places
 
 
-def groups_of(documents, rng, count):
-    """Rows of similar length: (tokens, positions, weights), padded to the longest of each group."""
-    documents = sorted(documents, key=lambda d: len(d.prompt) + len(d.answer))
-    size = math.ceil(len(documents) / count)
-    for start in range(0, len(documents), size):
-        rows = []
-        for document in documents[start : start + size]:
-            prompt, answer = document.prompt_ids, document.answer_ids
-            weights = [PROMPT_WEIGHT] * (len(prompt) - 1) + [1.0] * len(answer) + [0.0]
-            rows.append((prompt + answer, positions_of(document, len(prompt + answer), rng), weights))
-        width = max(len(row[0]) for row in rows)
-        fill = (corpus.PAD, 0, 0.0)
-        yield tuple(
-            torch.tensor([row[part] + [fill[part]] * (width - len(row[part])) for row in rows])
-            for part in range(3)
-        )
+def groups_of(documents, rng):
+    """Rows of similar length, about a GROUPS-th of the tokens each: (tokens, positions, weights)."""
+    documents = sorted(documents, key=size_of)
+    limit = sum(map(size_of, documents)) / GROUPS
+    group, tokens = [], 0
+    for document in documents:
+        group.append(document)
+        tokens += size_of(document)
+        if tokens >= limit:
+            yield tensors_of(group, rng)
+            group, tokens = [], 0
+    if group:
+        yield tensors_of(group, rng)
+
+
+def tensors_of(documents, rng):
+    rows = []
+    for document in documents:
+        prompt, answer = document.prompt_ids, document.answer_ids
+        weights = [PROMPT_WEIGHT] * (len(prompt) - 1) + [1.0] * len(answer) + [0.0]
+        rows.append((prompt + answer, positions_of(document, len(prompt + answer), rng), weights))
+    width = max(len(row[0]) for row in rows)
+    fill = (corpus.PAD, 0, 0.0)
+    return tuple(
+        torch.tensor([row[part] + [fill[part]] * (width - len(row[part])) for row in rows])
+        for part in range(3)
+    )
 
 
 def batch_of(stream, tokens):
@@ -64,76 +83,99 @@ def batch_of(stream, tokens):
     while total < tokens:
         document = next(stream)
         documents.append(document)
-        total += len(document.prompt) + len(document.answer) + 4
+        total += size_of(document)
     return documents, total
 
 
-def train(config, seed, tokens_total, batch_tokens, rate, device="cpu", log=print, keep=None):
-    """`keep` gets the model every 250 steps: an interrupted run leaves something to look at."""
-    torch.manual_seed(seed)
-    rng = random.Random(seed)
-    stream = corpus.documents(seed)
-    model = llama.Llama(config).to(device)
-    matrices = [p for p in model.parameters() if p.dim() == 2]
-    others = [p for p in model.parameters() if p.dim() != 2]
-    optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}],
-        lr=rate, betas=(0.9, 0.98), fused=True,
+def gradients(model, parameters, group, weight, bfloat16):
+    """The group's part of the loss, and its gradients."""
+    tokens, positions, weights = group
+    device = parameters[0].device.type
+    tokens, positions, weights = tokens.to(device), positions.to(device), weights.to(device)
+    with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
+        logits = model(tokens[:, :-1], positions[:, :-1])
+    each = functional.cross_entropy(
+        logits.float().flatten(0, 1), tokens[:, 1:].flatten(), reduction="none"
     )
+    loss = (each * weights[:, :-1].flatten()).sum() / weight
+    return loss.detach(), torch.autograd.grad(loss, parameters)
+
+
+def train(options, config, log, keep):
+    """`keep` gets the model every 250 steps: an interrupted run leaves something to look at."""
+    torch.manual_seed(options.seed)
+    rng = random.Random(options.seed)
+    stream = corpus.documents(options.seed)
+    model = llama.Llama(config).to(options.device)
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": [p for p in parameters if p.dim() == 2], "weight_decay": 0.05},
+            {"params": [p for p in parameters if p.dim() != 2], "weight_decay": 0.0},
+        ],
+        lr=options.rate, betas=(0.9, 0.98), fused=True,
+    )  # fmt: skip
+    threads = futures.ThreadPoolExecutor(options.threads, initializer=lambda: torch.set_num_threads(1))
     seen, step, began = 0, 0, time.monotonic()
-    while seen < tokens_total:
-        done = seen / tokens_total
+    while seen < options.tokens:
+        done = seen / options.tokens
         # Small batches first: the early steps need a direction, not an exact one.
-        documents, total = batch_of(stream, batch_tokens // 2 if done < 0.2 else batch_tokens)
-        warm = min(1.0, (step + 1) / 60)
+        size = options.batch_tokens // 2 if done < 0.2 else options.batch_tokens
+        documents, total = batch_of(stream, size)
         for group in optimizer.param_groups:
-            group["lr"] = rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done)))
-        batch = list(groups_of(documents, rng, 3))
+            cosine = 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done))
+            group["lr"] = options.rate * min(1.0, (step + 1) / 60) * cosine
+        batch = list(groups_of(documents, rng))
         weight = float(sum(weights.sum() for _, _, weights in batch))
-        loss = 0.0
-        for tokens, positions, weights in batch:
-            logits = model(tokens[:, :-1].to(device), positions[:, :-1].to(device))
-            each = functional.cross_entropy(
-                logits.flatten(0, 1), tokens[:, 1:].flatten().to(device), reduction="none"
-            )
-            part = (each * weights[:, :-1].flatten().to(device)).sum() / weight
-            part.backward()
-            loss += part.detach()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        parts = list(
+            threads.map(lambda g: gradients(model, parameters, g, weight, options.bfloat16), batch)
+        )
+        for index, parameter in enumerate(parameters):
+            parameter.grad = sum(part[1][index] for part in parts)
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
         seen += total
         step += 1
         if step % 100 == 0:
-            seconds = time.monotonic() - began
-            log(f"step {step}  tokens {seen}  loss {float(loss):.4f}  {seconds:.0f} s")
-        if keep and step % 250 == 0:
+            loss = float(sum(part[0] for part in parts))
+            log(f"step {step}  tokens {seen}  loss {loss:.4f}  {time.monotonic() - began:.0f} s")
+        if step % 250 == 0:
             keep(model)
     return model.eval()
+
+
+def has_bfloat16():
+    """Without avx512_bf16 or AMX, BF16 products are slower than float32's."""
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tokens", type=int, default=6_500_000)
+    parser.add_argument("--tokens", type=int, default=5_000_000)
     parser.add_argument("--batch-tokens", type=int, default=4096)
-    parser.add_argument("--rate", type=float, default=1.5e-3)
+    parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--config", default="{}", help="JSON that overrides the architecture")
+    parser.add_argument(
+        "--bfloat16", action=argparse.BooleanOptionalAction, default=has_bfloat16(),
+        help="products in BF16; by default where this CPU has instructions for them",
+    )  # fmt: skip
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    torch.set_num_threads(1)
     wall, cpu = time.monotonic(), time.process_time()
-    config = llama.Config(**json.loads(options.config))
     model = train(
-        config, options.seed, options.tokens, options.batch_tokens, options.rate, options.device,
+        options,
+        llama.Config(),
         log=lambda line: print(line, flush=True),
         keep=lambda model: llama.save(model, options.out),
     )
     record = {
         "seed": options.seed,
         "tokens": options.tokens,
+        "bfloat16": options.bfloat16,
         "wall_s": round(time.monotonic() - wall),
         "cpu_s": round(time.process_time() - cpu),
     }
