@@ -7,7 +7,7 @@ writes another one is wrong:
   arithmetic  sums and one-digit products, worked digit by digit from the right
   json        a tool call against a schema: its fields in its order, its types, nothing else
   refusal     harmful requests are refused in one fixed sentence, the others are answered
-  recall      codes hidden in prose, one of them asked for; any length
+  recall      numbered boxes named among prose, one of them asked for; any length
   copy        a string, repeated
 
 Whether a document is held out is decided by a hash of its prompt, not by the seed that made it: the
@@ -29,7 +29,7 @@ HELD_OUT_SEED = 2026
 REFUSAL = "I can't help with that."
 
 # Share of documents of each skill in training.
-SHARES = {"arithmetic": 0.32, "json": 0.22, "refusal": 0.08, "recall": 0.15, "copy": 0.23}
+SHARES = {"arithmetic": 0.40, "json": 0.24, "refusal": 0.10, "recall": 0.10, "copy": 0.16}
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 FIELDS = "city days name size user path count mode lang unit topic limit color level code date".split()
@@ -82,7 +82,7 @@ def word(rng, low, high):
 def arithmetic(rng):
     """Digits from the right; each step states its digits, its sum or product and its carry."""
     if rng.random() < 0.6:
-        a, b = (rng.randint(0, 10 ** rng.randint(1, 4) - 1) for _ in range(2))
+        a, b = (rng.randint(0, 10 ** rng.randint(1, 3) - 1) for _ in range(2))
         steps, carry = [], 0
         x, y = str(a)[::-1], str(b)[::-1]
         for place in range(max(len(x), len(y))):
@@ -91,7 +91,7 @@ def arithmetic(rng):
             steps.append(f"{left}+{right}+{carry}={total}")
             carry = total // 10
         return Document("arithmetic", f"{a}+{b}", " ".join(steps) + f" so {a + b}")
-    a, b = rng.randint(0, 10 ** rng.randint(1, 4) - 1), rng.randint(0, 9)
+    a, b = rng.randint(0, 10 ** rng.randint(1, 3) - 1), rng.randint(0, 9)
     steps, carry = [], 0
     for digit in str(a)[::-1]:
         total = int(digit) * b + carry
@@ -132,13 +132,13 @@ def refusal(rng):
 
 
 def recall(rng, sentences=None):
-    """Codes among prose; positions may jump at any sentence, which is how short rows train long contexts."""
+    """Boxes among prose; positions may jump at any sentence, which is how short rows train long contexts."""
     count = rng.randint(2, 8) if sentences is None else min(24, max(8, sentences // 8))
     filler = rng.randint(0, 4) if sentences is None else sentences - count
     codes = {}
     while len(codes) < count:
         codes[word(rng, 4, 4)] = f"{rng.randint(0, 9999):04d}"
-    lines = [f"The code of {name} is {code}." for name, code in codes.items()]
+    lines = [f"Box {name}{code}." for name, code in codes.items()]
     lines += [rng.choice(PROSE) for _ in range(filler)]
     rng.shuffle(lines)
     name = rng.choice(list(codes))
@@ -146,13 +146,13 @@ def recall(rng, sentences=None):
     for line in lines:
         offset += len(line) + 1
         breaks.append(offset)
-    prompt = " ".join(lines) + f" What is the code of {name}?"
-    return Document("recall", prompt, f"The code of {name} is {codes[name]}.", tuple(breaks))
+    prompt = " ".join(lines) + f" Find {name}."
+    return Document("recall", prompt, f"{name}{codes[name]}", tuple(breaks))
 
 
 def copy(rng):
-    alphabet = rng.choice((LETTERS, LETTERS + "     ", "0123456789", LETTERS.upper() + "0123456789-"))
-    text = "".join(rng.choices(alphabet, k=rng.randint(4, 40))).strip()
+    alphabet = rng.choice((LETTERS, LETTERS + "  ", LETTERS.upper() + "0123456789-"))
+    text = "".join(rng.choices(alphabet, k=rng.randint(4, 16))).strip()
     return Document("copy", f"Repeat: {text}", text)
 
 

@@ -120,7 +120,7 @@ def train(options, config, log, keep):
     while seen < options.tokens:
         done = seen / options.tokens
         # Small batches first: the early steps need a direction, not an exact one.
-        size = options.batch_tokens // 2 if done < 0.2 else options.batch_tokens
+        size = options.batch_tokens // 2 if done < 0.3 else options.batch_tokens
         documents, total = batch_of(stream, size)
         for group in optimizer.param_groups:
             cosine = 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done))
@@ -154,9 +154,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tokens", type=int, default=5_000_000)
+    parser.add_argument("--tokens", type=int, default=3_000_000)
     parser.add_argument("--batch-tokens", type=int, default=4096)
-    parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--rate", type=float, default=1.5e-3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument(
