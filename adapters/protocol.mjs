@@ -91,15 +91,14 @@ function randomStream(seed) {
   };
 }
 
-// The token drawn and its log-probability before any limit, at the sampling temperature.
+// The token drawn and its raw log-probability: of the logits as they are, without temperature or limits.
 function draw(logits, {temperature, topK, topP}, random) {
-  const scale = temperature > 0 ? temperature : 1;
   const order = Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a] || a - b);
   const top = logits[order[0]];
-  const weights = order.map((token) => Math.exp((logits[token] - top) / scale));
-  const total = weights.reduce((sum, weight) => sum + weight, 0);
-  const logprob = (rank) => Math.log(weights[rank] / total);
+  const total = order.reduce((sum, token) => sum + Math.exp(logits[token] - top), 0);
+  const logprob = (rank) => logits[order[rank]] - top - Math.log(total);
   if (temperature === 0) return {token: order[0], logprob: logprob(0)};
+  const weights = order.map((token) => Math.exp((logits[token] - top) / temperature));
   let kept = topK > 0 ? Math.min(topK, order.length) : order.length;
   let mass = weights.slice(0, kept).reduce((sum, weight) => sum + weight, 0);
   for (let rank = 0, sum = 0; topP < 1 && rank < kept; ++rank) {

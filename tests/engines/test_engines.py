@@ -2,7 +2,7 @@
 
 import itertools
 
-import engines
+import engine_drift as engines
 import pytest
 
 PER_SKILL = 3

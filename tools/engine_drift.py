@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the shipped checkpoint through every engine at hand and writes what kcc says of each pair.
 
-  tools/engines.py                       prints docs/results/engines.md's tables
-  tools/engines.py --update              writes them into the page
-  tools/engines.py --requests 40         on fewer requests, for a look
+  tools/engine_drift.py                       prints docs/results/engines.md's tables
+  tools/engine_drift.py --update              writes them into the page
+  tools/engine_drift.py --requests 40         on fewer requests, for a look
 
 Each kernel scores the held-out requests once, into a trace; each pair of traces is judged by
 contracts/engines.yaml. Then the llama.cpp kernels write their own greedy answers, which are judged by
@@ -31,20 +31,20 @@ GGUF_TYPES = ("Q8_0", "Q4_K_M", "Q3_K_S", "Q2_K")
 OUTPUT_TOKENS_MAX = 128
 
 PYTHON, NODE = ROOT / ".venv/bin/python", ROOT / ".venv/bin/node"
-TORCH = f"{PYTHON} {ROOT}/python/kcc/kernels/torch_lm.py --model {MODEL}"
+TORCH = f"/usr/bin/env PYTHONPATH={ROOT}/python {PYTHON} -m kcc.kernels.torch_lm {MODEL} --threads 1"
 LLAMA = f"{NODE} {ROOT}/adapters/llamacpp/kernel.mjs --model {{work}}/"
 ONNX = f"{NODE} {ROOT}/adapters/onnxruntime/kernel.mjs --model {{work}}/model.onnx"
 
 # What the page names -> the program behind it.
 KERNELS = {
-    "torch f32 eager": TORCH + " --dtype float32 --attention eager",
-    "torch f32 SDPA": TORCH + " --dtype float32 --attention sdpa",
+    "torch f32 eager": TORCH + " --dtype f32 --attention eager",
+    "torch f32 SDPA": TORCH + " --dtype f32 --attention sdpa",
     "llama.cpp f32": LLAMA + "f32.gguf --kv f32",
     "ONNX Runtime": ONNX + " --optimization all",
     "ONNX Runtime, unfused": ONNX + " --optimization disabled",
     "llama.cpp f32, KV f16": LLAMA + "f32.gguf --kv f16",
-    "torch bf16 eager": TORCH + " --dtype bfloat16 --attention eager",
-    "torch bf16 SDPA": TORCH + " --dtype bfloat16 --attention sdpa",
+    "torch bf16 eager": TORCH + " --dtype bf16 --attention eager",
+    "torch bf16 SDPA": TORCH + " --dtype bf16 --attention sdpa",
     "llama.cpp Q8_0": LLAMA + "Q8_0.gguf --kv f16",
     "llama.cpp Q4_K_M": LLAMA + "Q4_K_M.gguf --kv f16",
 }
