@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from kcc.model import checkpoint, corpus, evaluate, gguf, judge, llama, quantize
+from kcc.model import checkpoint, corpus, evaluate, gguf, initial, judge, llama, quantize
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models/kcc-lab"
@@ -60,6 +60,20 @@ def test_the_evaluation_files_are_what_the_corpus_makes(tmp_path):
         assert (tmp_path / name).read_bytes() == (MODEL / name).read_bytes(), f"regenerate {name}"
     sizes = [len(json.loads(line)["prompt"]) for line in (MODEL / "eval-long.jsonl").open()]
     assert min(sizes) > 1600 and 7000 < max(sizes) < 8192
+
+
+def test_the_initial_weights_copy_already():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    model = llama.Llama(llama.Config())
+    initial.initialise(model)
+    text = "qwertyuiopasdfghjklzxcvbnm"  # no pair twice
+    document = corpus.Document("copy", f"Repeat: {text}", text)
+    begin = len(document.prompt_ids) + 2  # the head needs two tokens to look for
+    tokens = torch.tensor([document.prompt_ids + document.answer_ids])
+    with torch.no_grad():
+        said = model(tokens)[0, begin:-2].argmax(-1)
+    assert (said == tokens[0, begin + 1 : -1]).float().mean() > 0.8
 
 
 @pytest.fixture(scope="module")

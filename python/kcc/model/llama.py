@@ -123,68 +123,6 @@ class Llama(nn.Module):
         self.model.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
         self.model.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
-        self.initialise()
-
-    def initialise(self):
-        """Random weights, and the circuit that copying rests on already in place.
-
-        A small model finds "look for what came after this pair of tokens before" (an induction head,
-        Olsson et al. 2022) only after millions of tokens, and all five skills need it. So layer 0
-        starts with heads that look one and two tokens back, layer 1 with a head that looks for the
-        place where they saw the same pair, and the output with a way to say what stood there; the
-        residual stream is split into the parts U that these write to and read from (structured
-        initialisation, as Trockman and Kolter 2023 do for images). Training is free to change all of it.
-        """
-        config, draw = self.config, torch.randn
-        width, depth = config.hidden_size, config.num_hidden_layers
-        for name, weight in self.named_parameters():
-            if weight.dim() == 2:
-                inner = name.endswith(("o_proj.weight", "down_proj.weight"))
-                nn.init.normal_(weight, std=weight.shape[1] ** -0.5 * (0.3 / depth**0.5 if inner else 1))
-        parts = torch.linalg.qr(draw(width, width))[0].T.split([1, width // 2 - 33, 48, 48, width // 2 - 64])
-        one, code, back1, back2, out = parts  # orthonormal rows
-        size, half = config.head_dim, config.head_dim // 2
-        codes = draw(config.vocab_size, len(code))
-        with torch.no_grad():
-            # Every token: its code, and a part that is the same for all of them.
-            self.model.embed_tokens.weight.copy_(codes @ code + 6 * one)
-            x = codes @ code + 6 * one
-            rms = x.square().mean(-1).sqrt().mean()
-            first, second = (self.model.layers[index].self_attn for index in (0, 1))
-
-            # Layer 0, heads 0 and 1: one and two tokens back, by the phases of the fast frequencies.
-            frequency = config.rope_theta ** (-torch.arange(half) / half)
-            fast = frequency > 0.05
-            constant = one / (6 / rms)  # reads 1 from any normalised token
-            first.k_proj.weight[:size] = 0
-            first.k_proj.weight[:half][fast] = 6.5 * constant
-            for head, back in ((0, 1), (1, 2)):
-                rows = first.q_proj.weight[head * size : (head + 1) * size]
-                rows.zero_()
-                rows[:half][fast] = 6.5 * torch.cos(back * frequency[fast])[:, None] * constant
-                rows[half:][fast] = -6.5 * torch.sin(back * frequency[fast])[:, None] * constant
-            take = draw(48, len(code)) / len(code) ** 0.5  # a token's code, shortened
-            first.v_proj.weight[:48] = take @ code * rms
-            first.v_proj.weight[48:size] = 0
-            first.o_proj.weight[:, : 2 * size] = 0
-            first.o_proj.weight[:, :48] = back1.T
-            first.o_proj.weight[:, size : size + 48] = back2.T
-
-            # Layer 1, head 0: keys are the two tokens before a place, queries the last two tokens.
-            rms1 = (x.square().mean() + 2 * 48 / width).sqrt()
-            slow = torch.arange(half - 15, half)
-            match = 1.7 * torch.linalg.qr(draw(48, 30))[0].T * (48 / 30) ** 0.5 * rms1
-            second.k_proj.weight[:size] = 0
-            second.k_proj.weight[slow] = match[:15] @ back1
-            second.k_proj.weight[half + slow] = match[15:] @ back2
-            second.q_proj.weight[:size] = 0
-            second.q_proj.weight[slow] = match[:15] @ take @ code
-            second.q_proj.weight[half + slow] = match[15:] @ back1
-            say = draw(size, len(code)) / len(code) ** 0.5
-            second.v_proj.weight[:size] = say @ code * rms1
-            place = torch.linalg.qr(draw(len(out), size))[0] if len(out) >= size else None
-            second.o_proj.weight[:, :size] = out.T @ place
-            self.lm_head.weight.copy_(0.02 * draw(config.vocab_size, width) + 0.1 * codes @ say.T @ place.T @ out)
 
     def forward(self, tokens, positions=None, caches=None):
         if positions is None:

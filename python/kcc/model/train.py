@@ -21,7 +21,7 @@ from concurrent import futures
 import torch
 from torch.nn import functional
 
-from kcc.model import corpus, evaluate, llama
+from kcc.model import corpus, evaluate, initial, llama
 
 PROMPT_WEIGHT = 0.05  # of a prompt's token in the loss; an answer's weighs 1
 CONTEXT = 8192
@@ -106,7 +106,9 @@ def train(options, config, log, keep):
     torch.manual_seed(options.seed)
     rng = random.Random(options.seed)
     stream = corpus.documents(options.seed)
-    model = llama.Llama(config).to(options.device)
+    model = llama.Llama(config)
+    initial.initialise(model)
+    model.to(options.device)
     parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(
         [
