@@ -30,7 +30,7 @@ test: setup build
 	@python3 tools/check_layers.py
 	@$(CTEST) --test-dir build/release -LE slow
 	@$(MAKE) --no-print-directory test-asan test-tsan
-	@.venv/bin/python -m pytest -q tests
+	@.venv/bin/python -m pytest -q -m 'not slow' tests
 
 test-asan: configure-asan
 	@cmake --build --preset asan -j $(JOBS)
@@ -47,6 +47,7 @@ test-all: test lint
 	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
 	@$(CTEST) --test-dir build/clang
 	@$(CTEST) --test-dir build/release -L slow
+	@.venv/bin/python -m pytest -q -m slow tests
 	@tools/fuzz.sh 600
 
 bench: build

@@ -14,6 +14,10 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "python")]
 import run_docs  # noqa: E402
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: run by make test-all, not by make test")
+
+
 @dataclasses.dataclass
 class Outcome:
     code: int

@@ -1,0 +1,72 @@
+"""Real engines under contract, through kcc: one checkpoint in PyTorch, llama.cpp and ONNX Runtime."""
+
+import itertools
+
+import engine_drift as engines
+import pytest
+
+PER_SKILL = 3
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("engines")
+    engines.export(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def requests(work):
+    return engines.first_requests(engines.MODEL / "eval.jsonl", PER_SKILL, work / "requests.jsonl")
+
+
+@pytest.fixture(scope="module")
+def judged(work, requests):
+    """judged(train, infer) -> the report of the scored pair."""
+
+    def run(train, infer):
+        traces = [engines.score(name, requests, work) for name in (train, infer)]
+        return engines.report(engines.SCORING, *traces)
+
+    return run
+
+
+def test_float32_kernels_of_three_engines_agree_to_1e_4_and_are_convergent(judged):
+    for train, infer in itertools.combinations(engines.EXACT, 2):
+        report = judged(train, infer)
+        assert report["convergent"], f"{train} against {infer}: {report['headline']}"
+        assert report["quantities"]["raw_logit_linf"]["all"]["max"] <= 1e-4
+
+
+def test_float32_kernels_are_different_programs(judged):
+    different = {
+        pair: judged(*pair)["quantities"]["raw_logit_linf"]["all"]["max"]
+        for pair in itertools.combinations(["torch f32 SDPA", "llama.cpp f32", "ONNX Runtime"], 2)
+    }
+    assert min(different.values()) > 0, different
+
+
+@pytest.mark.parametrize(
+    "name", ["llama.cpp f32, KV f16", "torch bf16 eager", "torch bf16 SDPA", "llama.cpp Q8_0"]
+)
+def test_rounding_is_seen_and_graded_below_l3(judged, name):
+    report = judged(engines.REFERENCE, name)
+    assert not report["convergent"]
+    entries = engines.values(report)
+    assert entries["N-1", "all"]["verdict"] == "violated"
+    assert entries["S-1", "all"]["verdict"] == "satisfied"
+
+
+def test_four_bits_are_caught(judged):
+    report = judged(engines.REFERENCE, "llama.cpp Q4_K_M")
+    entries = engines.values(report)
+    assert report["verdict"] == "violated"
+    assert entries["N-2", "all"]["verdict"] == "violated", entries["N-2", "all"]["reason"]
+
+
+def test_kcc_run_drives_two_engines_directly(work, requests):
+    """No trace on disk: both programs run, batch by batch."""
+    arguments = []
+    for side, name in (("--train", "torch f32 SDPA"), ("--infer", "llama.cpp f32")):
+        arguments += [side, engines.uri(engines.KERNELS[name], work)]
+    engines.kcc("run", engines.SCORING, *arguments, "--requests", requests, "--batch", 4)
