@@ -73,21 +73,21 @@ const std::vector<SwitchInfo>& Table() {
 }
 
 constexpr std::array kKernels = {
-    NamedKernel{"train", "the reference: stored in f32, summed in f64", "accumulate=f64"},
-    NamedKernel{"f32", "f32 throughout, batch-invariant: the base of lab:custom", ""},
-    NamedKernel{"bf16", "a BF16 engine: tiled attention, fused operators, dynamic batches",
+    LabPreset{"train", "the reference: stored in f32, summed in f64", "accumulate=f64"},
+    LabPreset{"f32", "f32 throughout, batch-invariant: the base of lab:custom", ""},
+    LabPreset{"bf16", "a BF16 engine: tiled attention, fused operators, dynamic batches",
                 "attention=tiles:64&rmsnorm=fused&swiglu=fused&rope=f32&weights=bf16&activations=bf16&kv=bf16&batch=dynamic"},
-    NamedKernel{"bf16-invariant", "the same without the influence of the batch",
+    LabPreset{"bf16-invariant", "the same without the influence of the batch",
                 "attention=tiles:64&rmsnorm=fused&swiglu=fused&rope=f32&weights=bf16&activations=bf16&kv=bf16"},
-    NamedKernel{"fp8", "FP8 (E4M3) weights, activations and KV cache on a BF16 engine's operators",
+    LabPreset{"fp8", "FP8 (E4M3) weights, activations and KV cache on a BF16 engine's operators",
                 "attention=tiles:64&rmsnorm=fused&swiglu=fused&rope=f32&weights=e4m3&activations=e4m3&kv=e4m3&logits=bf16&batch=dynamic"},
-    NamedKernel{"int8", "INT8 weights by channel, f32 activations",
+    LabPreset{"int8", "INT8 weights by channel, f32 activations",
                 "attention=tiles:64&rmsnorm=fused&swiglu=fused&rope=f32&weights=int8&batch=dynamic"},
-    NamedKernel{"int4", "INT4 weights in groups of 32, BF16 activations",
+    LabPreset{"int4", "INT4 weights in groups of 32, BF16 activations",
                 "attention=tiles:64&rmsnorm=fused&swiglu=fused&rope=f32&weights=int4&scale=group:32&activations=bf16&kv=bf16&batch=dynamic"},
-    NamedKernel{"hopper-fp8", "lab:fp8 with a 13-bit accumulator promoted every 128 terms",
+    LabPreset{"hopper-fp8", "lab:fp8 with a 13-bit accumulator promoted every 128 terms",
                 "attention=tiles:64&rmsnorm=fused&swiglu=fused&rope=f32&weights=e4m3&activations=e4m3&kv=e4m3&accumulate=m13&promote=128&logits=bf16&batch=dynamic"},
-    NamedKernel{"custom", "lab:f32 with the options given", ""},
+    LabPreset{"custom", "lab:f32 with the options given", ""},
 };
 // clang-format on
 
@@ -246,7 +246,7 @@ std::string_view Name(ErrorSource source) {
 }
 
 std::span<const SwitchInfo> SwitchTable() { return Table(); }
-std::span<const NamedKernel> NamedKernels() { return kKernels; }
+std::span<const LabPreset> LabPresets() { return kKernels; }
 
 Result<> SetSwitch(std::string_view name, std::string_view value, LabSwitches* switches) {
   const SwitchInfo* info = FindSwitch(name);
@@ -349,10 +349,10 @@ LabSwitches WithSource(const LabSwitches& base, const LabSwitches& from, ErrorSo
 
 Result<LabSwitches> ResolveSwitches(std::string_view kernel, const NamedValues& options) {
   const auto* named = std::find_if(kKernels.begin(), kKernels.end(),
-                                   [&](const NamedKernel& k) { return k.name == kernel; });
+                                   [&](const LabPreset& k) { return k.name == kernel; });
   if (named == kKernels.end()) {
     std::vector<std::string_view> names;
-    for (const NamedKernel& one : kKernels) names.push_back(one.name);
+    for (const LabPreset& one : kKernels) names.push_back(one.name);
     return InvalidError("the lab has no kernel '" + std::string(kernel) + "'; it has " +
                         JoinWords(names));
   }

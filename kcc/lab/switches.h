@@ -109,12 +109,12 @@ Result<> CheckSwitches(const LabSwitches& switches);
 LabSwitches WithSource(const LabSwitches& base, const LabSwitches& from, ErrorSource source);
 
 // The kernels that have a name.
-struct NamedKernel {
+struct LabPreset {
   std::string_view name;
   std::string_view meaning;
   std::string_view settings;  // "attention=tiles:64&kv=e4m3"
 };
-std::span<const NamedKernel> NamedKernels();
+std::span<const LabPreset> LabPresets();
 
 // The switches of `lab:NAME?options`: the named kernel's, then the options in order.
 Result<LabSwitches> ResolveSwitches(std::string_view kernel, const NamedValues& options);

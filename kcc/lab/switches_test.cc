@@ -9,7 +9,7 @@ namespace kcc {
 namespace {
 
 TEST(Switches, TextsReadBackAndFollowTheTable) {
-  for (const NamedKernel& kernel : NamedKernels()) {
+  for (const LabPreset& kernel : LabPresets()) {
     const LabSwitches switches = testing::Switches(kernel.name);
     const NamedValues texts = SwitchTexts(switches);
     ASSERT_EQ(texts.size(), SwitchTable().size());
