@@ -1,12 +1,7 @@
 #include "kcc/trace/requests.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -14,74 +9,12 @@
 #include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
 #include "kcc/trace/json.h"
+#include "kcc/trace/line_reader.h"
 
 namespace kcc {
 namespace {
 
-constexpr size_t kBlockBytes = size_t{1} << 18;
 constexpr int64_t kExactIntegerMax = int64_t{1} << 53;
-
-class LineReader {
- public:
-  static Result<std::unique_ptr<LineReader>> Open(const std::string& path, size_t line_bytes_max) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) {
-      return IoError(std::string("cannot open: ") + std::strerror(errno), Place{path});
-    }
-    return std::unique_ptr<LineReader>(new LineReader(path, descriptor, line_bytes_max));
-  }
-  ~LineReader() { ::close(descriptor_); }
-
-  // False at the end of the file. The view lives until the next call.
-  Result<bool> Next(std::string_view* line) {
-    size_t scanned = begin_;
-    while (true) {
-      const size_t end = buffer_.find('\n', scanned);
-      if (end != std::string::npos || (at_end_ && begin_ < buffer_.size())) {
-        const size_t stop = end == std::string::npos ? buffer_.size() : end;
-        *line = std::string_view(buffer_).substr(begin_, stop - begin_);
-        begin_ = stop + (end == std::string::npos ? 0 : 1);
-        if (line->size() > line_bytes_max_) return TooLong();
-        if (!line->empty() && line->back() == '\r') line->remove_suffix(1);
-        return true;
-      }
-      if (at_end_) return false;
-      if (buffer_.size() - begin_ > line_bytes_max_) return TooLong();
-      scanned = buffer_.size() - begin_;
-      KCC_TRY_VOID(Fill());
-    }
-  }
-
- private:
-  LineReader(std::string path, int descriptor, size_t line_bytes_max)
-      : path_(std::move(path)), descriptor_(descriptor), line_bytes_max_(line_bytes_max) {}
-
-  Error TooLong() const {
-    return InvalidError("the line is longer than the limit of " + std::to_string(line_bytes_max_) +
-                        " bytes");
-  }
-
-  Result<> Fill() {
-    buffer_.erase(0, std::exchange(begin_, 0));
-    const size_t have = buffer_.size();
-    buffer_.resize(have + kBlockBytes);
-    ssize_t n = 0;
-    do {
-      n = ::read(descriptor_, buffer_.data() + have, kBlockBytes);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0) return IoError(std::string("cannot read: ") + std::strerror(errno), Place{path_});
-    buffer_.resize(have + static_cast<size_t>(n));
-    at_end_ = n == 0;
-    return {};
-  }
-
-  std::string path_;
-  int descriptor_;
-  size_t line_bytes_max_;
-  std::string buffer_;
-  size_t begin_ = 0;
-  bool at_end_ = false;
-};
 
 std::string MinifiedJson(json::element element) { return simdjson::minify(element); }
 
@@ -120,7 +53,8 @@ Result<std::optional<RequestValue>> ReadValue(json::element element) {
   return InvalidError("a value of a kind that JSON does not have");
 }
 
-Result<Request> ReadRequest(json::parser& parser, std::string_view line) {
+Result<Request> ReadRequest(json::parser& parser, std::string_view line,
+                            std::span<const std::string_view> without = {}) {
   KCC_TRY(const json::element root, ParseJson(parser, line));
   json::object object;
   if (root.get(object) != simdjson::SUCCESS) {
@@ -143,6 +77,7 @@ Result<Request> ReadRequest(json::parser& parser, std::string_view line) {
       }
       continue;
     }
+    if (std::find(without.begin(), without.end(), key) != without.end()) continue;
     KCC_TRY(std::optional<RequestValue> value, ReadValue(element));
     if (!value) continue;
     if (!request.fields.emplace(std::string(key), std::move(*value)).second) {
@@ -194,15 +129,13 @@ Result<> CheckUnique(const std::vector<Request>& requests, const std::vector<int
 }  // namespace
 
 Result<> ForEachLine(const std::string& path, size_t line_bytes_max, const LineVisitor& visit) {
-  KCC_TRY(const std::unique_ptr<LineReader> reader, LineReader::Open(path, line_bytes_max));
-  for (int number = 1;; ++number) {
+  KCC_TRY(LineReader reader, LineReader::Open(path, line_bytes_max));
+  while (true) {
     std::string_view line;
-    auto more = reader->Next(&line);
-    if (!more.has_value()) return std::move(more.error()).At(Place{path, number});
-    if (!*more) return {};
-    if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
-    auto visited = visit(line, number);
-    if (!visited.has_value()) return std::move(visited.error()).At(Place{path, number});
+    KCC_TRY(const bool more, reader.Next(&line));
+    if (!more) return {};
+    auto visited = visit(line, reader.number());
+    if (!visited.has_value()) return std::move(visited.error()).At(Place{path, reader.number()});
   }
 }
 
@@ -224,9 +157,9 @@ Result<std::vector<Request>> ReadRequests(const std::string& path) {
   return requests;
 }
 
-Result<Request> ParseRequest(std::string_view line) {
+Result<Request> ParseRequest(std::string_view line, std::span<const std::string_view> without) {
   json::parser parser;
-  return ReadRequest(parser, line);
+  return ReadRequest(parser, line, without);
 }
 
 std::string RequestJson(const Request& request) {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,8 +28,9 @@ Result<> ForEachLine(const std::string& path, size_t line_bytes_max, const LineV
 
 Result<std::vector<Request>> ReadRequests(const std::string& path);
 
-// One line, without a line end: id first, then the fields in order of name.
-Result<Request> ParseRequest(std::string_view line);
+// One line, without a line end: id first, then the fields in order of name. Parsing can leave
+// fields out, such as token ids that the caller reads for itself.
+Result<Request> ParseRequest(std::string_view line, std::span<const std::string_view> without = {});
 std::string RequestJson(const Request& request);
 
 }  // namespace kcc

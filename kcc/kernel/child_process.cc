@@ -1,0 +1,353 @@
+#include "kcc/kernel/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "kcc/base/strings.h"
+#include "kcc/kernel/uri.h"
+
+extern char** environ;  // the child inherits it; nothing here reads it
+
+namespace kcc {
+namespace {
+
+constexpr double kTerminateSeconds = 2;  // between SIGTERM and SIGKILL
+constexpr double kEndAfterCloseSeconds = 1;
+constexpr size_t kReadBytes = size_t{1} << 16;
+constexpr size_t kTailLinesMax = 20;
+
+double Now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+// What a program wrote, as far as a message needs it; escape sequences must not reach a terminal.
+std::string Printable(std::string_view text) {
+  std::string printable;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\r') {
+      printable += '\n';
+    } else {
+      printable += c == '\n' || c == '\t' || (byte >= 0x20 && byte != 0x7f) ? c : '?';
+    }
+  }
+  size_t bad = 0;
+  while (!IsUtf8(printable, &bad)) printable[bad] = '?';
+  return printable;
+}
+
+std::string Sample(std::string_view text) {
+  constexpr size_t kBytesMax = 80;
+  return "'" + Printable(text.substr(0, std::min(text.find('\n'), kBytesMax))) + "'";
+}
+
+std::string Errno(const std::string& what) { return what + ": " + std::strerror(errno); }
+
+// A write to a pipe that nobody reads any more must be an error, not the end of kcc: SIGPIPE is
+// blocked for this thread while writing, and one that came is taken off the queue.
+class PipeSignalGuard {
+ public:
+  PipeSignalGuard() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~PipeSignalGuard() {
+    const timespec none{};
+    while (!was_pending_ && sigtimedwait(&pipe_, nullptr, &none) < 0 && errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t pipe_;
+  sigset_t before_;
+  bool was_pending_ = false;
+};
+
+}  // namespace
+
+class ChildProcess::Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() { Close(); }
+
+  void Close() {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+  }
+  int number() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  void SetNonBlocking() const { ::fcntl(number_, F_SETFL, O_NONBLOCK); }
+
+ private:
+  int number_ = -1;
+};
+
+struct ChildProcess::Streams {
+  Descriptor input;  // we write
+  Descriptor output;
+  Descriptor errors;
+  Descriptor end;  // pidfd
+  int stop = -1;   // not owned
+  std::string unsent;
+  std::string received;
+  size_t scanned = 0;  // of `received`: holds no line end
+  std::string tail;
+  bool ended = false;
+};
+
+namespace {
+
+using Pipe = std::array<int, 2>;
+
+Result<> SpawnChild(const std::vector<std::string>& command, const std::array<int, 3>& streams,
+                    pid_t* pid) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  for (int i = 0; i < 3; ++i) {
+    posix_spawn_file_actions_adddup2(&actions, streams[static_cast<size_t>(i)], i);
+  }
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  // A clean slate: kcc may have blocked or caught signals that the child should die of.
+  sigset_t none;
+  sigset_t reset;
+  sigemptyset(&none);
+  sigemptyset(&reset);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) sigaddset(&reset, signal);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &reset);
+  posix_spawnattr_setflags(
+      &attributes,
+      static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const int failed = ::posix_spawnp(pid, words[0], &actions, &attributes, words.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) {
+    return IoError("cannot start '" + command[0] + "': " + std::strerror(failed));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std::string>& command,
+                                                          int stop_fd) {
+  auto streams = std::make_unique<Streams>();
+  streams->stop = stop_fd;
+  std::array<Descriptor, 3> theirs;
+  std::array<Descriptor*, 3> ours = {&streams->input, &streams->output, &streams->errors};
+  for (size_t i = 0; i < 3; ++i) {
+    Pipe ends;
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return IoError(Errno("cannot make a pipe"));
+    const bool we_write = i == 0;
+    *ours[i] = Descriptor(we_write ? ends[1] : ends[0]);
+    theirs[i] = Descriptor(we_write ? ends[0] : ends[1]);
+    ours[i]->SetNonBlocking();
+  }
+  pid_t pid = -1;
+  KCC_TRY_VOID(
+      SpawnChild(command, {theirs[0].number(), theirs[1].number(), theirs[2].number()}, &pid));
+  // From here on the destructor ends and reaps it.
+  std::unique_ptr<ChildProcess> child(new ChildProcess(pid, std::move(streams)));
+  child->streams_->end = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!child->streams_->end.is_open()) return IoError(Errno("cannot watch the program"));
+  return child;
+}
+
+ChildProcess::ChildProcess(pid_t pid, std::unique_ptr<Streams> streams)
+    : pid_(pid), streams_(std::move(streams)) {}
+
+ChildProcess::~ChildProcess() {
+  Streams& s = *streams_;
+  s.input.Close();
+  if (s.end.is_open() && !s.ended) {
+    ::kill(-pid_, SIGTERM);
+    for (const double until = Now() + kTerminateSeconds; !s.ended && Now() < until;) {
+      s.received.clear();  // nobody asks any more
+      Wait(until - Now(), /*with_stop=*/false);
+    }
+  }
+  // The child is not reaped yet, so its number still names its group: whatever it started goes too.
+  ::kill(-pid_, SIGKILL);
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+// One round of poll: moves what can be moved.
+ChildProcess::Wake ChildProcess::Wait(double seconds, bool with_stop) {
+  Streams& s = *streams_;
+  const auto wanted = [](const Descriptor& d, bool want) { return want ? d.number() : -1; };
+  std::array<pollfd, 5> polled = {{
+      {wanted(s.input, !s.unsent.empty()), POLLOUT, 0},
+      {s.output.number(), POLLIN, 0},
+      {s.errors.number(), POLLIN, 0},
+      {wanted(s.end, !s.ended), POLLIN, 0},
+      {with_stop ? s.stop : -1, POLLIN, 0},
+  }};
+  const auto ms = static_cast<int>(std::ceil(std::clamp(seconds, 0.0, 1e6) * 1000));
+  const int ready = ::poll(polled.data(), polled.size(), ms);
+  if (ready < 0) return Wake::kReady;  // EINTR: the caller looks at the clock and comes back
+  if (ready == 0) return Wake::kTimeout;
+  if (polled[4].revents != 0) return Wake::kStop;
+  if (polled[0].revents != 0) Write();
+  if (polled[3].revents != 0) s.ended = true;  // seen before reading, so that nothing is missed
+  if (polled[1].revents != 0 || s.ended) ReadOutput();
+  if (polled[2].revents != 0 || s.ended) ReadErrors();
+  return Wake::kReady;
+}
+
+void ChildProcess::Write() {
+  Streams& s = *streams_;
+  const PipeSignalGuard guard;
+  const ssize_t n = ::write(s.input.number(), s.unsent.data(), s.unsent.size());
+  if (n > 0) {
+    s.unsent.erase(0, static_cast<size_t>(n));
+  } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+    s.input.Close();  // nobody reads: what it still says, or its end, tells why
+    s.unsent.clear();
+  }
+}
+
+void ChildProcess::ReadOutput() {
+  Streams& s = *streams_;
+  std::array<char, kReadBytes> block;
+  while (s.output.is_open() && s.received.size() <= kLineBytesMax) {
+    const ssize_t n = ::read(s.output.number(), block.data(), block.size());
+    if (n > 0) {
+      s.received.append(block.data(), static_cast<size_t>(n));
+    } else if (n == 0) {
+      s.output.Close();
+    } else if (errno != EINTR) {
+      return;
+    }
+  }
+}
+
+void ChildProcess::ReadErrors() {
+  Streams& s = *streams_;
+  std::array<char, kReadBytes> block;
+  // Bounded: a flood must not keep kcc from looking at the clock.
+  for (int i = 0; i < 16 && s.errors.is_open(); ++i) {
+    const ssize_t n = ::read(s.errors.number(), block.data(), block.size());
+    if (n > 0) {
+      s.tail.append(block.data(), static_cast<size_t>(n));
+      if (s.tail.size() > kTailBytesMax) s.tail.erase(0, s.tail.size() - kTailBytesMax);
+    } else if (n == 0) {
+      s.errors.Close();
+    } else if (errno != EINTR) {
+      return;
+    }
+  }
+}
+
+bool ChildProcess::TakeLine(std::string* line) {
+  Streams& s = *streams_;
+  const size_t end = s.received.find('\n', s.scanned);
+  s.scanned = end == std::string::npos ? s.received.size() : 0;
+  if (end == std::string::npos) return false;
+  *line = s.received.substr(0, end);
+  s.received.erase(0, end + 1);
+  return true;
+}
+
+Error ChildProcess::Ended() const {
+  siginfo_t how{};
+  ::waitid(P_PID, static_cast<id_t>(pid_), &how, WEXITED | WNOWAIT);
+  if (how.si_code == CLD_EXITED) {
+    return IoError("the program ended with exit code " + std::to_string(how.si_status) +
+                   " instead of an answer");
+  }
+  const char* name = ::sigabbrev_np(how.si_status);
+  return IoError("the program was ended by signal " + std::to_string(how.si_status) +
+                 (name == nullptr ? "" : std::string(" (SIG") + name + ")"));
+}
+
+Result<std::string> ChildProcess::Ask(std::string_view line, double timeout_s) {
+  Streams& s = *streams_;
+  ReadOutput();
+  if (!s.received.empty()) {
+    return IoError("the program wrote to its standard output without being asked: " +
+                   Sample(s.received));
+  }
+  s.unsent.assign(line).push_back('\n');
+  double until = Now() + timeout_s;
+  bool closed = false;
+  while (true) {
+    std::string answer;
+    if (TakeLine(&answer)) {
+      if (!s.unsent.empty()) {
+        return IoError("the program answered before it had read the question");
+      }
+      return answer;
+    }
+    if (s.received.size() > kLineBytesMax) {
+      return IoError("the program's answer is longer than " + std::to_string(kLineBytesMax) +
+                     " bytes");
+    }
+    if (s.ended) return Ended();
+    // A program that ends closes its output first; its end says more.
+    if (!closed && !s.output.is_open()) {
+      closed = true;
+      until = std::min(until, Now() + kEndAfterCloseSeconds);
+    }
+    const double left = until - Now();
+    if (left <= 0 && closed) return IoError("the program closed its standard output");
+    if (left <= 0) {
+      return IoError("the program did not answer within " + ReadableNumber(timeout_s) + " s");
+    }
+    if (Wait(left, /*with_stop=*/true) == Wake::kStop) return InterruptedError();
+  }
+}
+
+bool ChildProcess::Part(std::string_view line, double timeout_s) {
+  Streams& s = *streams_;
+  s.unsent.assign(line).push_back('\n');
+  const double until = Now() + timeout_s;
+  while (!s.ended && Now() < until) {
+    if (s.unsent.empty()) s.input.Close();
+    if (s.received.size() > kReadBytes) s.received.clear();  // nobody asks any more
+    if (Wait(until - Now(), /*with_stop=*/true) == Wake::kStop) return false;
+  }
+  return s.ended;
+}
+
+std::string ChildProcess::StderrTail() const {
+  std::string_view tail = streams_->tail;
+  while (!tail.empty() && tail.back() == '\n') tail.remove_suffix(1);
+  size_t begin = tail.size();
+  for (size_t lines = 0; begin > 0 && lines < kTailLinesMax; ++lines) {
+    const size_t end_of_previous = tail.rfind('\n', begin - 1);
+    begin = end_of_previous == std::string_view::npos ? 0 : end_of_previous;
+  }
+  return Printable(tail.substr(begin > 0 ? begin + 1 : 0));
+}
+
+}  // namespace kcc

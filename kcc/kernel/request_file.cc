@@ -1,0 +1,146 @@
+// The requests file: parsed line by line, twice.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "kcc/base/strings.h"
+#include "kcc/kernel/request_source.h"
+#include "kcc/summary/population.h"
+#include "kcc/trace/json.h"
+#include "kcc/trace/line_reader.h"
+#include "kcc/trace/requests.h"
+
+namespace kcc {
+namespace {
+
+constexpr std::array<std::string_view, 2> kTokenFields = {"prompt", "output"};
+constexpr std::array<std::string_view, 6> kMeasuredFields = {
+    "latency_ms", "ttft_ms", "reward", "refused", "parsed", "replay_signature"};
+
+Result<> AppendTokens(json::object object, std::string_view field, std::vector<int32_t>* tokens) {
+  const std::optional<json::element> value = JsonMember(object, field);
+  if (!value) return {};
+  json::array list;
+  if (value->get(list) != simdjson::SUCCESS) {
+    return InvalidError("'" + std::string(field) + "' must be a list of token ids, it is " +
+                        std::string(JsonTypeName(*value)) + "; kcc does not tokenise");
+  }
+  for (const json::element item : list) {
+    const std::optional<int64_t> id = JsonInteger(item);
+    if (!id || *id < 0 || *id > std::numeric_limits<int32_t>::max()) {
+      return InvalidError("'" + std::string(field) + "' holds " + simdjson::minify(item) +
+                          ", which is no token id");
+    }
+    tokens->push_back(static_cast<int32_t>(*id));
+  }
+  return {};
+}
+
+Result<> SetCount(std::string_view field, size_t count, Request* request) {
+  const auto number = static_cast<double>(count);
+  const std::optional<double> said = request->Number(field);
+  if (said && *said != number) {
+    return InvalidError("'" + std::string(field) + "' is " + ShortestNumber(*said) +
+                        ", but the list of ids has " + std::to_string(count));
+  }
+  request->fields.insert_or_assign(std::string(field), RequestValue(number));
+  return {};
+}
+
+Result<> ParseLine(json::parser& parser, std::string_view line, RequestUse use,
+                   KernelRequest* out) {
+  KCC_TRY(out->request, ParseRequest(line, kTokenFields));
+  for (const std::string_view field : kMeasuredFields) {
+    if (out->request.fields.find(field) == out->request.fields.end()) continue;
+    return InvalidError("'" + std::string(field) +
+                        "' is what a kernel's own run gives, so it cannot stand in the requests; "
+                        "give the field another name to use it in a slice");
+  }
+  KCC_TRY(const json::element root, ParseJson(parser, line));
+  json::object object;
+  if (root.get(object) != simdjson::SUCCESS) return InvalidError("a request must be an object");
+  out->tokens.clear();
+  KCC_TRY_VOID(AppendTokens(object, "prompt", &out->tokens));
+  const size_t prompt = out->tokens.size();
+  if (prompt == 0) {
+    return InvalidError(
+        "'prompt' is missing or empty: nothing would predict the first token; put at least the "
+        "begin-of-text token there");
+  }
+  if (prompt > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    return InvalidError("'prompt' has more than 2^31 - 1 tokens");
+  }
+  out->prompt_tokens = static_cast<int32_t>(prompt);
+  KCC_TRY_VOID(SetCount("prompt_tokens", prompt, &out->request));
+  if (use == RequestUse::kGenerate) {
+    out->request.fields.erase("output_tokens");
+    return {};
+  }
+  KCC_TRY_VOID(AppendTokens(object, "output", &out->tokens));
+  if (out->tokens.size() == prompt) {
+    return InvalidError(
+        "'output' is missing or empty: there is nothing to score; kcc generate lets a kernel "
+        "write it");
+  }
+  return SetCount("output_tokens", out->tokens.size() - prompt, &out->request);
+}
+
+class RequestFile final : public RequestSource {
+ public:
+  RequestFile(LineReader reader, RequestUse use, RequestTotals totals, SampledBy sampled_by)
+      : reader_(std::move(reader)), use_(use), totals_(totals), sampled_by_(sampled_by) {}
+
+  Result<bool> Next(KernelRequest* request) override {
+    std::string_view line;
+    KCC_TRY(const bool more, reader_.Next(&line));
+    if (!more) return false;
+    Result<> parsed = ParseLine(parser_, line, use_, request);
+    if (!parsed.has_value()) return std::move(parsed.error()).At(place());
+    return true;
+  }
+  RequestTotals totals() const override { return totals_; }
+  SampledBy sampled_by() const override { return sampled_by_; }
+  Place place() const override { return {reader_.path(), reader_.number()}; }
+
+ private:
+  LineReader reader_;
+  json::parser parser_;
+  RequestUse use_;
+  RequestTotals totals_;
+  SampledBy sampled_by_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RequestSource>> OpenRequestFile(const std::string& path, RequestUse use,
+                                                       SampledBy sampled_by) {
+  RequestTotals totals;
+  {
+    json::parser parser;
+    std::unordered_map<uint64_t, int> lines;  // by hash of the id, never iterated
+    KernelRequest request;
+    KCC_TRY_VOID(ForEachLine(
+        path, kRequestFileLineBytesMax, [&](std::string_view line, int number) -> Result<> {
+          KCC_TRY_VOID(ParseLine(parser, line, use, &request));
+          const auto [at, fresh] = lines.emplace(HashText(request.request.id), number);
+          if (!fresh) {
+            return InvalidError("the request id '" + request.request.id +
+                                "' stood already in line " + std::to_string(at->second) +
+                                "; ids must be unique");
+          }
+          ++totals.requests;
+          totals.output_tokens +=
+              static_cast<int64_t>(request.tokens.size()) - request.prompt_tokens;
+          return {};
+        }));
+  }
+  if (totals.requests == 0) return InvalidError("holds no request", Place{path});
+  KCC_TRY(LineReader reader, LineReader::Open(path, kRequestFileLineBytesMax));
+  return std::unique_ptr<RequestSource>(
+      std::make_unique<RequestFile>(std::move(reader), use, totals, sampled_by));
+}
+
+}  // namespace kcc

@@ -1,0 +1,54 @@
+// Where requests come from: a requests file, or a trace that knows its tokens. One at a time, since
+// the token ids of all of them together can be large.
+//
+// A requests file has one object a line: {"id", "prompt": [ids], "output": [ids], …}. Token ids
+// only: kcc does not tokenise. Every further field is kept and can be used in a slice, except what
+// a kernel measures (latency_ms, reward …): both kernels would then seem to have measured it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "kcc/base/result.h"
+#include "kcc/kernel/kernel.h"
+
+namespace kcc {
+
+inline constexpr size_t kRequestFileLineBytesMax = size_t{64} << 20;
+
+// Scoring needs the continuation; for generation only the prompt is read.
+enum class RequestUse { kScore, kGenerate };
+
+struct RequestTotals {
+  int64_t requests = 0;
+  int64_t output_tokens = 0;
+};
+
+class RequestSource {
+ public:
+  virtual ~RequestSource() = default;
+  // False after the last one. The request carries prompt_tokens and output_tokens as fields.
+  virtual Result<bool> Next(KernelRequest* request) = 0;
+  // Of the whole source; known before the first Next.
+  virtual RequestTotals totals() const = 0;
+  // Who chose the continuations.
+  virtual SampledBy sampled_by() const = 0;
+  // Where the last request stands, for messages.
+  virtual Place place() const = 0;
+};
+
+// Reads the file once to check every line and that no id repeats (8 bytes of memory a request),
+// so that a mistake in the last line does not cost a run; Next reads it again.
+Result<std::unique_ptr<RequestSource>> OpenRequestFile(const std::string& path, RequestUse use,
+                                                       SampledBy sampled_by = SampledBy::kDataset);
+
+// The requests of a trace, which must hold every token: in rows, or the prompt's in the field
+// `prompt` that `kcc score` and `kcc generate` write. Of a generated trace they are what that
+// kernel wrote, to be scored by others.
+Result<std::unique_ptr<RequestSource>> OpenTraceRequests(const std::string& directory);
+
+// The prompt's ids as a request's field, as OpenTraceRequests reads it.
+RequestValue PromptField(const KernelRequest& request);
+
+}  // namespace kcc

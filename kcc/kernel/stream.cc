@@ -1,0 +1,257 @@
+#include "kcc/kernel/stream.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kcc/base/file.h"
+#include "kcc/base/json_writer.h"
+#include "kcc/base/sha256.h"
+#include "kcc/kernel/private_dir.h"
+#include "kcc/kernel/request_batches.h"
+#include "kcc/kernel/trace_kernel.h"
+#include "kcc/summary/population.h"
+#include "kcc/trace/requests.h"
+
+namespace kcc {
+namespace {
+
+// Runs both at once. If one fails the other is told to stop; the error is that of the first.
+Result<> Both(const std::function<Result<>()>& train, const std::function<Result<>()>& infer,
+              const std::function<void()>& stop) {
+  std::atomic<int> first_failed{-1};
+  std::array<Result<>, 2> done;
+  const auto run = [&](int side, const std::function<Result<>()>& work) {
+    Result<>& mine = done[static_cast<size_t>(side)];
+    mine = work();
+    int none = -1;
+    if (!mine.has_value() && first_failed.compare_exchange_strong(none, side) && stop) stop();
+  };
+  std::thread other([&] { run(0, train); });
+  run(1, infer);
+  other.join();
+  return first_failed < 0 ? Result<>() : std::move(done[static_cast<size_t>(first_failed)]);
+}
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+// What a kernel is, in one line, for a stream's identity.
+std::string InfoJson(const KernelInfo& info) {
+  JsonWriter json(JsonWriter::Style::kCompact);
+  json.BeginObject().Field("fingerprint", info.fingerprint).Field("modelDigest", info.model_digest);
+  json.Field("vocabSize", info.vocab_size).Field("evidence", Name(info.evidence));
+  json.Field("semantics", Name(info.semantics)).Field("path", Name(info.path));
+  json.Field("temperature", info.temperature).Key("options").BeginArray();
+  for (const KernelOption& option : info.options) {
+    json.BeginArray().Value(option.name).Value(option.value).Value(option.source).EndArray();
+  }
+  json.EndArray().EndObject();
+  return json.Take();
+}
+
+// SHA-256 over a kernel and the requests it was asked, in order: what a trace's identity is for
+// evidence that was never one trace.
+class StreamIdentity {
+ public:
+  explicit StreamIdentity(const KernelInfo& info) {
+    hash_.Update("kcc stream 1\n");
+    hash_.Update(InfoJson(info));
+  }
+  void Add(const KernelRequest& request) {
+    std::string line = RequestJson(request.request) + "\n";
+    for (const int32_t token : request.tokens) line += std::to_string(token) + " ";
+    hash_.Update(line + "\n");
+  }
+  std::string Finish() { return hash_.Finish(); }
+
+ private:
+  Sha256 hash_;
+};
+
+// Who chose the tokens is known to whoever asked, not to the kernel that scored them.
+Result<> StampSampledBy(const std::string& directory, SampledBy sampled_by) {
+  constexpr size_t kBytesMax = size_t{1} << 20;
+  const std::string path = directory + "/trace.json";
+  KCC_TRY(const std::string text, ReadFile(path, kBytesMax));
+  KCC_TRY(TraceInfo info, ParseTraceInfo(text, path));
+  if (info.sampled_by == sampled_by) return {};
+  info.sampled_by = sampled_by;
+  return WriteFileAtomically(path, TraceInfoJson(info));
+}
+
+Result<> ScoreBatch(const NamedKernel& kernel, std::span<const KernelRequest> batch,
+                    const std::string& directory, SampledBy sampled_by) {
+  KCC_TRY_VOID(kernel.kernel->Score(batch, directory));
+  return StampSampledBy(directory, sampled_by);
+}
+
+class Stream {
+ public:
+  Stream(const KernelPair& pair, RequestSource& requests, const Plan& plan,
+         const StreamOptions& options, PrivateDir scratch)
+      : pair_(pair),
+        requests_(requests),
+        plan_(plan),
+        options_(options),
+        scratch_(std::move(scratch)),
+        train_directory_(scratch_ / "train"),
+        infer_directory_(scratch_ / "infer"),
+        train_identity_(pair.train.kernel->info()),
+        infer_identity_(pair.infer.kernel->info()),
+        summary_(plan) {
+    totals_.requests_total = requests.totals().requests;
+    totals_.tokens_total = requests.totals().output_tokens;
+  }
+
+  Result<Summary> Run() {
+    RequestBatches batches(requests_, Limits());
+    while (true) {
+      KCC_TRY(const std::vector<KernelRequest> batch, batches.Next());
+      if (batch.empty()) break;
+      KCC_TRY_VOID(Add(batch));
+    }
+    if (!source_) return BrokenEvidenceError("there was no request to measure", requests_.place());
+    source_->train.identity = train_identity_.Finish();
+    source_->infer.identity = infer_identity_.Finish();
+    summary_.sources = {*source_};
+    return std::move(summary_);
+  }
+
+ private:
+  BatchLimits Limits() const {
+    const auto limits = [&](const NamedKernel& side) {
+      return LimitsFor(side.kernel->info(), options_.batch_requests, options_.batch_bytes_max);
+    };
+    const BatchLimits train = limits(pair_.train);
+    const BatchLimits infer = limits(pair_.infer);
+    return {std::min(train.requests, infer.requests), std::min(train.tokens, infer.tokens)};
+  }
+
+  Result<> Add(std::span<const KernelRequest> batch) {
+    const SampledBy by = requests_.sampled_by();
+    KCC_TRY_VOID(Both([&] { return ScoreBatch(pair_.train, batch, train_directory_, by); },
+                      [&] { return ScoreBatch(pair_.infer, batch, infer_directory_, by); },
+                      options_.stop));
+    Result<> measured = MeasureBatch(batch);
+    if (!measured.has_value()) return Named(measured.error());
+    for (const KernelRequest& request : batch) {
+      train_identity_.Add(request);
+      infer_identity_.Add(request);
+    }
+    KCC_TRY_VOID(RemoveTree(train_directory_));
+    return RemoveTree(infer_directory_);
+  }
+
+  Result<> MeasureBatch(std::span<const KernelRequest> batch) {
+    KCC_TRY(TraceReader train, TraceReader::Open(train_directory_));
+    KCC_TRY(TraceReader infer, TraceReader::Open(infer_directory_));
+    KCC_TRY(const PairedTraces pair,
+            PairedTraces::Make(std::move(train), std::move(infer), options_.pairing));
+    if (pair.requests().size() != batch.size()) {
+      return BrokenEvidenceError("the kernels answered for " +
+                                 std::to_string(pair.requests().size()) + " of " +
+                                 std::to_string(batch.size()) + " requests");
+    }
+    MeasureOptions measure = options_.measure;
+    measure.shard = {};
+    MeasureProgress last;
+    if (options_.measure.progress) {
+      measure.progress = [&](const MeasureProgress& at) {
+        last = at;
+        MeasureProgress sum = totals_;
+        sum.requests += at.requests;
+        sum.tokens += at.tokens;
+        sum.bytes += at.bytes;
+        options_.measure.progress(sum);
+      };
+    }
+    KCC_TRY(Summary part, Measure(pair, plan_, measure));
+    totals_.requests += last.requests;
+    totals_.tokens += last.tokens;
+    totals_.bytes += last.bytes;
+    part.sources.clear();
+    KCC_TRY_VOID(MergeInto(part, &summary_));
+    return AddSource(DescribeSource(pair));
+  }
+
+  // One source for all batches; what describes the kernels must not change between them.
+  Result<> AddSource(Source source) {
+    source.train.identity.clear();
+    source.infer.identity.clear();
+    if (!source_) {
+      source_ = std::move(source);
+      return {};
+    }
+    const Source before = *source_;
+    source_->requests += source.requests;
+    source_->tokens += source.tokens;
+    source_->manifest += source.manifest;
+    source.requests = source_->requests;
+    source.tokens = source_->tokens;
+    source.manifest = source_->manifest;
+    if (source != *source_) {
+      return BrokenEvidenceError(
+          "a kernel described itself differently in a later batch (fingerprint, model, evidence, "
+          "semantics or temperature): " +
+          before.train.kernel_fingerprint + " and " + before.infer.kernel_fingerprint + " became " +
+          source.train.kernel_fingerprint + " and " + source.infer.kernel_fingerprint);
+    }
+    return {};
+  }
+
+  // Batches are gone when their message is read, so it names the kernels.
+  Error Named(const Error& error) const {
+    const auto named = [&](std::string text) {
+      text = Replaced(std::move(text), train_directory_, pair_.train.name);
+      return Replaced(std::move(text), infer_directory_, pair_.infer.name);
+    };
+    Place place = error.place();
+    place.file = named(place.file);
+    return Error(error.code(), named(error.message()), std::move(place));
+  }
+
+  const KernelPair& pair_;
+  RequestSource& requests_;
+  const Plan& plan_;
+  const StreamOptions& options_;
+  PrivateDir scratch_;
+  std::string train_directory_;
+  std::string infer_directory_;
+  StreamIdentity train_identity_;
+  StreamIdentity infer_identity_;
+  Summary summary_;
+  std::optional<Source> source_;
+  MeasureProgress totals_;
+};
+
+}  // namespace
+
+Result<KernelPair> OpenKernelPair(const std::string& train, const std::string& infer,
+                                  const KernelOpenOptions& options,
+                                  std::span<const KernelScheme> schemes,
+                                  const std::function<void()>& stop) {
+  KernelPair pair{{train, nullptr}, {infer, nullptr}};
+  const auto open = [&](NamedKernel* side) -> Result<> {
+    KCC_TRY(side->kernel, OpenKernel(side->name, options, schemes));
+    return {};
+  };
+  KCC_TRY_VOID(Both([&] { return open(&pair.train); }, [&] { return open(&pair.infer); }, stop));
+  return pair;
+}
+
+Result<Summary> MeasureKernels(const KernelPair& pair, RequestSource& requests, const Plan& plan,
+                               const StreamOptions& options) {
+  KCC_TRY(PrivateDir scratch, PrivateDir::Make(options.scratch));
+  return Stream(pair, requests, plan, options, std::move(scratch)).Run();
+}
+
+}  // namespace kcc

@@ -1,0 +1,110 @@
+// One kernel, many batches, one trace.
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kcc/kernel/private_dir.h"
+#include "kcc/kernel/request_batches.h"
+#include "kcc/kernel/stream.h"
+#include "kcc/kernel/trace_kernel.h"
+#include "kcc/trace/reader.h"
+#include "kcc/trace/writer.h"
+
+namespace kcc {
+namespace {
+
+using BatchWork =
+    std::function<Result<>(std::span<const KernelRequest> batch, const std::string& directory)>;
+
+class TraceCollector {
+ public:
+  TraceCollector(std::string directory, SampledBy sampled_by)
+      : directory_(std::move(directory)), sampled_by_(sampled_by) {}
+
+  Result<> Add(const std::string& batch_directory, std::span<const KernelRequest> batch) {
+    KCC_TRY(const TraceReader reader, TraceReader::Open(batch_directory));
+    if (!writer_) {
+      TraceInfo info = reader.info();
+      info.requests.reset();
+      info.tokens.reset();
+      if (info.mode == TraceMode::kScored) info.sampled_by = sampled_by_;
+      KCC_TRY(const TraceWriter::Options options, WriterOptionsFor(reader));
+      KCC_TRY(TraceWriter writer, TraceWriter::Create(directory_, std::move(info), options));
+      writer_.emplace(std::move(writer));
+    }
+    std::vector<int32_t> rows;
+    for (size_t i = 0; i < reader.requests().size(); ++i) {
+      Request request = reader.requests()[i];
+      if (i < batch.size()) request.fields["prompt"] = PromptField(batch[i]);
+      KCC_TRY(const int32_t row, writer_->AddRequest(std::move(request)));
+      rows.push_back(row);
+    }
+    TokenCursor cursor(reader);
+    while (true) {
+      KCC_TRY(const TokenEvidence* const found, cursor.Next());
+      if (found == nullptr) return {};
+      TokenEvidence token = *found;
+      token.request = rows[static_cast<size_t>(token.request)];
+      KCC_TRY_VOID(writer_->AddToken(token));
+      ++tokens_;
+    }
+  }
+
+  Result<int64_t> Finish() {
+    if (!writer_) return BrokenEvidenceError("there was no request", Place{directory_});
+    KCC_TRY_VOID(writer_->Finish());
+    return tokens_;
+  }
+
+ private:
+  std::string directory_;
+  SampledBy sampled_by_;
+  std::optional<TraceWriter> writer_;
+  int64_t tokens_ = 0;
+};
+
+Result<int64_t> Collect(const NamedKernel& kernel, RequestSource& requests,
+                        const std::string& directory, const StreamOptions& options,
+                        const BatchWork& work) {
+  KCC_TRY(const PrivateDir scratch, PrivateDir::Make(options.scratch));
+  const std::string batch_directory = scratch / "batch";
+  RequestBatches batches(
+      requests, LimitsFor(kernel.kernel->info(), options.batch_requests, options.batch_bytes_max));
+  TraceCollector collector(directory, requests.sampled_by());
+  MeasureProgress progress;
+  progress.requests_total = requests.totals().requests;
+  progress.tokens_total = requests.totals().output_tokens;
+  while (true) {
+    KCC_TRY(const std::vector<KernelRequest> batch, batches.Next());
+    if (batch.empty()) return collector.Finish();
+    KCC_TRY_VOID(work(batch, batch_directory));
+    KCC_TRY_VOID(collector.Add(batch_directory, batch));
+    KCC_TRY_VOID(RemoveTree(batch_directory));
+    progress.requests += static_cast<int64_t>(batch.size());
+    for (const KernelRequest& request : batch) {
+      progress.tokens += static_cast<int64_t>(request.tokens.size()) - request.prompt_tokens;
+    }
+    if (options.measure.progress) options.measure.progress(progress);
+  }
+}
+
+}  // namespace
+
+Result<int64_t> ScoreToTrace(const NamedKernel& kernel, RequestSource& requests,
+                             const std::string& directory, const StreamOptions& options) {
+  return Collect(kernel, requests, directory, options,
+                 [&](std::span<const KernelRequest> batch, const std::string& to) {
+                   return kernel.kernel->Score(batch, to);
+                 });
+}
+
+Result<int64_t> GenerateToTrace(const NamedKernel& kernel, RequestSource& requests,
+                                const Sampling& sampling, const std::string& directory,
+                                const StreamOptions& options) {
+  return Collect(kernel, requests, directory, options,
+                 [&](std::span<const KernelRequest> batch, const std::string& to) {
+                   return kernel.kernel->Generate(batch, sampling, to);
+                 });
+}
+
+}  // namespace kcc

@@ -1,0 +1,115 @@
+// The requests that a trace was made from, read back out of it.
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "kcc/kernel/request_source.h"
+#include "kcc/kernel/trace_rows.h"
+
+namespace kcc {
+namespace {
+
+constexpr std::string_view kPromptField = "prompt";
+// What the recorded kernel measured is not the other kernel's.
+constexpr std::array<std::string_view, 7> kRecordedFields = {
+    "latency_ms", "ttft_ms", "reward", "refused", "parsed", "replay_signature", kPromptField};
+
+class TraceRequests final : public RequestSource {
+ public:
+  TraceRequests(TraceReader reader, TraceRows rows)
+      : reader_(std::move(reader)), rows_(std::move(rows)), cursor_(reader_, IndexOnly()) {
+    totals_.requests = static_cast<int64_t>(reader_.requests().size());
+    totals_.output_tokens = reader_.token_count();
+  }
+
+  Result<bool> Next(KernelRequest* request) override {
+    if (next_ == static_cast<int32_t>(reader_.requests().size())) return false;
+    Result<> made = Make(next_, request);
+    if (!made.has_value()) return std::move(made.error()).At(place());
+    ++next_;
+    return true;
+  }
+  RequestTotals totals() const override { return totals_; }
+  SampledBy sampled_by() const override { return reader_.info().sampled_by; }
+  Place place() const override { return Place{reader_.directory()}; }
+
+ private:
+  static TokenCursor::Options IndexOnly() {
+    TokenCursor::Options options;
+    options.index_only = true;
+    return options;
+  }
+
+  Result<> ReadPrompt(const Request& recorded, std::vector<int32_t>* tokens) const {
+    const auto field = recorded.fields.find(kPromptField);
+    if (field == recorded.fields.end()) return {};
+    const auto* ids = std::get_if<std::vector<std::string>>(&field->second);
+    if (ids == nullptr) return {};  // a prompt's text, say
+    for (const std::string& text : *ids) {
+      int32_t id = -1;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+      if (error != std::errc() || end != text.data() + text.size() || id < 0) {
+        return BrokenEvidenceError("request '" + recorded.id + "': the prompt holds '" + text +
+                                   "', which is no token id");
+      }
+      tokens->push_back(id);
+    }
+    return {};
+  }
+
+  Result<> Make(int32_t row, KernelRequest* out) {
+    const Request& recorded = reader_.requests()[static_cast<size_t>(row)];
+    out->tokens.clear();
+    KCC_TRY_VOID(ReadPrompt(recorded, &out->tokens));
+    const std::optional<double> said = recorded.Number("prompt_tokens");
+    const auto prompt = said ? static_cast<size_t>(*said) : out->tokens.size();
+    out->tokens.resize(std::min(out->tokens.size(), prompt));
+    for (int64_t i = 0; i < rows_.count(row); ++i) {
+      KCC_TRY(const TokenEvidence* const token, cursor_.At(rows_.row(row, i)));
+      const auto position = static_cast<size_t>(token->position);
+      if (token->position < 0 || position < out->tokens.size()) continue;
+      if (position != out->tokens.size()) return Unknown(recorded, out->tokens.size());
+      out->tokens.push_back(token->token);
+    }
+    if (prompt == 0 || out->tokens.size() <= prompt) return Unknown(recorded, out->tokens.size());
+    out->request = recorded;
+    for (const std::string_view field : kRecordedFields) {
+      out->request.fields.erase(std::string(field));
+    }
+    out->prompt_tokens = static_cast<int32_t>(prompt);
+    out->request.fields["prompt_tokens"] = static_cast<double>(prompt);
+    return {};
+  }
+
+  static Error Unknown(const Request& recorded, size_t position) {
+    return InvalidError("request '" + recorded.id + "': the trace does not say which token is at " +
+                        "position " + std::to_string(position) +
+                        ", so an engine cannot be asked about it; give --requests");
+  }
+
+  TraceReader reader_;
+  TraceRows rows_;
+  TokenCursor cursor_;
+  RequestTotals totals_;
+  int32_t next_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RequestSource>> OpenTraceRequests(const std::string& directory) {
+  KCC_TRY(TraceReader reader, TraceReader::Open(directory));
+  KCC_TRY(TraceRows rows, TraceRows::Make(reader));
+  return std::unique_ptr<RequestSource>(
+      std::make_unique<TraceRequests>(std::move(reader), std::move(rows)));
+}
+
+RequestValue PromptField(const KernelRequest& request) {
+  std::vector<std::string> ids;
+  ids.reserve(static_cast<size_t>(request.prompt_tokens));
+  for (int32_t i = 0; i < request.prompt_tokens; ++i) {
+    ids.push_back(std::to_string(request.tokens[static_cast<size_t>(i)]));
+  }
+  return ids;
+}
+
+}  // namespace kcc

@@ -1,0 +1,139 @@
+#include "kcc/kernel/uri.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "kcc/base/strings.h"
+
+namespace kcc {
+namespace {
+
+bool IsSchemeCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-';
+}
+
+// The length of a scheme before its colon; 0 for a path.
+size_t SchemeLength(std::string_view text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos || colon < 2) return 0;
+  return std::all_of(text.begin(), text.begin() + static_cast<ptrdiff_t>(colon), IsSchemeCharacter)
+             ? colon
+             : 0;
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+Result<std::string> PercentDecoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    const int high = i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
+    const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
+    if (high < 0 || low < 0) {
+      return InvalidError("'" + std::string(text) +
+                          "': a percent sign stands before two hexadecimal digits; write %25 for "
+                          "the sign itself");
+    }
+    decoded += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return decoded;
+}
+
+Result<> ReadOptions(std::string_view text, KernelUri* uri) {
+  while (!text.empty()) {
+    const std::string_view piece = text.substr(0, text.find('&'));
+    text.remove_prefix(std::min(text.size(), piece.size() + 1));
+    const size_t equals = piece.find('=');
+    if (equals == 0 || equals == std::string_view::npos) {
+      return InvalidError("the option '" + std::string(piece) + "' is not name=value",
+                          Place{uri->text});
+    }
+    KernelUri::Option option;
+    KCC_TRY(option.name, PercentDecoded(piece.substr(0, equals)));
+    KCC_TRY(option.value, PercentDecoded(piece.substr(equals + 1)));
+    if (uri->Find(option.name) != nullptr) {
+      return InvalidError("the option '" + option.name + "' stands twice", Place{uri->text});
+    }
+    uri->options.push_back(std::move(option));
+  }
+  return {};
+}
+
+}  // namespace
+
+const std::string* KernelUri::Find(std::string_view name) const {
+  for (const Option& option : options) {
+    if (option.name == name) return &option.value;
+  }
+  return nullptr;
+}
+
+Result<> KernelUri::CheckOptions(std::span<const std::string_view> known) const {
+  for (const Option& option : options) {
+    if (std::find(known.begin(), known.end(), option.name) != known.end()) continue;
+    std::string message = "the kernel has no option '" + option.name + "'";
+    if (const auto nearest = NearestWord(option.name, known)) {
+      message += "; did you mean '" + std::string(*nearest) + "'?";
+    } else if (!known.empty()) {
+      message += "; it has " + JoinWords(known);
+    }
+    return InvalidError(std::move(message), Place{text});
+  }
+  return {};
+}
+
+Result<KernelUri> ParseKernelUri(std::string_view text) {
+  KernelUri uri;
+  uri.text = text;
+  if (text.empty()) return InvalidError("a kernel is named by a URI, and this one is empty");
+  const size_t scheme = SchemeLength(text);
+  if (scheme == 0) {  // a path may hold anything, a question mark too
+    uri.scheme = "trace";
+    uri.rest = text;
+    return uri;
+  }
+  uri.scheme = text.substr(0, scheme);
+  std::string_view rest = text.substr(scheme + 1);
+  if (uri.scheme != "exec" && uri.scheme != "trace") {
+    const size_t mark = rest.rfind('?');
+    if (mark != std::string_view::npos) {
+      KCC_TRY_VOID(ReadOptions(rest.substr(mark + 1), &uri));
+      rest = rest.substr(0, mark);
+    }
+  }
+  uri.rest = rest;
+  if (uri.rest.empty())
+    return InvalidError("nothing follows '" + uri.scheme + ":'", Place{uri.text});
+  return uri;
+}
+
+Error InterruptedError() { return IoError("interrupted"); }
+
+Result<std::unique_ptr<Kernel>> OpenKernel(std::string_view text, const KernelOpenOptions& options,
+                                           std::span<const KernelScheme> schemes) {
+  KCC_TRY(const KernelUri uri, ParseKernelUri(text));
+  std::vector<std::string_view> names;
+  std::vector<std::string_view> forms;
+  for (const KernelScheme& scheme : schemes) {
+    if (scheme.name == uri.scheme) return scheme.open(uri, options);
+    names.push_back(scheme.name);
+    forms.push_back(scheme.form);
+  }
+  const auto nearest = NearestWord(uri.scheme, names);
+  return InvalidError("no kernel of kind '" + uri.scheme + "'" +
+                          (nearest ? "; did you mean '" + std::string(*nearest) + ":'?"
+                                   : "; there are " + JoinWords(forms)),
+                      Place{uri.text});
+}
+
+}  // namespace kcc

@@ -1,0 +1,87 @@
+#include "kcc/kernel/uri.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace kcc {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct UriCase {
+  std::string text, scheme, rest, options;  // options as name=value;
+};
+
+TEST(KernelUri, IsSchemeRestAndOptions) {
+  const UriCase cases[] = {
+      {"traces/train", "trace", "traces/train", ""},
+      {"./odd:name?x", "trace", "./odd:name?x", ""},
+      {"C:thing", "trace", "C:thing", ""},  // a letter is no scheme
+      {"trace:traces/a?b", "trace", "traces/a?b", ""},
+      {"exec:python3 -c 'x?y=z' a:b", "exec", "python3 -c 'x?y=z' a:b", ""},
+      {"openai+http://h:80/v1?server=vllm&model=a%26b%20c", "openai+http", "//h:80/v1",
+       "server=vllm;model=a&b c;"},
+      {"lab:small?gemm=bf16&empty=", "lab", "small", "gemm=bf16;empty=;"},
+  };
+  for (const UriCase& row : cases) {
+    const auto uri = ParseKernelUri(row.text);
+    ASSERT_TRUE(uri.has_value()) << row.text << ": " << uri.error().Format();
+    std::string options;
+    for (const auto& option : uri->options) options += option.name + "=" + option.value + ";";
+    EXPECT_EQ(uri->scheme, row.scheme);
+    EXPECT_EQ(uri->rest, row.rest);
+    EXPECT_EQ(options, row.options);
+    EXPECT_EQ(uri->text, row.text);
+  }
+}
+
+TEST(KernelUri, RefusesWhatItCannotRead) {
+  const std::array<std::pair<std::string, std::string>, 6> cases = {{
+      {"", "empty"},
+      {"exec:", "nothing follows"},
+      {"lab:x?a", "not name=value"},
+      {"lab:x?=1", "not name=value"},
+      {"lab:x?a=1&a=2", "stands twice"},
+      {"lab:x?a=%4", "hexadecimal"},
+  }};
+  for (const auto& [text, words] : cases) {
+    const auto uri = ParseKernelUri(text);
+    ASSERT_FALSE(uri.has_value()) << text;
+    EXPECT_EQ(uri.error().code(), ErrorCode::kInvalid);
+    EXPECT_THAT(uri.error().message(), HasSubstr(words));
+  }
+}
+
+TEST(KernelUri, AnUnknownOptionNamesTheNearest) {
+  const auto uri = ParseKernelUri("lab:x?gem=bf16");
+  ASSERT_TRUE(uri.has_value());
+  const std::array<std::string_view, 2> known = {"gemm", "kv"};
+  EXPECT_TRUE(ParseKernelUri("lab:x?gemm=bf16")->CheckOptions(known).has_value());
+  EXPECT_THAT(uri->CheckOptions(known).error().message(), HasSubstr("did you mean 'gemm'"));
+}
+
+TEST(OpenKernel, TakesTheSchemeThatFits) {
+  std::string opened;
+  const std::array<KernelScheme, 2> schemes = {{
+      {"exec", "exec:PROGRAM ARGS",
+       [&](const KernelUri& uri, const KernelOpenOptions&) -> Result<std::unique_ptr<Kernel>> {
+         opened = uri.rest;
+         return InvalidError("seen");
+       }},
+      {"trace", "trace:DIR",
+       [&](const KernelUri&, const KernelOpenOptions&) -> Result<std::unique_ptr<Kernel>> {
+         return InvalidError("not this one");
+       }},
+  }};
+  EXPECT_EQ(OpenKernel("exec:a b", {}, schemes).error().message(), "seen");
+  EXPECT_EQ(opened, "a b");
+  EXPECT_THAT(OpenKernel("exek:a b", {}, schemes).error().message(),
+              HasSubstr("did you mean 'exec:'"));
+  EXPECT_THAT(OpenKernel("warp:a b", {}, schemes).error().message(),
+              HasSubstr("there are exec:PROGRAM ARGS and trace:DIR"));
+}
+
+}  // namespace
+}  // namespace kcc
