@@ -70,29 +70,20 @@ double Megabytes(size_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
 }  // namespace
 
-Result<LabUri> ParseLabUri(std::string_view uri) {
+Result<LabUri> ParseLabUri(std::string_view text) {
+  KCC_TRY(const KernelUri uri, ParseKernelUri(text));
+  if (uri.scheme != "lab") {
+    return InvalidError("'" + uri.text + "' is no kernel of the lab: lab:NAME?option=value");
+  }
   LabUri parsed;
+  parsed.kernel = uri.rest;
   parsed.model = kLabModelDirectory;
-  if (uri.starts_with("lab:")) uri.remove_prefix(4);
-  const size_t mark = std::min(uri.find('?'), uri.size());
-  parsed.kernel = uri.substr(0, mark);
-  std::string_view rest = uri.substr(std::min(mark + 1, uri.size()));
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find('&'), rest.size());
-    const std::string_view item = rest.substr(0, end);
-    const size_t equals = item.find('=');
-    if (equals == std::string_view::npos || equals == 0) {
-      return InvalidError("'" + std::string(item) + "' in lab:" + std::string(uri) +
-                          " is not name=value");
-    }
-    const std::string name(item.substr(0, equals));
-    const std::string value(item.substr(equals + 1));
-    if (name == "model") {
-      parsed.model = value;
+  for (const KernelUri::Option& option : uri.options) {
+    if (option.name == "model") {
+      parsed.model = option.value;
     } else {
-      parsed.options.emplace_back(name, value);
+      parsed.options.emplace_back(option.name, option.value);
     }
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return parsed;
 }
@@ -194,10 +185,14 @@ Request LabKernel::Describe(const KernelRequest& asked, const RequestOutcome& ou
   return request;
 }
 
-Result<std::unique_ptr<Kernel>> OpenLabKernel(std::string_view uri) {
-  KCC_TRY(const LabUri parsed, ParseLabUri(uri));
-  KCC_TRY(std::unique_ptr<LabKernel> kernel, LabKernel::Open(parsed));
-  return std::unique_ptr<Kernel>(std::move(kernel));
+KernelScheme LabScheme() {
+  const auto open = [](const KernelUri& uri,
+                       const KernelOpenOptions&) -> Result<std::unique_ptr<Kernel>> {
+    KCC_TRY(const LabUri parsed, ParseLabUri(uri.text));
+    KCC_TRY(std::unique_ptr<LabKernel> kernel, LabKernel::Open(parsed));
+    return std::unique_ptr<Kernel>(std::move(kernel));
+  };
+  return {"lab", "lab:NAME?option=value", open};
 }
 
 }  // namespace kcc

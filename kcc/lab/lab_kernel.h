@@ -11,6 +11,7 @@
 #include "kcc/base/clock.h"
 #include "kcc/base/result.h"
 #include "kcc/kernel/kernel.h"
+#include "kcc/kernel/uri.h"
 #include "kcc/lab/checkpoint.h"
 #include "kcc/lab/engine.h"
 #include "kcc/lab/switches.h"
@@ -25,7 +26,7 @@ struct LabUri {
   std::string model;   // directory; kLabModelDirectory by default
   NamedValues options;
 };
-// "lab:fp8?kv=bf16&model=DIR" or the same without its scheme.
+// "lab:fp8?kv=bf16&model=DIR".
 Result<LabUri> ParseLabUri(std::string_view uri);
 
 class LabKernel final : public Kernel {
@@ -59,7 +60,7 @@ class LabKernel final : public Kernel {
   KernelInfo info_;
 };
 
-// `lab:…` as a Kernel.
-Result<std::unique_ptr<Kernel>> OpenLabKernel(std::string_view uri);
+// For the table of OpenKernel (kernel/uri.h): `lab:NAME?option=value`.
+KernelScheme LabScheme();
 
 }  // namespace kcc
