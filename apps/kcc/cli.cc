@@ -39,6 +39,8 @@ struct Program {
   MergeOptions merge;
   JudgeCommandOptions judge;
   RunOptions run;
+  ScoreOptions score;
+  ScoreOptions generate;
   ReportOptions report;
   CompareOptions compare;
   TraceOptions trace;
@@ -165,15 +167,34 @@ void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
   AddSwitch(app, "--other-model", flags.other_model, "Allow traces of two different models");
 }
 
+void DeclareKernelFlags(CLI::App* app, KernelFlags& flags) {
+  app->add_option("--requests", flags.requests, "What engines score: a requests file, or a trace")
+      ->type_name(std::string(kFileValue));
+  app->add_option("--batch", flags.batch, "Requests at a time")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  AddChoice(app, "--sampled-by", flags.sampled_by, {"infer", "train", "dataset"},
+            "Who chose the tokens of the requests file");
+  app->add_option("--start-timeout", flags.start_timeout_s, "Seconds for an engine to start")
+      ->type_name("S")
+      ->check(CLI::PositiveNumber);
+  app->add_option("--batch-timeout", flags.batch_timeout_s, "Seconds for an engine's batch")
+      ->type_name("S")
+      ->check(CLI::PositiveNumber);
+  app->add_option("--scratch", flags.scratch, "Where batches are kept while they are measured")
+      ->type_name("DIR");
+}
+
 void DeclareMeasure(Program& program) {
   auto& options = program.measure;
   CLI::App* app =
-      Declare(program, "measure", "Measure two traces; write a summary",
+      Declare(program, "measure", "Measure two kernels; write a summary",
               "kcc measure traces/train traces/infer --contract contract.yaml -o s.kccs\n"
-              "kcc measure traces/train traces/infer --shard 2/7 -o part2.kccs",
+              "kcc measure traces/train traces/infer --shard 2/7 -o part2.kccs\n"
+              "kcc measure 'exec:./a.py' 'exec:./b.py' --requests r.jsonl -o s.kccs",
               [&](Console& console) { return RunMeasure(options, console); });
-  Argument(app, "TRAIN", options.train, kFileValue, "The training kernel's trace")->required();
-  Argument(app, "INFER", options.infer, kFileValue, "The inference kernel's trace")->required();
+  Argument(app, "TRAIN", options.train, kFileValue, "The training kernel")->required();
+  Argument(app, "INFER", options.infer, kFileValue, "The inference kernel")->required();
   app->add_option("-c,--contract", options.contract, "Count exactly at this contract's thresholds")
       ->type_name(std::string(kFileValue));
   app->add_option("-o,--output", options.output, "The summary to write")
@@ -182,6 +203,7 @@ void DeclareMeasure(Program& program) {
   app->add_option("--shard", options.flags.shard, "Measure part I of N, split between requests")
       ->type_name("I/N");
   DeclareMeasureFlags(app, options.flags);
+  DeclareKernelFlags(app, options.kernels);
 }
 
 void DeclareMerge(Program& program) {
@@ -221,22 +243,66 @@ void DeclareJudge(Program& program) {
 
 void DeclareRun(Program& program) {
   auto& options = program.run;
-  CLI::App* app =
-      Declare(program, "run", "Measure two kernels and judge them: the gate for CI",
-              "kcc run contract.yaml --train trace:traces/train --infer trace:traces/infer\n"
-              "kcc run contract.yaml --train traces/train --infer traces/infer --report out",
-              [&](Console& console) { return RunRun(options, console); });
+  CLI::App* app = Declare(
+      program, "run", "Measure two kernels and judge them: the gate for CI",
+      "kcc run contract.yaml --train trace:traces/train --infer trace:traces/infer\n"
+      "kcc run contract.yaml --train traces/train --infer traces/infer --report out\n"
+      "kcc run contract.yaml --train traces/train --infer 'exec:./engine.py' --requests r.jsonl",
+      [&](Console& console) { return RunRun(options, console); });
   Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
-  app->add_option("--train", options.train, "The training kernel: trace:DIR")
-      ->type_name("KERNEL")
-      ->required();
-  app->add_option("--infer", options.infer, "The inference kernel: trace:DIR")
+  app->add_option("--train", options.train, "The training kernel")->type_name("KERNEL")->required();
+  app->add_option("--infer", options.infer, "The inference kernel")
       ->type_name("KERNEL")
       ->required();
   app->add_option("--summary", options.summary, "Keep the summary here")
       ->type_name(std::string(kFileValue));
   DeclareMeasureFlags(app, options.measure);
+  DeclareKernelFlags(app, options.kernels);
   DeclareJudgeFlags(app, options.flags);
+}
+
+CLI::App* DeclareTraceMaker(Program& program, ScoreOptions& options, const char* name,
+                            const char* help, const char* examples,
+                            int (*run)(const ScoreOptions&, Console&)) {
+  CLI::App* app = Declare(program, name, help, examples,
+                          [&options, run](Console& console) { return run(options, console); });
+  Argument(app, "KERNEL", options.kernel, "KERNEL", "The kernel")->required();
+  app->add_option("-o,--output", options.output, "The trace's directory")
+      ->type_name("DIR")
+      ->required();
+  DeclareKernelFlags(app, options.kernels);
+  app->get_option("--requests")->required();
+  return app;
+}
+
+void DeclareScore(Program& program) {
+  DeclareTraceMaker(program, program.score, "score", "Ask a kernel about given tokens: a trace",
+                    "kcc score 'exec:./engine.py' --requests r.jsonl -o traces/infer", RunScore);
+}
+
+void DeclareGenerate(Program& program) {
+  Sampling& sampling = program.generate.sampling;
+  CLI::App* app = DeclareTraceMaker(
+      program, program.generate, "generate", "Let a kernel continue the prompts: a trace",
+      "kcc generate 'exec:./engine.py' --requests r.jsonl --temperature 0 -o traces/greedy\n"
+      "kcc generate 'exec:./engine.py' --requests r.jsonl --seed 7 --max-tokens 64 -o traces/a",
+      RunGenerate);
+  app->add_option("--temperature", sampling.temperature, "Sampling temperature; 0 is greedy")
+      ->type_name("T")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--top-k", sampling.top_k, "Sample from the K best; 0: all")
+      ->type_name("K")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--top-p", sampling.top_p, "Sample from the best of this mass")
+      ->type_name("P")
+      ->check(CLI::Range(0.0, 1.0));
+  app->add_option("--seed", sampling.seed, "Seed of the run")->type_name("N");
+  app->add_option("--max-tokens", sampling.output_tokens_max, "Length of a continuation, at most")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24));
+  app->add_option("--stop", sampling.stop, "Token ids that end a continuation")
+      ->type_name("ID")
+      ->delimiter(',');
 }
 
 void DeclareReport(Program& program) {
@@ -367,6 +433,8 @@ void DeclareAll(Program& program) {
   DeclareMerge(program);
   DeclareJudge(program);
   DeclareRun(program);
+  DeclareScore(program);
+  DeclareGenerate(program);
   DeclareReport(program);
   DeclareCompare(program);
   DeclareTrace(program);

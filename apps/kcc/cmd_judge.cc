@@ -55,16 +55,6 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
   return ExitCodeOf(judgement, flags.fail_on);
 }
 
-// trace:DIR, or a directory alone.
-Result<std::string> TraceOf(const std::string& kernel) {
-  constexpr std::string_view kScheme = "trace:";
-  if (kernel.starts_with(kScheme)) return kernel.substr(kScheme.size());
-  const size_t colon = kernel.find(':');
-  if (colon == std::string::npos || kernel.find('/') < colon) return kernel;
-  return InvalidError("no kernel of kind '" + kernel.substr(0, colon) +
-                      "'; this build reads trace:DIR");
-}
-
 }  // namespace
 
 int RunJudge(const JudgeCommandOptions& options, Console& console) {
@@ -80,12 +70,8 @@ int RunRun(const RunOptions& options, Console& console) {
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);
   if (!contract) return exit_code;
-  const Result<std::string> train = TraceOf(options.train);
-  if (!train.has_value()) return ReportError(train.error(), console);
-  const Result<std::string> infer = TraceOf(options.infer);
-  if (!infer.has_value()) return ReportError(infer.error(), console);
-  const Result<Summary> summary =
-      MeasureTraces(*train, *infer, &contract->contract, options.measure, console);
+  const Result<Summary> summary = MeasureSides(options.train, options.infer, &contract->contract,
+                                               options.measure, options.kernels, console);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   if (!options.summary.empty()) {
     const Result<> written = WriteSummaryFile(options.summary, *summary);

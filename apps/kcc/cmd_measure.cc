@@ -1,6 +1,4 @@
-// kcc measure and kcc merge: two traces to a summary, summaries to one.
-#include <thread>
-
+// kcc measure and kcc merge: two kernels to a summary, summaries to one.
 #include "apps/kcc/commands.h"
 #include "apps/kcc/measuring.h"
 #include "kcc/base/strings.h"
@@ -39,36 +37,6 @@ int Write(const Summary& summary, const std::string& path, Console& console) {
 
 }  // namespace
 
-Result<Summary> MeasureTraces(const std::string& train, const std::string& infer,
-                              const Contract* contract, const MeasureFlags& flags,
-                              Console& console) {
-  MeasureOptions options;
-  if (!flags.shard.empty()) {
-    KCC_TRY(options.shard, ParseShard(flags.shard));
-  }
-  if (!flags.target.empty()) {
-    KCC_TRY(options.target, ParseTarget(flags.target));
-  }
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  options.threads = flags.threads > 0 ? flags.threads : std::max(1, cores);
-
-  PairingOptions pairing;
-  pairing.ignore_model_digest = flags.other_model;
-  pairing.temperature = flags.temperature;
-  KCC_TRY(TraceReader train_reader, TraceReader::Open(train));
-  KCC_TRY(TraceReader infer_reader, TraceReader::Open(infer));
-  KCC_TRY(const PairedTraces pair,
-          PairedTraces::Make(std::move(train_reader), std::move(infer_reader), pairing));
-
-  const SystemClock clock;
-  Progress progress(console.err, console.terminal_err, clock);
-  options.progress = [&](const MeasureProgress& at) {
-    progress.Show(at.tokens, at.tokens_total, at.bytes);
-  };
-  const Plan plan = contract == nullptr ? Plan::Default() : Plan::FromContract(*contract);
-  return Measure(pair, plan, options);
-}
-
 int RunMeasure(const MeasureCommandOptions& options, Console& console) {
   std::optional<ValidContract> contract;
   if (!options.contract.empty()) {
@@ -77,8 +45,8 @@ int RunMeasure(const MeasureCommandOptions& options, Console& console) {
     if (!contract) return exit_code;
   }
   const Result<Summary> summary =
-      MeasureTraces(options.train, options.infer, contract ? &contract->contract : nullptr,
-                    options.flags, console);
+      MeasureSides(options.train, options.infer, contract ? &contract->contract : nullptr,
+                   options.flags, options.kernels, console);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   return Write(*summary, options.output, console);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/kcc/console.h"
+#include "kcc/kernel/kernel.h"
 #include "kcc/trace/import.h"
 
 namespace kcc::cli {
@@ -62,12 +63,23 @@ struct MeasureFlags {
   bool other_model = false;
 };
 
+// How engines are asked; the same for measure, run, score and generate.
+struct KernelFlags {
+  std::string requests;    // a requests file or a trace; empty: those of the trace that is a side
+  int64_t batch = 16;      // requests at a time
+  std::string sampled_by;  // a word; empty: dataset, or what the trace says
+  double start_timeout_s = 600;
+  double batch_timeout_s = 600;
+  std::string scratch;  // empty: the system's directory for temporary files
+};
+
 struct MeasureCommandOptions {
   std::string train;
   std::string infer;
   std::string contract;  // empty: the default plan
   std::string output;
   MeasureFlags flags;
+  KernelFlags kernels;
 };
 int RunMeasure(const MeasureCommandOptions& options, Console& console);
 
@@ -100,9 +112,19 @@ struct RunOptions {
   std::string infer;
   std::string summary;  // empty: not kept
   MeasureFlags measure;
+  KernelFlags kernels;
   JudgeFlags flags;
 };
 int RunRun(const RunOptions& options, Console& console);
+
+struct ScoreOptions {
+  std::string kernel;
+  std::string output;
+  KernelFlags kernels;
+  Sampling sampling;  // of generate
+};
+int RunScore(const ScoreOptions& options, Console& console);
+int RunGenerate(const ScoreOptions& options, Console& console);
 
 struct ReportOptions {
   std::string file;

@@ -34,6 +34,7 @@ struct Console {
   bool terminal_err = false;  // progress may be drawn
   int width = 80;             // columns of the terminal
   bool json = false;          // --json: print data on `out`, and nothing else there
+  int interrupted_by = 0;     // a signal that the command cleaned up after; main.cc ends by it
 };
 
 std::string Paint(Style style, std::string_view text, bool colour);

@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 
@@ -39,6 +40,7 @@ int main(int argc, char** argv) {
                             .width = TerminalWidth()};
   const int code = kcc::cli::RunProgram(argc, argv, console);
   std::cout.flush();
+  if (console.interrupted_by != 0) std::raise(console.interrupted_by);  // as a shell expects
   if (!std::cout) {
     // A full disk must not look like success.
     std::cerr << "kcc: error: cannot write standard output\n";

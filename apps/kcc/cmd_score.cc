@@ -1,0 +1,72 @@
+// kcc score and kcc generate: a trace from a kernel, of given continuations or of its own.
+#include <filesystem>
+
+#include "apps/kcc/commands.h"
+#include "apps/kcc/kernels.h"
+#include "apps/kcc/progress.h"
+#include "kcc/kernel/stream.h"
+#include "kcc/trace/reader.h"
+
+namespace kcc::cli {
+namespace {
+
+Result<> MakeTrace(const ScoreOptions& options, bool generate, Console& console) {
+  std::error_code ignored;
+  if (std::filesystem::exists(options.output, ignored)) {  // said before an engine has to start
+    return InvalidError("exists already; choose another name", Place{options.output});
+  }
+  const RequestUse use = generate ? RequestUse::kGenerate : RequestUse::kScore;
+  KCC_TRY(const std::unique_ptr<RequestSource> requests,
+          OpenRequests(options.kernels, use, SampledBy::kDataset));
+  const SystemClock clock;
+  Progress progress(console.err, console.terminal_err, clock);
+  const Interruptible interruptible(console);
+  StreamOptions stream = StreamOptionsOf(options.kernels, interruptible);
+  if (!generate) {  // how much it will write is not known before
+    stream.measure.progress = [&](const MeasureProgress& at) {
+      progress.Show(at.tokens, at.tokens_total, at.bytes);
+    };
+  }
+  const std::vector<KernelScheme> schemes = KernelSchemes();
+  NamedKernel kernel{options.kernel, nullptr};
+  KCC_TRY(kernel.kernel,
+          OpenKernel(options.kernel, OpenOptionsOf(options.kernels, interruptible), schemes));
+  const Result<int64_t> tokens =
+      generate ? GenerateToTrace(kernel, *requests, options.sampling, options.output, stream)
+               : ScoreToTrace(kernel, *requests, options.output, stream);
+  if (!tokens.has_value()) return tokens.error();
+  return {};
+}
+
+int Run(const ScoreOptions& options, bool generate, Console& console) {
+  const Result<> made = MakeTrace(options, generate, console);
+  if (!made.has_value()) return ReportError(made.error(), console);
+  const Result<TraceReader> trace = TraceReader::Open(options.output);
+  if (!trace.has_value()) return ReportError(trace.error(), console);
+  if (console.json) {
+    JsonWriter json;
+    json.BeginObject().Field(generate ? "kccGenerate" : "kccScore", 1);
+    json.Field("directory", options.output).Field("identity", trace->identity());
+    json.Field("kernelFingerprint", trace->info().kernel_fingerprint);
+    json.Field("requests", trace->requests().size()).Field("tokens", trace->token_count());
+    json.EndObject();
+    console.out << json.Take();
+    return kExitOk;
+  }
+  console.out << options.output << ": " << Counted(trace->requests().size(), "request") << ", "
+              << Counted(static_cast<size_t>(trace->token_count()), "token") << " from "
+              << trace->info().kernel_fingerprint << '\n';
+  return kExitOk;
+}
+
+}  // namespace
+
+int RunScore(const ScoreOptions& options, Console& console) {
+  return Run(options, /*generate=*/false, console);
+}
+
+int RunGenerate(const ScoreOptions& options, Console& console) {
+  return Run(options, /*generate=*/true, console);
+}
+
+}  // namespace kcc::cli

@@ -1,0 +1,91 @@
+#include "apps/kcc/measuring.h"
+
+#include <thread>
+
+#include "apps/kcc/kernels.h"
+#include "apps/kcc/progress.h"
+#include "kcc/kernel/stream.h"
+#include "kcc/summary/measure.h"
+
+namespace kcc::cli {
+namespace {
+
+Result<MeasureOptions> MeasureOptionsOf(const MeasureFlags& flags, Progress* progress) {
+  MeasureOptions options;
+  if (!flags.shard.empty()) {
+    KCC_TRY(options.shard, ParseShard(flags.shard));
+  }
+  if (!flags.target.empty()) {
+    KCC_TRY(options.target, ParseTarget(flags.target));
+  }
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  options.threads = flags.threads > 0 ? flags.threads : std::max(1, cores);
+  options.progress = [progress](const MeasureProgress& at) {
+    progress->Show(at.tokens, at.tokens_total, at.bytes);
+  };
+  return options;
+}
+
+PairingOptions PairingOptionsOf(const MeasureFlags& flags) {
+  PairingOptions pairing;
+  pairing.ignore_model_digest = flags.other_model;
+  pairing.temperature = flags.temperature;
+  return pairing;
+}
+
+Result<Summary> MeasureTraces(const std::string& train, const std::string& infer, const Plan& plan,
+                              const PairingOptions& pairing, const MeasureOptions& options) {
+  KCC_TRY(TraceReader train_reader, TraceReader::Open(train));
+  KCC_TRY(TraceReader infer_reader, TraceReader::Open(infer));
+  KCC_TRY(const PairedTraces pair,
+          PairedTraces::Make(std::move(train_reader), std::move(infer_reader), pairing));
+  return Measure(pair, plan, options);
+}
+
+// A trace knows who chose its tokens, and often the tokens themselves.
+Result<std::unique_ptr<RequestSource>> RequestsFor(const std::optional<std::string>& trace,
+                                                   const KernelFlags& kernels) {
+  if (kernels.requests.empty()) {
+    if (trace) return OpenTraceRequests(*trace);
+    return InvalidError("two engines need to be told what to score: give --requests R.jsonl");
+  }
+  SampledBy sampled_by = SampledBy::kDataset;
+  if (trace) {
+    KCC_TRY(const TraceReader reader, TraceReader::Open(*trace));
+    sampled_by = reader.info().sampled_by;
+  }
+  return OpenRequests(kernels, RequestUse::kScore, sampled_by);
+}
+
+}  // namespace
+
+Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
+                             const Contract* contract, const MeasureFlags& flags,
+                             const KernelFlags& kernels, Console& console) {
+  KCC_TRY(const std::optional<std::string> train_trace, TraceDirectoryOf(train));
+  KCC_TRY(const std::optional<std::string> infer_trace, TraceDirectoryOf(infer));
+  const Plan plan = contract == nullptr ? Plan::Default() : Plan::FromContract(*contract);
+  const SystemClock clock;
+  Progress progress(console.err, console.terminal_err, clock);
+  KCC_TRY(const MeasureOptions measure, MeasureOptionsOf(flags, &progress));
+  if (train_trace && infer_trace) {
+    if (!kernels.requests.empty()) {
+      return InvalidError("--requests is for engines; two traces hold their requests already");
+    }
+    return MeasureTraces(*train_trace, *infer_trace, plan, PairingOptionsOf(flags), measure);
+  }
+  if (!flags.shard.empty())
+    return InvalidError("--shard splits traces, not what engines are asked");
+  KCC_TRY(const std::unique_ptr<RequestSource> requests,
+          RequestsFor(train_trace ? train_trace : infer_trace, kernels));
+  const Interruptible interruptible(console);
+  StreamOptions options = StreamOptionsOf(kernels, interruptible);
+  options.measure = measure;
+  options.pairing = PairingOptionsOf(flags);
+  const std::vector<KernelScheme> schemes = KernelSchemes();
+  KCC_TRY(const KernelPair pair, OpenKernelPair(train, infer, OpenOptionsOf(kernels, interruptible),
+                                                schemes, options.stop));
+  return MeasureKernels(pair, *requests, plan, options);
+}
+
+}  // namespace kcc::cli
