@@ -28,7 +28,7 @@ class Scorer(torch.nn.Module):
 def write(directory, path):
     rows, length = torch.export.Dim("rows"), torch.export.Dim("length")
     torch.onnx.export(
-        Scorer(llama.load(directory)),
+        Scorer(llama.load(directory)).eval(),
         (torch.zeros((2, 16), dtype=torch.int64),),
         path,
         input_names=["tokens"],
