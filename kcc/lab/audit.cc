@@ -18,6 +18,7 @@ constexpr std::array<PointName, kLayerPoints> kNames = {{
     {"value", "value projection"},
     {"attention", "attention"},
     {"attention output", "output projection"},
+    {"attention residual", "residual addition"},
     {"MLP norm", "RMSNorm"},
     {"gated", "gate and up projections, SwiGLU"},
     {"MLP output", "down projection"},

@@ -21,12 +21,13 @@ enum class AuditPoint : uint8_t {
   kValue,
   kAttention,
   kAttentionOutput,
+  kAttentionResidual,  // after adding it
   kMlpNorm,
   kGated,
   kMlpOutput,
   kResidual,  // after the layer
 };
-inline constexpr size_t kLayerPoints = 10;
+inline constexpr size_t kLayerPoints = 11;
 
 enum class AuditLevel : uint8_t { kOff, kResiduals, kEverything };
 

@@ -198,7 +198,8 @@ Result<> Engine::Compute(Batch* batch, std::span<const ScheduledRun> runs, const
     logits_from.push_back(from);
     AuditTrail* trail = &batch->outcomes[sequence.request].audit;
     trail->Grow(sequence.tokens.size());
-    step.push_back({std::span(sequence.tokens).subspan(sequence.computed, run.tokens),
+    step.push_back({sequence.request,
+                    std::span(sequence.tokens).subspan(sequence.computed, run.tokens),
                     sequence.computed, &sequence.table, from - sequence.computed,
                     trail->level() == AuditLevel::kOff ? nullptr : trail});
   }

@@ -68,7 +68,7 @@ void Forward::PrepareInput(float* row, size_t count) const {
 void Forward::Record(std::span<const StepRun> runs, size_t point, const float* rows, size_t width) {
   if (probe_) {
     for (size_t r = 0; r < rows_; ++r) {
-      probe_(places_[r].run, places_[r].position, point, {rows + r * width, width});
+      probe_(runs[places_[r].run].request, places_[r].position, point, {rows + r * width, width});
     }
   }
   const bool wanted = std::any_of(runs.begin(), runs.end(), [&](const StepRun& run) {
@@ -224,6 +224,7 @@ void Forward::Layer(size_t layer, std::span<const StepRun> runs, const StepChoic
     AddResidual(&out_[r * hidden], &x_[r * hidden]);
     Normalise(&x_[r * hidden], w.mlp_gain, &normed_[r * hidden]);
   });
+  Record(runs, at(AuditPoint::kAttentionResidual), x_.data(), hidden);
   Record(runs, at(AuditPoint::kMlpNorm), normed_.data(), hidden);
   const Product gates[] = {{&w.gate, gate_.data()}, {&w.up, up_.data()}};
   Multiply(normed_.data(), rows_, gates, choice.split_k);
@@ -285,8 +286,8 @@ std::span<const float> Forward::Logits(std::span<const StepRun> runs, const Step
       trail->Record(place.position, LogitsPoint(layers), row);
     }
     if (probe_) {
-      probe_(place.run, place.position, FinalNormPoint(layers), normed);
-      probe_(place.run, place.position, LogitsPoint(layers), row);
+      probe_(runs[place.run].request, place.position, FinalNormPoint(layers), normed);
+      probe_(runs[place.run].request, place.position, LogitsPoint(layers), row);
     }
   }
   return logits_;

@@ -21,6 +21,7 @@ namespace kcc {
 
 // A run of consecutive tokens of one sequence.
 struct StepRun {
+  size_t request = 0;  // whose they are, for the probe
   std::span<const int32_t> tokens;
   size_t first_position = 0;
   const BlockTable* table = nullptr;  // holds room for all of them
@@ -37,7 +38,7 @@ struct StepChoice {
 
 // Called with every tensor at every audit point, one row a token: for first-divergence tensors.
 using TensorProbe =
-    std::function<void(size_t run, size_t position, size_t point, std::span<const float> row)>;
+    std::function<void(size_t request, size_t position, size_t point, std::span<const float> row)>;
 
 class Forward {
  public:
