@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 OWNERS = {
     "yaml-cpp/": {"kcc/contract", "bench", "fuzz"},
     "hwy/": {"kcc/numeric", "kcc/drift", "bench"},
-    "simdjson": {"kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/rl"},
+    "simdjson": {"kcc/lab", "kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/rl"},
     "openssl/": {"kcc/base"},
     "curl/": {"kcc/kernel"},
     "CLI/": {"apps"},

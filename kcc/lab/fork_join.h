@@ -1,0 +1,45 @@
+// ForkJoin: a few threads that do one job together and meet at its end.
+//
+// Work is cut by index into contiguous parts, one a thread, so what a thread computes is fixed
+// before it starts. Waiting threads spin briefly, since a decode step forks every few
+// microseconds, and then sleep. Run is called from one thread at a time.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace kcc {
+
+class ForkJoin {
+ public:
+  explicit ForkJoin(size_t threads);
+  ~ForkJoin();
+  ForkJoin(const ForkJoin&) = delete;
+  ForkJoin& operator=(const ForkJoin&) = delete;
+
+  size_t threads() const { return workers_.size() + 1; }
+
+  // Calls job(begin, end) for contiguous parts of [0, count), one a thread, and waits for all.
+  void Run(size_t count, const std::function<void(size_t begin, size_t end)>& job);
+
+ private:
+  void Work(size_t index);
+  void Part(size_t index);
+
+  std::vector<std::thread> workers_;
+  const std::function<void(size_t, size_t)>* job_ = nullptr;
+  size_t count_ = 0;
+  size_t parts_ = 1;
+  std::atomic<uint64_t> round_{0};
+  std::atomic<size_t> pending_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+};
+
+}  // namespace kcc

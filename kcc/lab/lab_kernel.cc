@@ -1,0 +1,198 @@
+#include "kcc/lab/lab_kernel.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kcc/lab/sampler.h"
+#include "kcc/numeric/double_math.h"
+#include "kcc/trace/writer.h"
+
+namespace kcc {
+namespace {
+
+// What identifies the build of a kernel: every switch that can change a bit.
+std::string Fingerprint(const LabModel& model, const LabSwitches& switches) {
+  std::string text = "kcc-lab/1 model=" + model.digest.substr(0, 23);
+  for (const auto& [name, value] : SwitchTexts(switches)) {
+    const bool shapes = name == "threads" || name == "audit" || name == "kv_tokens" ||
+                        name == "page" || name == "concurrency" || name == "chunk";
+    if (shapes && !(switches.dynamic_batch && (name == "chunk" || name == "concurrency"))) continue;
+    text += " " + name + "=" + value;
+  }
+  return text;
+}
+
+float LogprobOf(std::span<const float> logits, int32_t token) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += Exp(static_cast<double>(logit) - top);
+  const double own = static_cast<double>(logits[static_cast<size_t>(token)]) - top;
+  return std::min(0.0f, static_cast<float>(own - Log(sum)));
+}
+
+// Rows of one request until all of them are there: requests finish in any order.
+struct RequestRows {
+  std::vector<std::byte> logits;
+  std::vector<float> logprobs;
+  std::vector<int32_t> tokens;
+  std::vector<size_t> positions;
+};
+
+void StoreLogits(std::span<const float> logits, DType dtype, std::vector<std::byte>* to) {
+  if (dtype == DType::kF32) {
+    const auto bytes = std::as_bytes(logits);
+    to->insert(to->end(), bytes.begin(), bytes.end());
+    return;
+  }
+  for (const float logit : logits) {
+    const uint16_t bits = FloatToBF16(logit);  // exact: rounded by the engine
+    to->push_back(static_cast<std::byte>(bits & 0xff));
+    to->push_back(static_cast<std::byte>(bits >> 8));
+  }
+}
+
+Result<> WriteRows(const RequestRows& rows, DType dtype, int32_t request, TraceWriter* writer) {
+  const size_t row_bytes = rows.tokens.empty() ? 0 : rows.logits.size() / rows.tokens.size();
+  for (size_t t = 0; t < rows.tokens.size(); ++t) {
+    TokenEvidence token;
+    token.request = request;
+    token.position = static_cast<int32_t>(rows.positions[t]);
+    token.token = rows.tokens[t];
+    token.logits = &rows.logits[t * row_bytes];
+    token.logits_dtype = dtype;
+    token.logprob = rows.logprobs[t];
+    KCC_TRY_VOID(writer->AddToken(token));
+  }
+  return {};
+}
+
+double Megabytes(size_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+}  // namespace
+
+Result<LabUri> ParseLabUri(std::string_view text) {
+  KCC_TRY(const KernelUri uri, ParseKernelUri(text));
+  if (uri.scheme != "lab") {
+    return InvalidError("'" + uri.text + "' is no kernel of the lab: lab:NAME?option=value");
+  }
+  LabUri parsed;
+  parsed.kernel = uri.rest;
+  parsed.model = kLabModelDirectory;
+  for (const KernelUri::Option& option : uri.options) {
+    if (option.name == "model") {
+      parsed.model = option.value;
+    } else {
+      parsed.options.emplace_back(option.name, option.value);
+    }
+  }
+  return parsed;
+}
+
+LabKernel::LabKernel(LabModel model, const LabSwitches& switches, const Clock* clock)
+    : model_(std::move(model)),
+      switches_(switches),
+      engine_(model_, switches_, clock == nullptr ? system_clock_ : *clock) {
+  info_.fingerprint = Fingerprint(model_, switches_);
+  info_.model_digest = model_.digest;
+  info_.vocab_size = static_cast<int64_t>(model_.config.vocab);
+  info_.path = switches_.path;
+  info_.generates = true;
+  const NamedValues texts = SwitchTexts(switches_);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    info_.options.push_back(
+        {texts[i].first, texts[i].second, std::string(Name(SwitchTable()[i].source))});
+  }
+}
+
+Result<std::unique_ptr<LabKernel>> LabKernel::Make(const Checkpoint& checkpoint,
+                                                   const LabSwitches& switches,
+                                                   const Clock* clock) {
+  KCC_TRY_VOID(CheckSwitches(switches));
+  KCC_TRY(LabModel model, LabModel::Make(checkpoint, switches));
+  return std::unique_ptr<LabKernel>(new LabKernel(std::move(model), switches, clock));
+}
+
+Result<std::unique_ptr<LabKernel>> LabKernel::Open(const LabUri& uri, const Clock* clock) {
+  KCC_TRY(const LabSwitches switches, ResolveSwitches(uri.kernel, uri.options));
+  KCC_TRY(const Checkpoint checkpoint, ReadCheckpoint(uri.model));
+  return Make(checkpoint, switches, clock);
+}
+
+Result<> LabKernel::Score(std::span<const KernelRequest> batch, const std::string& directory) {
+  return WriteTrace(batch, directory, nullptr);
+}
+
+Result<> LabKernel::Generate(std::span<const KernelRequest> batch, const Sampling& sampling,
+                             const std::string& directory) {
+  return WriteTrace(batch, directory, &sampling);
+}
+
+Result<> LabKernel::WriteTrace(std::span<const KernelRequest> batch, const std::string& directory,
+                               const Sampling* sampling) {
+  TraceInfo info;
+  info.kernel_fingerprint = info_.fingerprint;
+  info.model_digest = info_.model_digest;
+  info.vocab_size = info_.vocab_size;
+  info.evidence = EvidenceLevel::kLogits;
+  info.path = sampling == nullptr ? switches_.path : TracePath::kDecode;
+  info.mode = sampling == nullptr ? TraceMode::kScored : TraceMode::kGenerated;
+  if (sampling != nullptr) info.sampled_by = SampledBy::kInfer;
+  TraceWriter::Options options;
+  options.logits_dtype = switches_.logits;
+  options.logprob = true;
+  KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, info, options));
+
+  std::vector<RequestRows> rows(batch.size());
+  const auto sink = [&](size_t request, size_t position, int32_t token,
+                        std::span<const float> logits) -> Result<> {
+    RequestRows& into = rows[request];
+    into.positions.push_back(position);
+    into.tokens.push_back(token);
+    into.logprobs.push_back(LogprobOf(logits, token));
+    StoreLogits(logits, switches_.logits, &into.logits);
+    return {};
+  };
+  Result<std::vector<RequestOutcome>> outcomes =
+      sampling == nullptr ? engine_.Score(batch, sink) : engine_.Generate(batch, *sampling, sink);
+  if (!outcomes.has_value()) return std::move(outcomes.error());
+  for (size_t i = 0; i < batch.size(); ++i) {
+    KCC_TRY(const int32_t row,
+            writer.AddRequest(Describe(batch[i], (*outcomes)[i], rows[i].tokens.size(), sampling)));
+    KCC_TRY_VOID(WriteRows(rows[i], switches_.logits, row, &writer));
+    rows[i] = {};
+  }
+  return writer.Finish();
+}
+
+// The request's line: what it was asked with, and what the engine has to say about it.
+Request LabKernel::Describe(const KernelRequest& asked, const RequestOutcome& outcome,
+                            size_t output_tokens, const Sampling* sampling) const {
+  Request request = asked.request;
+  request.fields["prompt_tokens"] = static_cast<double>(asked.prompt_tokens);
+  request.fields["output_tokens"] = static_cast<double>(output_tokens);
+  request.fields["kernel_fingerprint"] = info_.fingerprint;
+  request.fields["seed"] =
+      static_cast<double>(RequestSeed(sampling == nullptr ? 0 : sampling->seed, request.id));
+  request.fields["kv_cache_mb"] = Megabytes(outcome.kv_bytes);
+  request.fields["peak_memory_mb"] = Megabytes(engine_.stats().peak_bytes);
+  if (switches_.audit != AuditLevel::kOff) {
+    request.fields["replay_signature"] = outcome.audit.Signature();
+  }
+  if (sampling != nullptr) {  // scored traces carry no clock: same evidence, same bytes
+    request.fields["latency_ms"] = outcome.latency_ms;
+    request.fields["ttft_ms"] = outcome.ttft_ms;
+  }
+  return request;
+}
+
+KernelScheme LabScheme() {
+  const auto open = [](const KernelUri& uri,
+                       const KernelOpenOptions&) -> Result<std::unique_ptr<Kernel>> {
+    KCC_TRY(const LabUri parsed, ParseLabUri(uri.text));
+    KCC_TRY(std::unique_ptr<LabKernel> kernel, LabKernel::Open(parsed));
+    return std::unique_ptr<Kernel>(std::move(kernel));
+  };
+  return {"lab", "lab:NAME?option=value", open};
+}
+
+}  // namespace kcc

@@ -1,0 +1,66 @@
+// The lab as a Kernel: `lab:NAME?option=value&…`, in process, no server and no other program.
+//
+// Options are the switches of switches.h, and `model`, the checkpoint's directory.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kcc/base/clock.h"
+#include "kcc/base/result.h"
+#include "kcc/kernel/kernel.h"
+#include "kcc/kernel/uri.h"
+#include "kcc/lab/checkpoint.h"
+#include "kcc/lab/engine.h"
+#include "kcc/lab/switches.h"
+
+namespace kcc {
+
+inline constexpr std::string_view kLabModelDirectory = "models/kcc-lab";
+
+// Where a kernel is opened: the words after `lab:`.
+struct LabUri {
+  std::string kernel;  // "fp8"
+  std::string model;   // directory; kLabModelDirectory by default
+  NamedValues options;
+};
+// "lab:fp8?kv=bf16&model=DIR".
+Result<LabUri> ParseLabUri(std::string_view uri);
+
+class LabKernel final : public Kernel {
+ public:
+  // The clock outlives the kernel; null: the system's.
+  static Result<std::unique_ptr<LabKernel>> Open(const LabUri& uri, const Clock* clock = nullptr);
+  static Result<std::unique_ptr<LabKernel>> Make(const Checkpoint& checkpoint,
+                                                 const LabSwitches& switches,
+                                                 const Clock* clock = nullptr);
+
+  const KernelInfo& info() const override { return info_; }
+  Result<> Score(std::span<const KernelRequest> batch, const std::string& directory) override;
+  Result<> Generate(std::span<const KernelRequest> batch, const Sampling& sampling,
+                    const std::string& directory) override;
+
+  const LabSwitches& switches() const { return switches_; }
+  const LabModel& model() const { return model_; }
+  Engine& engine() { return engine_; }
+
+ private:
+  LabKernel(LabModel model, const LabSwitches& switches, const Clock* clock);
+  Result<> WriteTrace(std::span<const KernelRequest> batch, const std::string& directory,
+                      const Sampling* sampling);
+  Request Describe(const KernelRequest& asked, const RequestOutcome& outcome, size_t output_tokens,
+                   const Sampling* sampling) const;
+
+  LabModel model_;
+  LabSwitches switches_;
+  SystemClock system_clock_;
+  Engine engine_;
+  KernelInfo info_;
+};
+
+// For the table of OpenKernel (kernel/uri.h): `lab:NAME?option=value`.
+KernelScheme LabScheme();
+
+}  // namespace kcc

@@ -1,0 +1,74 @@
+#include "kcc/lab/switches.h"
+
+#include <gtest/gtest.h>
+
+#include "kcc/lab/lab_kernel.h"
+#include "kcc/lab/lab_test_data.h"
+
+namespace kcc {
+namespace {
+
+TEST(Switches, TextsReadBackAndFollowTheTable) {
+  for (const LabPreset& kernel : LabPresets()) {
+    const LabSwitches switches = testing::Switches(kernel.name);
+    const NamedValues texts = SwitchTexts(switches);
+    ASSERT_EQ(texts.size(), SwitchTable().size());
+    LabSwitches again;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      EXPECT_EQ(texts[i].first, SwitchTable()[i].name);
+      EXPECT_TRUE(SetSwitch(texts[i].first, texts[i].second, &again).has_value());
+    }
+    EXPECT_EQ(SwitchTexts(again), texts) << kernel.name;
+  }
+}
+
+TEST(Switches, ASourceCarriesItsOwnSwitchesOnly) {
+  const LabSwitches base = testing::Switches("train");
+  const LabSwitches other = testing::Switches("fp8", {{"route", "replica:2"}});
+  const NamedValues before = SwitchTexts(base);
+  const NamedValues target = SwitchTexts(other);
+  for (const ErrorSource source : kErrorSources) {
+    const NamedValues made = SwitchTexts(WithSource(base, other, source));
+    for (size_t i = 0; i < made.size(); ++i) {
+      const bool own = SwitchTable()[i].source == source;
+      EXPECT_EQ(made[i].second, (own ? target : before)[i].second) << made[i].first;
+    }
+  }
+}
+
+TEST(Switches, MistakesAreNamed) {
+  struct Case {
+    NamedValues options;
+    const char* message;
+  };
+  const std::vector<Case> cases = {
+      {{{"atention", "reference"}}, "did you mean 'attention'?"},
+      {{{"attention", "tiles"}}, "takes reference, tiles:N or split:N, not 'tiles'"},
+      {{{"attention", "tiles:0"}}, "at least 1 key"},
+      {{{"weights", "fp4"}}, "not 'fp4'"},
+      {{{"scale", "group:48"}, {"weights", "int4"}}, "multiple of 32"},
+      {{{"scale", "tensor"}, {"weights", "int4"}}, "need scale=group:N"},
+      {{{"scale", "tensor"}}, "have no scale"},
+      {{{"promote", "128"}}, "needs a narrow accumulator"},
+      {{{"lm_head", "weights"}}, "changes nothing"},
+      {{{"route", "replica:1"}}, "at least 2 replicas"},
+      {{{"page", "0"}}, "at least 1"},
+      {{{"threads", "-1"}}, "takes N"},
+  };
+  for (const Case& c : cases) {
+    const auto switches = ResolveSwitches("custom", c.options);
+    ASSERT_FALSE(switches.has_value()) << c.options[0].first;
+    EXPECT_NE(switches.error().message().find(c.message), std::string::npos)
+        << switches.error().message();
+  }
+  EXPECT_FALSE(ResolveSwitches("fp9", {}).has_value());
+  EXPECT_FALSE(ParseLabUri("lab:fp8?kv").has_value());
+  const auto uri = ParseLabUri("lab:fp8?kv=bf16&model=x/y");
+  ASSERT_TRUE(uri.has_value());
+  EXPECT_EQ(uri->kernel, "fp8");
+  EXPECT_EQ(uri->model, "x/y");
+  EXPECT_EQ(uri->options, (NamedValues{{"kv", "bf16"}}));
+}
+
+}  // namespace
+}  // namespace kcc

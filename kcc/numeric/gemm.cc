@@ -1,0 +1,127 @@
+// Packing: panels of 32 outputs, input by input, so that a product streams through memory once.
+#include "kcc/numeric/gemm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kcc/base/check.h"
+#include "kcc/numeric/quantize.h"
+
+namespace kcc {
+namespace {
+
+bool IsScaled(DType format) {
+  return format == DType::kF8E4M3 || format == DType::kF8E5M2 || format == DType::kI8 ||
+         format == DType::kI4;
+}
+
+}  // namespace
+
+PackedMatrix::PackedMatrix(std::span<const float> weights, size_t outputs, size_t inputs,
+                           DType format, ScaleGrain grain, size_t group)
+    : outputs_(outputs), inputs_(inputs), group_(inputs), format_(format) {
+  KCC_CHECK(inputs % 32 == 0 && weights.size() == outputs * inputs);
+  if (grain == ScaleGrain::kGroup) {
+    KCC_CHECK(group > 0 && group % 32 == 0);
+    group_ = std::min(group, inputs);
+  }
+  groups_ = (inputs + group_ - 1) / group_;
+  lines_.resize((panels() * panel_bytes() + sizeof(Line) - 1) / sizeof(Line));
+  if (IsScaled(format)) Quantize(weights, grain);
+  for (size_t n = 0; n < outputs; ++n) {
+    for (size_t k = 0; k < inputs; ++k) Store(n, k, weights[n * inputs + k]);
+  }
+}
+
+void PackedMatrix::Quantize(std::span<const float> weights, ScaleGrain grain) {
+  scales_.assign(panels() * groups_ * kPanelOutputs, 0.0f);
+  const float whole = CoveringScale(weights, format_);
+  for (size_t n = 0; n < outputs_; ++n) {
+    for (size_t g = 0; g < groups_; ++g) {
+      const size_t begin = g * group_;
+      const auto part = weights.subspan(n * inputs_ + begin, std::min(group_, inputs_ - begin));
+      const size_t panel = n / kPanelOutputs;
+      scales_[(panel * groups_ + g) * kPanelOutputs + n % kPanelOutputs] =
+          grain == ScaleGrain::kTensor ? whole : CoveringScale(part, format_);
+    }
+  }
+}
+
+float PackedMatrix::Scale(size_t output, size_t input) const {
+  if (scales_.empty()) return 1.0f;
+  return scales(output / kPanelOutputs)[input / group_ * kPanelOutputs + output % kPanelOutputs];
+}
+
+uint8_t* PackedMatrix::Slot(size_t output, size_t input) {
+  const size_t bits = DTypeBits(format_);
+  auto* base = reinterpret_cast<uint8_t*>(lines_.data()) + output / kPanelOutputs * panel_bytes();
+  if (bits == 4) return base + input / 2 * kPanelOutputs + output % kPanelOutputs;
+  return base + (input * kPanelOutputs + output % kPanelOutputs) * (bits / 8);
+}
+
+void PackedMatrix::Store(size_t output, size_t input, float weight) {
+  const float scale = Scale(output, input);
+  const float code = scale == 0 ? 0.0f : weight / scale;
+  uint8_t* slot = Slot(output, input);
+  switch (format_) {
+    case DType::kF32:
+      std::memcpy(slot, &weight, 4);
+      return;
+    case DType::kBF16:
+    case DType::kF16: {
+      const uint16_t half =
+          format_ == DType::kBF16 ? FloatToBF16(weight) : FloatToF16(weight, Overflow::kSaturate);
+      std::memcpy(slot, &half, 2);
+      return;
+    }
+    case DType::kF8E4M3:
+      *slot = FloatToF8E4M3(code);
+      return;
+    case DType::kF8E5M2:
+      *slot = FloatToF8E5M2(code);
+      return;
+    case DType::kI8:
+      *slot = static_cast<uint8_t>(FloatToI8(code));
+      return;
+    case DType::kI4: {
+      const int8_t nibble = FloatToI4(code);
+      const bool high = input % 2 == 1;
+      *slot = high ? PackI4(UnpackI4(*slot, false), nibble) : PackI4(nibble, UnpackI4(*slot, true));
+      return;
+    }
+    default:
+      KCC_CHECK(false);
+  }
+}
+
+float PackedMatrix::At(size_t output, size_t input) const {
+  const uint8_t* slot = const_cast<PackedMatrix*>(this)->Slot(output, input);
+  const float scale = Scale(output, input);
+  switch (format_) {
+    case DType::kF32: {
+      float value;
+      std::memcpy(&value, slot, 4);
+      return value;
+    }
+    case DType::kBF16:
+    case DType::kF16: {
+      uint16_t half;
+      std::memcpy(&half, slot, 2);
+      return format_ == DType::kBF16 ? BF16ToFloat(half) : F16ToFloat(half);
+    }
+    case DType::kF8E4M3:
+      return F8E4M3ToFloat(*slot) * scale;
+    case DType::kF8E5M2:
+      return F8E5M2ToFloat(*slot) * scale;
+    case DType::kI8:
+      return static_cast<float>(static_cast<int8_t>(*slot)) * scale;
+    case DType::kI4:
+      return static_cast<float>(UnpackI4(*slot, input % 2 == 1)) * scale;
+    default:
+      KCC_CHECK(false);
+  }
+  return 0;
+}
+
+}  // namespace kcc
