@@ -61,7 +61,7 @@ void FillKept(RlReplayRow* row) {
 
 void Recommend(const RlReplayOptions& options, RlReplay* replay) {
   double best = std::numeric_limits<double>::infinity();
-  int too_few = 0, too_thin = 0;
+  int too_few = 0, too_thin = 0, too_shifted = 0;
   for (size_t i = 0; i < replay->rows.size(); ++i) {
     const RlReplayRow& row = replay->rows[i];
     const RlCorrectionFigures& f = row.figures[0];
@@ -73,6 +73,10 @@ void Recommend(const RlReplayOptions& options, RlReplay* replay) {
       ++too_thin;
       continue;
     }
+    if (!(std::fabs(f.mean_weight - 1) <= options.mean_weight_tolerance)) {
+      ++too_shifted;
+      continue;
+    }
     const double score = ScoreOf(f, options.outcome_advantages);
     if (!(score < best)) continue;
     best = score;
@@ -81,7 +85,8 @@ void Recommend(const RlReplayOptions& options, RlReplay* replay) {
   if (replay->recommended < 0) {
     replay->reason = "none keeps " + ReadableNumber(100 * options.kept_min) +
                      " % of every slice with an effective sample size of " +
-                     ReadableNumber(options.ess_min) + ": close the gap before correcting it";
+                     ReadableNumber(options.ess_min) +
+                     " and a mean weight near 1: close the gap before correcting it";
     return;
   }
   const RlCorrectionFigures& f = replay->rows[static_cast<size_t>(replay->recommended)].figures[0];
@@ -91,7 +96,8 @@ void Recommend(const RlReplayOptions& options, RlReplay* replay) {
                    ReadableNumber(100 * options.kept_min) +
                    " % of every slice and an effective sample size of " +
                    ReadableNumber(options.ess_min) + "; " + std::to_string(too_few) +
-                   " keep too little, " + std::to_string(too_thin) + " are too thin";
+                   " keep too little, " + std::to_string(too_thin) + " are too thin, " +
+                   std::to_string(too_shifted) + " have a mean weight off 1";
 }
 
 }  // namespace

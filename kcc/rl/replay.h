@@ -27,6 +27,9 @@ struct RlReplayRow {
 struct RlReplayOptions {
   double kept_min = 0.5;  // a recommendation keeps at least this share of every slice's tokens
   double ess_min = 0.3;   // and has at least this effective sample size
+  // and a mean weight this near to 1. Ratios have mean 1; a sample whose weights have not has not
+  // seen their tail, so its bias and variance look better than they are.
+  double mean_weight_tolerance = 0.1;
   bool outcome_advantages = true;  // one advantage a sequence (GRPO): judge bias_sequence
   int threads = 1;
 };
