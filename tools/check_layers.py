@@ -16,8 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Library header prefix -> the folders that may include it.
 OWNERS = {
     "yaml-cpp/": {"kcc/contract", "bench", "fuzz"},
-    "hwy/": {"kcc/numeric", "kcc/drift", "bench"},
-    "simdjson": {"kcc/lab", "kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/rl"},
+    "hwy/": {"kcc/numeric", "kcc/drift", "kcc/rl", "bench"},
+    "simdjson": {"kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/lab", "kcc/rl"},
     "openssl/": {"kcc/base"},
     "curl/": {"kcc/kernel"},
     "CLI/": {"apps"},
