@@ -1,0 +1,48 @@
+// Runs recorded tokens through every correction and threshold: what each keeps, how much it
+// biases and how noisy it leaves the gradient, by slice, and which to take. Today one trains to
+// find out.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kcc/base/result.h"
+#include "kcc/rl/batch.h"
+#include "kcc/rl/correction.h"
+
+namespace kcc {
+
+struct RlReplayRow {
+  RlCorrection correction;
+  std::vector<RlCorrectionFigures> figures;  // of everything, then by slice
+  bool pareto = false;                       // none is better in both bias and variance
+  // The slice (or everything) that comes nearest to losing all its tokens, and its kept share.
+  double kept_min = 1;
+  std::string kept_min_slice;
+};
+
+struct RlReplayOptions {
+  double kept_min = 0.5;  // a recommendation keeps at least this share of every slice's tokens
+  double ess_min = 0.3;   // and has at least this effective sample size
+  bool outcome_advantages = true;  // one advantage a sequence (GRPO): judge bias_sequence
+  int threads = 1;
+};
+
+struct RlReplay {
+  std::vector<RlReplayRow> rows;  // in a fixed order: off, then by level, mode and threshold
+  int recommended = -1;           // index into rows; -1: none qualifies
+  std::string reason;
+};
+
+// The grid that `kcc rl replay` walks: the presets of docs/rl-replay.md.
+std::vector<RlCorrection> ReplayGrid();
+Result<RlReplay> ReplayRl(const RlBatch& batch, std::span<const RlCorrection> grid,
+                          const RlReplayOptions& options = {});
+
+std::string ReplayJson(const RlReplay& replay);
+std::string ReplayHtml(const RlReplay& replay, std::string_view title);  // self-contained
+
+}  // namespace kcc
