@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Library header prefix -> the folders that may include it.
 OWNERS = {
     "yaml-cpp/": {"kcc/contract", "bench", "fuzz"},
-    "hwy/": {"kcc/numeric", "kcc/drift", "bench"},
+    "hwy/": {"kcc/numeric", "kcc/drift", "kcc/rl", "bench"},
     "simdjson": {"kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/rl"},
     "openssl/": {"kcc/base"},
     "CLI/": {"apps"},

@@ -65,15 +65,31 @@ Result<> CheckRlBatch(const RlBatch& batch);
 
 // The valid tokens of one row side by side, in double, without padding. Reused from row to row.
 struct RlRow {
+  // A maximal run of ones in the mask: a segment (turn) of the sequence.
+  struct Run {
+    int64_t column = 0;  // where it stands in the row
+    int64_t token = 0;   // its first token among the valid ones
+    int64_t length = 0;
+  };
   int64_t tokens = 0;
-  std::vector<double> train, rollout, old, log_ratio, advantage;  // old, advantage: empty if none
-  std::vector<int32_t> columns;         // where each token stands in the padded row
-  std::vector<int32_t> segment_begins;  // first token of each maximal run of ones in the mask
-  double row_advantage = 0;             // where advantages are per row
+  std::vector<Run> runs;
+  std::vector<double> train, rollout, log_ratio;
+  std::vector<double> old, advantage;  // empty where the batch has none, or none per token
+  double row_advantage = 0;            // where advantages are per row
+  // Tokens with a log-ratio below -700 or above 700 (-inf included): the trainer gives them no
+  // chance, or the engine gave none to what it sampled. Counted; Finite() leaves them out.
+  int64_t zero_ratio = 0, infinite_ratio = 0;
 
-  // Refuses, with row and column: NaN, +inf, a log-prob above 1e-3 (a probability above one), and
-  // -inf on both sides. -inf on one side is kept: its ratio is 0 or +inf.
+  // Refuses, naming row and column: NaN, +inf, a log-prob above 1e-3 (a probability above one),
+  // and -inf on both sides.
   Result<> Load(const RlBatch& batch, int64_t row);
+  // Drops the tokens counted in zero_ratio and infinite_ratio. `runs` then no longer maps columns,
+  // only segments.
+  void KeepFinite();
+
+ private:
+  std::vector<uint8_t> valid_;
 };
+inline constexpr double kRlLogRatioMax = 700;
 
 }  // namespace kcc

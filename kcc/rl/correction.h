@@ -110,7 +110,7 @@ struct RlCorrectionFigures {
   double ess = 0;         // (sum phi)^2 / (n sum phi^2) over valid tokens, rejected ones as 0
   // E|w - phi(w)| per token, phi the final weight and w the token's own ratio: bias per unit of
   // A G if only the token's context counts (MATH.md A.7, one context). Sequence: E|W - phi|
-  // against the whole sequence's ratio, the measure for outcome advantages. NaN where infinite.
+  // against the whole sequence's ratio, the measure for outcome advantages.
   double bias_token = 0, bias_sequence = 0;
   double variance = 0;  // E phi^2 over valid tokens; full IS: 1 + chi2
   bool everything_rejected() const { return tokens > 0 && tokens_kept == 0; }

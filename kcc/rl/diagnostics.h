@@ -60,13 +60,14 @@ struct RlQuantile {
 struct RlFigures {
   std::string slice;  // empty: everything
   int64_t rows = 0, empty_rows = 0, tokens = 0;
-  // Tokens that the trainer gives no chance (w = 0) and that rollout gives none (w = inf). The
-  // latter are left out of all means and counted here: a finding, not a number.
+  // Tokens with log w below -700 or above 700: one side gives them no chance. They are left out of
+  // all figures but tv, where the former count as 1: a finding, not a number.
   int64_t zero_ratio = 0, infinite_ratio = 0;
   std::array<RlLevelFigures, 4> level;            // by RlLevel
   double train_log_ppl = 0, rollout_log_ppl = 0;  // -mean log-prob over tokens
   double train_ppl = 0, rollout_ppl = 0;
-  Interval tv_bound;      // of E(1-w)+ over rows at `confidence` (Maurer-Pontil, rows as units)
+  double tv_rows = 0;     // mean over rows of the row's mean of (1-w)+: what tv_bound is about
+  Interval tv_bound;      // of tv_rows' expectation, each end at `confidence` (Maurer-Pontil)
   double tail_index = 0;  // Hill estimate for w on its largest 1 % (>= 10 tokens); > 0.5: no
                           // finite variance, > 1: no finite mean. NaN: too few tokens
   std::vector<RlQuantile> quantiles;
@@ -121,11 +122,12 @@ class RlSummary {
 Result<RlFigures> DiagnoseRl(const RlBatch& batch, const RlReportOptions& options = {},
                              int threads = 1);
 
-// A limit on a figure, judged with rows as the independent units. Only tv can be certified from
-// samples (MATH.md B.4); the other figures are compared as they are and say so.
+// A limit on a figure, judged with rows as the independent units. Only tv_rows can be certified
+// from samples (MATH.md B.4); the other figures are compared as they are and say so.
 struct RlLimit {
-  std::string figure;  // "token.tv", "token.k3", "sequence.ess" … (RlFigureNames)
-  double at_most = 0;
+  std::string figure;  // "tv_rows", "token.k3", "sequence.ess" … (NamedFigures)
+  double bound = 0;
+  bool at_least = false;  // else at most
 };
 enum class RlOutcome : uint8_t { kPass, kFail, kInconclusive };
 std::string_view RlOutcomeName(RlOutcome outcome);
@@ -133,7 +135,7 @@ struct RlJudgement {
   RlLimit limit;
   RlOutcome outcome = RlOutcome::kInconclusive;
   double value = 0;
-  Interval bound;          // unknown where none exists
+  Interval interval;       // unknown where none exists
   bool certified = false;  // by the bound, not by comparing the value
   std::string why;
 };

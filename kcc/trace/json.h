@@ -1,5 +1,6 @@
 // What the trace readers share in reading JSON: simdjson's DOM, with its errors turned into ours.
-// Included by .cc files of this folder only, so that simdjson stays out of the public headers.
+// Included by .cc files of this folder and of kcc/rl only, so that simdjson stays out of the public
+// headers.
 #pragma once
 
 #include <simdjson.h>

@@ -1,0 +1,135 @@
+// From exact sums to figures: means, effective sample size, quantiles, tail index, bounds.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kcc/numeric/double_math.h"
+#include "kcc/rl/diagnostics.h"
+#include "kcc/rl/slice_state.h"
+#include "kcc/stats/mean_bounds.h"
+
+namespace kcc {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr uint64_t kTailTokensMin = 10;
+
+// The bucket of the type-1 quantile: the value of rank ceil(n p).
+Interval QuantileOf(const std::vector<uint64_t>& buckets, uint64_t total, double p) {
+  if (total == 0) return {};
+  const double exact = std::ceil(p * static_cast<double>(total));
+  const auto rank = static_cast<uint64_t>(std::clamp(exact, 1.0, static_cast<double>(total)));
+  uint64_t seen = 0;
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    seen += buckets[i];
+    if (seen >= rank) {
+      const auto [lo, hi] = RlBucketEdges(static_cast<int>(i));
+      return {lo, hi};
+    }
+  }
+  return {};
+}
+
+// Hill: the mean of log w above a threshold, less the threshold, over the largest 1 %. Each token
+// stands at the middle of its bucket.
+double TailIndex(const std::vector<uint64_t>& buckets, uint64_t total) {
+  const uint64_t wanted = total / 100;
+  if (wanted < kTailTokensMin || buckets.empty()) return kNaN;
+  size_t first = buckets.size();
+  uint64_t count = 0;
+  while (first > kRlBucketsOneSide && count < wanted) count += buckets[--first];
+  if (count < wanted) return kNaN;  // the largest 1 % reaches w <= 1: there is no upper tail
+  const double threshold = RlBucketEdges(static_cast<int>(first))[0];
+  double sum = 0;
+  for (size_t i = first; i < buckets.size(); ++i) {
+    if (buckets[i] == 0) continue;
+    const auto [lo, hi] = RlBucketEdges(static_cast<int>(i));
+    sum += static_cast<double>(buckets[i]) * ((lo + hi) / 2 - threshold);
+  }
+  return sum / static_cast<double>(count);
+}
+
+RlFigures FiguresOf(const RlSliceState& state, std::string_view name,
+                    const RlReportOptions& options) {
+  RlFigures out;
+  out.slice = name;
+  out.rows = static_cast<int64_t>(state.rows);
+  out.empty_rows = static_cast<int64_t>(state.empty_rows);
+  out.zero_ratio = static_cast<int64_t>(state.zero_ratio);
+  out.infinite_ratio = static_cast<int64_t>(state.infinite_ratio);
+  for (size_t l = 0; l < state.level.size(); ++l) out.level[l] = state.level[l].Figures();
+  const RlLevelState& token = state.level[0];
+  out.tokens = static_cast<int64_t>(token.units);
+  const auto n = static_cast<double>(token.units);
+  const auto zero = static_cast<double>(state.zero_ratio);
+  out.level[0].tv = (token.below.Value() + zero) / (n + zero);
+  out.train_log_ppl = 0 - state.train.Value() / n;
+  out.rollout_log_ppl = 0 - state.rollout.Value() / n;
+  out.train_ppl = Exp(out.train_log_ppl);
+  out.rollout_ppl = Exp(out.rollout_log_ppl);
+  out.bit_equal_share = static_cast<double>(state.bit_equal) / n;
+  const auto rows = static_cast<double>(state.tv_row_count);
+  out.tv_rows = state.tv_rows.Value() / rows;
+  if (state.tv_row_count > 0) {
+    SampleMoments sample;
+    sample.count = static_cast<int64_t>(state.tv_row_count);
+    sample.mean = out.tv_rows;
+    const double square = state.tv_rows_square.Value() / rows;
+    const double spread = std::max(0.0, square - out.tv_rows * out.tv_rows);
+    sample.variance = rows > 1 ? spread * rows / (rows - 1) : 0;
+    const double alpha = 1 - options.confidence;
+    out.tv_bound = {MeanLowerMaurerPontil(sample, alpha), MeanUpperMaurerPontil(sample, alpha)};
+  }
+  out.tail_index = TailIndex(state.buckets, token.units);
+  for (const double p : options.quantiles) {
+    out.quantiles.push_back({p, QuantileOf(state.buckets, token.units, p)});
+  }
+  const RlSkewState& skew = state.skew;
+  out.has_advantages = skew.tokens > 0;
+  const auto weighed = static_cast<double>(skew.tokens);
+  out.skew.positive = skew.positive.Value() / weighed;
+  out.skew.negative = skew.negative.Value() / weighed;
+  out.skew.mean_abs_advantage = skew.abs_advantage.Value() / weighed;
+  out.skew.bias_bound = skew.bound.Value() / weighed;
+  out.skew.tokens_positive = static_cast<int64_t>(skew.tokens_positive);
+  out.skew.tokens_negative = static_cast<int64_t>(skew.tokens_negative);
+  out.has_old = state.mismatch.units + state.staleness.units > 0;
+  out.mismatch = state.mismatch.Figures();
+  out.staleness = state.staleness.Figures();
+  return out;
+}
+
+}  // namespace
+
+std::string_view RlLevelName(RlLevel level) {
+  switch (level) {
+    case RlLevel::kToken:
+      return "token";
+    case RlLevel::kSequence:
+      return "sequence";
+    case RlLevel::kGeometric:
+      return "geometric";
+    case RlLevel::kSegment:
+      return "segment";
+  }
+  return "";
+}
+
+RlFigures RlSummary::Figures(const RlReportOptions& options) const {
+  RlSliceState all;
+  for (const auto& [name, state] : slices_) all.Merge(*state);
+  return FiguresOf(all, "", options);
+}
+
+RlFigures RlSummary::Figures(std::string_view slice, const RlReportOptions& options) const {
+  const auto found = slices_.find(slice);
+  return FiguresOf(found == slices_.end() ? RlSliceState() : *found->second, slice, options);
+}
+
+Result<RlFigures> DiagnoseRl(const RlBatch& batch, const RlReportOptions& options, int threads) {
+  RlSummary summary;
+  KCC_TRY_VOID(summary.Add(batch, threads));
+  return summary.Figures(options);
+}
+
+}  // namespace kcc
