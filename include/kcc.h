@@ -120,6 +120,7 @@ typedef struct kcc_arrays {
   const char* train_fingerprint; /* NULL: "" */
   const char* infer_fingerprint;
   const char* sampled_by; /* "infer" (NULL), "train" or "dataset" */
+  int clauses_only;       /* 1: of the token quantities only those that a clause names: faster */
 } kcc_arrays;
 KCC_API kcc_status kcc_measure_arrays(const kcc_arrays* arrays, const kcc_contract* contract,
                                       int threads, kcc_summary** out);
@@ -172,6 +173,11 @@ KCC_API kcc_status kcc_rl_summary_decode(const char* bytes, size_t size, kcc_rl_
 /* {"": {figures of everything}, "math": {…}}: docs/rl.md */
 KCC_API kcc_status kcc_rl_summary_figures(const kcc_rl_summary* summary, double confidence,
                                           kcc_text* out);
+/* limits: {"token.tv": 0.01, "token.k3": 1e-3}: figures at most so much, or {"atLeast": …}
+ * (docs/rl.md). Gives
+ * [{"figure", "outcome": "pass|fail|inconclusive", "value", "why", …}]. */
+KCC_API kcc_status kcc_rl_summary_judge(const kcc_rl_summary* summary, const char* limits,
+                                        double confidence, kcc_text* out);
 KCC_API void kcc_rl_summary_free(kcc_rl_summary* summary);
 
 /* correction: JSON (docs/rl.md). weights and mask have rows x columns elements, or as many as the

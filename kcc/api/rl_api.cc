@@ -12,6 +12,8 @@
 #include "kcc/rl/lint.h"
 #include "kcc/rl/replay.h"
 
+#include <simdjson.h>
+
 namespace kcc::api {
 namespace {
 
@@ -95,6 +97,44 @@ size_t Elements(const RlBatch& batch) {
   return static_cast<size_t>(count);
 }
 
+Result<std::vector<RlLimit>> ParseLimits(std::string_view text) {
+  simdjson::dom::parser parser;
+  simdjson::dom::object object;
+  if (parser.parse(text.data(), text.size()).get(object) != simdjson::SUCCESS) {
+    return InvalidError("limits: must be a JSON object such as {\"token.tv\": 0.01}");
+  }
+  std::vector<RlLimit> limits;
+  for (const auto& [key, value] : object) {
+    RlLimit limit{std::string(key), 0, false};
+    simdjson::dom::element number = value;
+    if (value.is_object()) {
+      limit.at_least = value["atLeast"].get(number) == simdjson::SUCCESS;
+      if (!limit.at_least && value["atMost"].get(number) != simdjson::SUCCESS) number = value;
+    }
+    if (number.get(limit.bound) != simdjson::SUCCESS) {
+      return InvalidError("limits: '" + std::string(key) +
+                          "' must be a number, or {\"atLeast\": number}");
+    }
+    limits.push_back(std::move(limit));
+  }
+  return limits;
+}
+
+std::string JudgementsJson(const std::vector<RlJudgement>& judgements) {
+  JsonWriter json;
+  json.BeginArray();
+  for (const RlJudgement& each : judgements) {
+    json.BeginObject()
+        .Field("figure", each.limit.figure)
+        .Field(each.limit.at_least ? "atLeast" : "atMost", each.limit.bound);
+    json.Field("outcome", RlOutcomeName(each.outcome)).Field("value", each.value);
+    json.Key("interval").BeginArray().Value(each.interval.lo).Value(each.interval.hi).EndArray();
+    json.Field("certified", each.certified).Field("why", each.why).EndObject();
+  }
+  json.EndArray();
+  return json.Take();
+}
+
 std::string AllFigures(const RlSummary& summary, double confidence) {
   RlReportOptions options;
   options.confidence = confidence;
@@ -165,6 +205,21 @@ kcc_status kcc_rl_summary_figures(const kcc_rl_summary* summary, double confiden
     KCC_TRY_VOID(RequirePointer(summary, "summary"));
     if (!(confidence > 0 && confidence < 1)) return InvalidError("confidence must be in (0, 1)");
     return GiveText(AllFigures(summary->summary, confidence), out);
+  });
+}
+
+kcc_status kcc_rl_summary_judge(const kcc_rl_summary* summary, const char* limits,
+                                double confidence, kcc_text* out) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(summary, "summary"));
+    KCC_TRY_VOID(RequirePointer(limits, "limits"));
+    if (!(confidence > 0 && confidence < 1)) return InvalidError("confidence must be in (0, 1)");
+    KCC_TRY(const std::vector<kcc::RlLimit> parsed, ParseLimits(limits));
+    kcc::RlReportOptions options;
+    options.confidence = confidence;
+    KCC_TRY(const std::vector<kcc::RlJudgement> judgements,
+            kcc::JudgeRl(summary->summary.Figures(options), parsed));
+    return GiveText(JudgementsJson(judgements), out);
   });
 }
 

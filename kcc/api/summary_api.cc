@@ -25,8 +25,8 @@
 namespace kcc::api {
 namespace {
 
-Plan PlanOf(const kcc_contract* contract) {
-  return contract == nullptr ? Plan::Default() : Plan::FromContract(contract->contract);
+Plan PlanOf(const kcc_contract* contract, Plan::Breadth breadth = Plan::Breadth::kAll) {
+  return contract == nullptr ? Plan::Default() : Plan::FromContract(contract->contract, breadth);
 }
 
 Result<DType> DTypeOf(kcc_dtype dtype, const char* name) {
@@ -143,7 +143,8 @@ Result<Summary> MeasureFrom(const kcc_arrays& arrays, const kcc_contract* contra
   }
   MeasureOptions options;
   KCC_TRY(options.threads, ThreadCount(threads));
-  return MeasureArrays(pair, PlanOf(contract), options);
+  const auto breadth = arrays.clauses_only != 0 ? Plan::Breadth::kClauses : Plan::Breadth::kAll;
+  return MeasureArrays(pair, PlanOf(contract, breadth), options);
 }
 
 Result<Summary> MeasureFiles(const char* train, const char* infer, const kcc_contract* contract,

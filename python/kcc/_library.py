@@ -47,6 +47,7 @@ class Arrays(Structure):
         ("train_fingerprint", c_char_p),
         ("infer_fingerprint", c_char_p),
         ("sampled_by", c_char_p),
+        ("clauses_only", c_int),
     ]
 
 
@@ -91,13 +92,13 @@ _FUNCTIONS = {
     "kcc_rl_summary_encode": [c_void_p, _TEXT],
     "kcc_rl_summary_decode": [c_char_p, c_size_t, _HANDLE],
     "kcc_rl_summary_figures": [c_void_p, c_double, _TEXT],
+    "kcc_rl_summary_judge": [c_void_p, c_char_p, c_double, _TEXT],
     "kcc_rl_correct": [_BATCH, c_char_p, c_int, c_void_p, c_void_p, _TEXT],
     "kcc_rl_lint": [_BATCH, _TEXT],
     "kcc_rl_replay": [_BATCH, c_int, c_char_p, _TEXT],
     "kcc_rl_dialect_run": [c_char_p, c_char_p, _BATCH, c_char_p, _HANDLE],
     "kcc_rl_dialect_metrics": [c_void_p, _TEXT],
     "kcc_rl_dialect_array": [c_void_p, c_char_p, _HANDLE, _HANDLE, POINTER(c_int64)],
-    "kcc_bound": [c_char_p, _TEXT],
 }
 _EXCEPTIONS = {
     2: errors.InvalidInput,
@@ -197,5 +198,5 @@ class Owned:
 
     def __del__(self):
         raw, self._raw = getattr(self, "_raw", None), None
-        if raw is not None:
+        if raw is not None and library is not None:  # None: the interpreter is ending
             getattr(library, f"kcc_{self.kind}_free")(raw)

@@ -25,7 +25,8 @@ class Step:
     verdict: str  # of this step's evidence alone: satisfied, violated, inconclusive, error
     action: str  # what the contract orders: log, guard, freeze, fallback, rollback
     metrics: dict[str, float]  # "kcc/token/k3" …, ready to log
-    report: Report
+    report: Report | None  # under the contract
+    judgements: list[dict[str, Any]]  # of the limits
     figures: dict[str, Any]  # rl diagnostics by slice, "" is everything
     weights: Any = None  # of the batch's shape; None without a correction
     mask: Any = None  # after rejection
@@ -34,15 +35,18 @@ class Step:
 class Monitor:
     """Watches the gap between trainer and rollout engine under a contract.
 
-    `contract` is a Contract or a path. `correction` is in canonical words (docs/rl.md), e.g.
+    `contract` is a Contract or a path; each clause's quantity is measured exactly. `limits` are
+    figures at most so much, e.g. {"token.tv": 0.01} (docs/rl.md): cheaper by far, since they come
+    with the diagnostics. Give either or both. `correction` is in canonical words (docs/rl.md), e.g.
     {"weight": {"mode": "truncate", "level": "token", "high": 2.0}}. `group` is a torch.distributed
     process group; by default the world if torch.distributed is initialised, `group=False` for none.
     """
 
     def __init__(
         self,
-        contract: Contract | str | os.PathLike,
+        contract: Contract | str | os.PathLike | None = None,
         *,
+        limits: dict[str, float] | None = None,
         correction: dict[str, Any] | None = None,
         prefix: str = "kcc/",
         group: Any = None,
@@ -50,7 +54,12 @@ class Monitor:
         about: str | None = None,
         stage: str = "offline",
     ):
-        self.contract = contract if isinstance(contract, Contract) else Contract.read(contract)
+        if contract is None and limits is None:
+            raise errors.InvalidInput("Monitor needs a contract or limits")
+        if contract is not None and not isinstance(contract, Contract):
+            contract = Contract.read(contract)
+        self.contract = contract
+        self.limits = limits
         self.correction = correction
         self.prefix = prefix
         self.threads = threads
@@ -83,37 +92,53 @@ class Monitor:
             raise errors.ShapeError(f"tags: {len(tags)} lists for {rows} rows")
         if ids is not None and len(ids) != rows:
             raise errors.ShapeError(f"ids: {len(ids)} for {rows} rows")
-        rank, _ = self._world()
-        requests = [
-            {"id": ids[row] if ids is not None else f"{rank:06d}-{row:08d}", "tags": list(tags[row]) if tags else []}
-            for row in range(rows)
-        ]
-        summary = measure(train, rollout, self.contract, mask=mask, requests=requests, threads=self.threads)
+        summary = None
+        if self.contract is not None:
+            summary = self._measure(train, rollout, mask, rows, ids, tags)
         diagnostics = rl.RlSummary().add(batch, threads=self.threads)
         summary, diagnostics = self._gather(summary, diagnostics)
         corrected = None
         if self.correction is not None:
             corrected = rl.correct_batch(batch, self.correction, self.threads)
 
-        report = judge(self.contract, summary, **self._judging)
+        report = None if summary is None else judge(self.contract, summary, **self._judging)
+        judgements = [] if self.limits is None else diagnostics.judge(self.limits)
         self.summary = summary
         self.total.merge(diagnostics)
         self.steps += 1
         figures = diagnostics.figures()
         return Step(
             number=self.steps,
-            verdict=report.verdict,
-            action=report.action,
-            metrics=self._metrics(report, figures, corrected),
+            verdict=_worst(report, judgements),
+            action="log" if report is None else report.action,
+            metrics=self._metrics(report, judgements, figures, corrected),
             report=report,
+            judgements=judgements,
             figures=figures,
             weights=None if corrected is None else corrected.weights,
             mask=None if corrected is None else corrected.mask,
         )
 
-    def _metrics(self, report: Report, figures: dict[str, Any], corrected: rl.Corrected | None) -> dict[str, float]:
-        metrics = {f"{self.prefix}health": float(report.health), f"{self.prefix}convergent": float(report.convergent)}
-        for clause in report.clauses:
+    def _measure(self, train: Any, rollout: Any, mask: Any, rows: int, ids: Any, tags: Any) -> Summary:
+        rank, _ = self._world()
+        requests = [
+            {"id": ids[row] if ids is not None else f"{rank:06d}-{row:08d}", "tags": list(tags[row]) if tags else []}
+            for row in range(rows)
+        ]
+        return measure(
+            train, rollout, self.contract, mask=mask, requests=requests, clauses_only=True, threads=self.threads
+        )
+
+    def _metrics(
+        self, report: Report | None, judgements: list, figures: dict[str, Any], corrected: rl.Corrected | None
+    ) -> dict[str, float]:
+        metrics: dict[str, float] = {}
+        if report is not None:
+            metrics[f"{self.prefix}health"] = float(report.health)
+            metrics[f"{self.prefix}convergent"] = float(report.convergent)
+        for each in judgements:
+            metrics[f"{self.prefix}limit/{each['figure']}/satisfied"] = float(each["outcome"] == "pass")
+        for clause in [] if report is None else report.clauses:
             for row in clause["slices"]:
                 name = f"{self.prefix}clause/{clause['id']}/{row['slice']}"
                 metrics[f"{name}/satisfied"] = float(row["verdict"] == "satisfied")
@@ -138,17 +163,31 @@ class Monitor:
             return 0, None
         return distributed.get_rank(self._group), distributed
 
-    def _gather(self, summary: Summary, diagnostics: rl.RlSummary) -> tuple[Summary, rl.RlSummary]:
+    def _gather(self, summary: Summary | None, diagnostics: rl.RlSummary) -> tuple[Summary | None, rl.RlSummary]:
         _, distributed = self._world()
         if distributed is None:
             return summary, diagnostics
         parts: list[Any] = [None] * distributed.get_world_size(self._group)
-        distributed.all_gather_object(parts, (summary.to_bytes(), diagnostics.to_bytes()), group=self._group)
-        summary, diagnostics = Summary.from_bytes(parts[0][0]), rl.RlSummary.from_bytes(parts[0][1])
+        mine = (None if summary is None else summary.to_bytes(), diagnostics.to_bytes())
+        distributed.all_gather_object(parts, mine, group=self._group)
+        summary = None if summary is None else Summary.from_bytes(parts[0][0])
+        diagnostics = rl.RlSummary.from_bytes(parts[0][1])
         for measured, diagnosed in parts[1:]:
-            summary.merge(Summary.from_bytes(measured))
+            if summary is not None:
+                summary.merge(Summary.from_bytes(measured))
             diagnostics.merge(rl.RlSummary.from_bytes(diagnosed))
         return summary, diagnostics
+
+
+_ORDER = ("violated", "error", "inconclusive", "satisfied")
+_OUTCOMES = {"pass": "satisfied", "fail": "violated", "inconclusive": "inconclusive"}
+
+
+def _worst(report: Report | None, judgements: list) -> str:
+    verdicts = [_OUTCOMES[each["outcome"]] for each in judgements]
+    if report is not None:
+        verdicts.append(report.verdict)
+    return min(verdicts, key=_ORDER.index)
 
 
 def _flatten(values: Any, where: str) -> dict[str, float]:

@@ -144,6 +144,11 @@ class RlSummary(c.Owned):
         """Figures of everything under "", then by slice (docs/rl.md)."""
         return _finite(json.loads(c.text("kcc_rl_summary_figures", self._raw, confidence)))
 
+    def judge(self, limits: dict[str, float], confidence: float = 0.95) -> list[dict[str, Any]]:
+        """Figures against limits, e.g. {"token.tv": 0.01}: pass, fail or inconclusive, with the reason."""
+        text = c.text("kcc_rl_summary_judge", self._raw, json.dumps(limits).encode(), confidence)
+        return _finite(json.loads(text))
+
     def __reduce__(self):
         return (RlSummary.from_bytes, (self.to_bytes(),))
 

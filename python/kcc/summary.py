@@ -137,6 +137,7 @@ def measure(
     sampled_by: str = "infer",
     train_fingerprint: str = "",
     infer_fingerprint: str = "",
+    clauses_only: bool = False,
     threads: int = 0,
 ) -> Summary:
     """Measures the gap between two sides' arrays about the same tokens.
@@ -146,7 +147,8 @@ def measure(
     `logits=True`. `mask` and `advantages` have the shape without the vocabulary. `lengths` are the
     rows of each request where the arrays are packed; without it each row of the batch is a request
     (a packed array without lengths is one request). `requests` are ids, or dicts with an `id` and
-    the fields that slices read.
+    the fields that slices read. `clauses_only` keeps of the token quantities those that a clause
+    names: several times faster, the same verdicts, a shorter report.
 
     >>> import numpy as np
     >>> train = np.log(np.full((2, 3), 0.5)); infer = train + 1e-3
@@ -186,6 +188,7 @@ def measure(
         setattr(call, field, column.ctypes.data)
     call.train_fingerprint, call.infer_fingerprint = train_fingerprint.encode(), infer_fingerprint.encode()
     call.sampled_by = sampled_by.encode()
+    call.clauses_only = int(clauses_only)
     raw = None if contract is None else contract._raw
     return Summary(c.handle("kcc_measure_arrays", ctypes.byref(call), raw, threads))
 
