@@ -175,7 +175,7 @@ KCC_API kcc_status kcc_rl_summary_figures(const kcc_rl_summary* summary, double 
                                           kcc_text* out);
 /* limits: {"token.tv": 0.01, "token.k3": 1e-3}: figures at most so much, or {"atLeast": …}
  * (docs/rl.md). Gives
- * [{"figure", "outcome": "pass|fail|inconclusive", "value", "why", …}]. */
+ * [{"figure", "outcome": "satisfied|violated|inconclusive", "value", "why", …}]. */
 KCC_API kcc_status kcc_rl_summary_judge(const kcc_rl_summary* summary, const char* limits,
                                         double confidence, kcc_text* out);
 KCC_API void kcc_rl_summary_free(kcc_rl_summary* summary);

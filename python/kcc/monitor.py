@@ -137,7 +137,7 @@ class Monitor:
             metrics[f"{self.prefix}health"] = float(report.health)
             metrics[f"{self.prefix}convergent"] = float(report.convergent)
         for each in judgements:
-            metrics[f"{self.prefix}limit/{each['figure']}/satisfied"] = float(each["outcome"] == "pass")
+            metrics[f"{self.prefix}limit/{each['figure']}/satisfied"] = float(each["outcome"] == "satisfied")
         for clause in [] if report is None else report.clauses:
             for row in clause["slices"]:
                 name = f"{self.prefix}clause/{clause['id']}/{row['slice']}"
@@ -180,11 +180,10 @@ class Monitor:
 
 
 _ORDER = ("violated", "error", "inconclusive", "satisfied")
-_OUTCOMES = {"pass": "satisfied", "fail": "violated", "inconclusive": "inconclusive"}
 
 
 def _worst(report: Report | None, judgements: list) -> str:
-    verdicts = [_OUTCOMES[each["outcome"]] for each in judgements]
+    verdicts = [each["outcome"] for each in judgements]
     if report is not None:
         verdicts.append(report.verdict)
     return min(verdicts, key=_ORDER.index)

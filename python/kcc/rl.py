@@ -145,7 +145,7 @@ class RlSummary(c.Owned):
         return _finite(json.loads(c.text("kcc_rl_summary_figures", self._raw, confidence)))
 
     def judge(self, limits: dict[str, float], confidence: float = 0.95) -> list[dict[str, Any]]:
-        """Figures against limits, e.g. {"token.tv": 0.01}: pass, fail or inconclusive, with the reason."""
+        """Figures against limits, e.g. {"token.tv": 0.01}: satisfied, violated or inconclusive, and why."""
         text = c.text("kcc_rl_summary_judge", self._raw, json.dumps(limits).encode(), confidence)
         return _finite(json.loads(text))
 
