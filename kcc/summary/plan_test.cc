@@ -148,7 +148,8 @@ TEST(Plan, SaysWhatIsMissingForAContractThatAsksForMore) {
        [](Contract* c) { c->clauses.push_back(MakeClause("p99_kl", kAtMost, 0.125)); }},
       {"slice 'new'", [](Contract* c) { c->slices.push_back(MakeSlice("new", "seed == 1")); }},
       {"slice 'even' as", [](Contract* c) { c->slices[1] = MakeSlice("even", "even == false"); }},
-      {"the quantity rank", [](Contract* c) { c->clauses.push_back(MakeClause("mean_rank", kAtMost, 3)); }},
+      {"the quantity rank",
+       [](Contract* c) { c->clauses.push_back(MakeClause("mean_rank", kAtMost, 3)); }},
       {"by window 9 requests",
        [](Contract* c) {
          c->clauses.push_back(SoftClause("mean_kl", kAtMost, 0.3, {Window::Kind::kRequests, 9}));

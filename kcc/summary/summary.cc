@@ -92,6 +92,8 @@ Result<> Summary::FoldWindows() {
   return {};
 }
 
+namespace {
+
 // Evidence from memory has no trace: parts of it that agree in all but their requests are one
 // source, so that ranks and steps add up to what one process with all rows would say.
 std::vector<Source> MergeSources(const std::vector<Source>& a, const std::vector<Source>& b) {

@@ -53,8 +53,21 @@ class KccCallback(TrainerCallback):
                 self._measure(self._inputs, result[0])
             return result
 
+        # Around `log`, not `on_log`: TRL's history is written before callbacks see the logs.
+        log = trainer.log
+
+        def watched_log(logs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+            return log({**logs, **self._logs()}, *args, **kwargs)
+
+        trainer.log = watched_log
         trainer._compute_loss = watched_loss
         trainer._get_per_token_logps_and_entropies = watched_logps
+
+    def _logs(self) -> dict[str, Any]:
+        if self.last is None:
+            return {}
+        prefix = self.monitor.prefix
+        return {**self.last.metrics, f"{prefix}verdict": self.last.verdict, f"{prefix}action": self.last.action}
 
     def _measure(self, inputs: dict[str, Any], per_token_logps: Any) -> None:
         rollout = inputs.get("sampling_per_token_logps")
@@ -84,13 +97,6 @@ class KccCallback(TrainerCallback):
             per_token = advantages.unsqueeze(1) if advantages.dim() == 1 else advantages
             inputs["advantages"] = per_token * step.weights.to(advantages)
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        if logs is None or self.last is None:
-            return
-        logs.update(self.last.metrics)
-        logs[f"{self.monitor.prefix}verdict"] = self.last.verdict
-        logs[f"{self.monitor.prefix}action"] = self.last.action
-
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         if self.last is not None and self.last.verdict == "violated" and self.last.action in self._stop_on:
             control.should_training_stop = True
@@ -111,6 +117,5 @@ def watch(
     Monitor's."""
     callback = KccCallback(Monitor(contract, correction=correction, **options), stop_on, slices)
     callback.attach(trainer)
-    # Before the callbacks that print or send the logs, so that they find kcc's numbers in them.
-    trainer.callback_handler.callbacks.insert(0, callback)
+    trainer.add_callback(callback)
     return callback
