@@ -137,6 +137,26 @@ struct ImportCommandOptions {
 };
 int RunImport(const ImportCommandOptions& options, Console& console);
 
+// The commands of kcc rl share their options; each uses those that cli.cc declares for it.
+struct RlOptions {
+  std::vector<std::string> inputs;  // dumps, traces, summaries or golden files
+  std::string slice_by;             // a request field of traces
+  std::vector<std::string> limits;  // "token.k3<=0.001"
+  std::string rule;                 // a correction as JSON
+  std::string dialect, function, options;
+  std::string output;
+  double kept_min = 0.5, ess_min = 0.3;
+  bool token_advantages = false;
+  bool float64 = false;
+  int threads = 1;
+};
+int RunRlDiagnose(const RlOptions& options, Console& console);
+int RunRlLint(const RlOptions& options, Console& console);
+int RunRlTranslate(const RlOptions& options, Console& console);
+int RunRlCorrect(const RlOptions& options, Console& console);
+int RunRlReplay(const RlOptions& options, Console& console);
+int RunRlConform(const RlOptions& options, Console& console);
+
 struct CommandSpec;
 struct CompletionOptions {
   std::string shell;

@@ -1,0 +1,252 @@
+// kcc rl diagnose, lint and conform: what a step's log-probs say, what is wrong with them, and
+// whether the dialects still speak as their frameworks do.
+#include <array>
+#include <filesystem>
+
+#include "apps/kcc/commands.h"
+#include "kcc/base/file.h"
+#include "kcc/base/strings.h"
+#include "kcc/rl/conform.h"
+#include "kcc/rl/diagnostics.h"
+#include "kcc/rl/dump.h"
+#include "kcc/rl/lint.h"
+
+namespace kcc::cli {
+namespace {
+
+constexpr std::string_view kSummarySuffix = ".kccrl";
+constexpr size_t kSummaryBytesMax = size_t{1} << 30;
+constexpr size_t kGoldenBytesMax = size_t{64} << 20;
+constexpr size_t kMissesShown = 20;
+
+// "token.k3<=0.001" or "token.ess>=0.9".
+Result<RlLimit> ParseLimit(const std::string& text) {
+  RlLimit limit;
+  size_t at = text.find("<=");
+  if (at == std::string::npos) {
+    at = text.find(">=");
+    limit.at_least = true;
+  }
+  const auto bound =
+      at == std::string::npos ? std::nullopt : ParseNumber(std::string_view(text).substr(at + 2));
+  if (!bound.has_value()) {
+    return InvalidError("--limit \"" + text + "\" is not FIGURE<=NUMBER or FIGURE>=NUMBER");
+  }
+  limit.figure = text.substr(0, at);
+  limit.bound = *bound;
+  return limit;
+}
+
+Result<RlSummary> Summarize(const RlOptions& options) {
+  RlSummary summary;
+  std::vector<std::string> files;
+  for (const std::string& path : options.inputs) {
+    if (!path.ends_with(kSummarySuffix)) {
+      files.push_back(path);
+      continue;
+    }
+    KCC_TRY(const std::string bytes, ReadFile(path, kSummaryBytesMax));
+    auto read = RlSummary::Parse(bytes);
+    if (!read.has_value()) return std::move(read.error()).At(Place{path});
+    summary.Merge(*read);
+  }
+  if (files.empty()) return summary;
+  KCC_TRY(const RlDump dump, ReadRlDump(files, {.slice_by = options.slice_by}));
+  KCC_TRY(const RlBatch batch, dump.Batch());
+  KCC_TRY_VOID(summary.Add(batch, options.threads));
+  return summary;
+}
+
+void PrintLevel(std::string_view name, const RlLevelFigures& level, Console& console) {
+  const auto cell = [&](double value) {
+    std::string text = ReadableNumber(value);
+    console.out << std::string(text.size() < 12 ? 12 - text.size() : 1, ' ') << text;
+  };
+  console.out << "  " << name << std::string(name.size() < 10 ? 10 - name.size() : 1, ' ');
+  for (const double value : {level.k1, level.k3, level.tv, level.mean_w, level.sd_w, level.ess,
+                             level.log_ratio_min, level.log_ratio_max}) {
+    cell(value);
+  }
+  console.out << '\n';
+}
+
+void PrintFigures(const RlFigures& f, Console& console) {
+  console.out << (f.slice.empty() ? "everything" : f.slice) << ": "
+              << Counted(static_cast<size_t>(f.tokens), "token") << " in "
+              << Counted(static_cast<size_t>(f.rows), "row");
+  if (f.zero_ratio + f.infinite_ratio > 0) {
+    console.out << "; without a chance on one side: " << f.zero_ratio << " (train), "
+                << f.infinite_ratio << " (rollout)";
+  }
+  console.out
+      << "\n  level               k1          k3  TV (1-w)+      mean w        sd w         ESS"
+         "   min log w   max log w\n";
+  for (const RlLevel level : kRlLevels) PrintLevel(RlLevelName(level), f.at(level), console);
+  if (f.has_old) {
+    PrintLevel("mismatch", f.mismatch, console);
+    PrintLevel("staleness", f.staleness, console);
+  }
+  console.out << "  TV over rows " << ReadableNumber(f.tv_rows) << " in ["
+              << ReadableNumber(f.tv_bound.lo) << ", " << ReadableNumber(f.tv_bound.hi)
+              << "] at 95 %; perplexity " << ReadableNumber(f.train_ppl) << " (train), "
+              << ReadableNumber(f.rollout_ppl) << " (rollout); tail index "
+              << ReadableNumber(f.tail_index) << "; equal bits "
+              << ReadableNumber(100 * f.bit_equal_share) << " %\n";
+  if (f.has_advantages) {
+    console.out << "  skew -(w-1)A: " << ReadableNumber(f.skew.positive) << " where A > 0, "
+                << ReadableNumber(f.skew.negative) << " where A < 0; at most "
+                << ReadableNumber(f.skew.bias_bound) << " per unit of the score\n";
+  }
+}
+
+int OutcomeCode(const std::vector<RlJudgement>& judged) {
+  int code = kExitOk;
+  for (const RlJudgement& one : judged) {
+    if (one.outcome == RlOutcome::kFail) return kExitViolated;
+    if (one.outcome == RlOutcome::kInconclusive) code = kExitInconclusive;
+  }
+  return code;
+}
+
+void PrintJudgements(const std::vector<RlJudgement>& judged, Console& console) {
+  for (const RlJudgement& one : judged) {
+    const Style style = one.outcome == RlOutcome::kPass   ? Style::kGreen
+                        : one.outcome == RlOutcome::kFail ? Style::kRed
+                                                          : Style::kYellow;
+    console.out << Paint(style, RlOutcomeName(one.outcome), console.colour_out) << "  "
+                << one.limit.figure << (one.limit.at_least ? " >= " : " <= ")
+                << ShortestNumber(one.limit.bound) << ": " << ReadableNumber(one.value);
+    if (one.certified) {
+      console.out << " in [" << ReadableNumber(one.interval.lo) << ", "
+                  << ReadableNumber(one.interval.hi) << "]";
+    }
+    console.out << " (" << one.why << ")\n";
+  }
+}
+
+void WriteDiagnosis(const RlSummary& summary, const std::vector<RlJudgement>& judged,
+                    Console& console) {
+  JsonWriter json;
+  const auto raw = [&](const RlFigures& figures) { json.Raw(FiguresJson(figures)); };
+  json.BeginObject().Key("figures");
+  raw(summary.Figures());
+  json.Key("slices").BeginArray();
+  for (const std::string& slice : summary.slices()) raw(summary.Figures(slice));
+  json.EndArray();
+  json.Key("limits").BeginArray();
+  for (const RlJudgement& one : judged) {
+    json.BeginObject().Field("figure", one.limit.figure);
+    json.Field(one.limit.at_least ? "at_least" : "at_most", one.limit.bound);
+    json.Field("value", one.value).Field("outcome", RlOutcomeName(one.outcome));
+    json.Field("certified", one.certified).Field("why", one.why).EndObject();
+  }
+  json.EndArray().EndObject();
+  console.out << json.Take();
+}
+
+}  // namespace
+
+int RunRlDiagnose(const RlOptions& options, Console& console) {
+  std::vector<RlLimit> limits;
+  for (const std::string& text : options.limits) {
+    auto limit = ParseLimit(text);
+    if (!limit.has_value()) return ReportError(limit.error(), console);
+    limits.push_back(std::move(*limit));
+  }
+  const auto summary = Summarize(options);
+  if (!summary.has_value()) return ReportError(summary.error(), console);
+  if (summary->tokens() == 0) {
+    return ReportError(BrokenEvidenceError("no token was compared: the mask is empty"), console);
+  }
+  if (!options.output.empty()) {
+    const auto written = WriteFileAtomically(options.output, summary->Serialize());
+    if (!written.has_value()) return ReportError(written.error(), console);
+  }
+  const auto judged = JudgeRl(summary->Figures(), limits);
+  if (!judged.has_value()) return ReportError(judged.error(), console);
+  if (console.json) {
+    WriteDiagnosis(*summary, *judged, console);
+    return OutcomeCode(*judged);
+  }
+  PrintFigures(summary->Figures(), console);
+  for (const std::string& slice : summary->slices()) PrintFigures(summary->Figures(slice), console);
+  PrintJudgements(*judged, console);
+  return OutcomeCode(*judged);
+}
+
+int RunRlLint(const RlOptions& options, Console& console) {
+  const auto dump = ReadRlDump(options.inputs, {.slice_by = options.slice_by});
+  if (!dump.has_value()) return ReportError(dump.error(), console);
+  const auto batch = dump->Batch();
+  if (!batch.has_value()) return ReportError(batch.error(), console);
+  const auto report = LintRl(*batch);
+  if (!report.has_value()) return ReportError(report.error(), console);
+  const int code = report->findings.empty() ? kExitOk : kExitViolated;
+  if (console.json) {
+    console.out << LintJson(*report);
+    return code;
+  }
+  if (report->findings.empty()) {
+    console.out << Paint(Style::kGreen, "ok", console.colour_out) << ": no fault found in "
+                << Counted(static_cast<size_t>(report->tokens), "token")
+                << "; the gap looks like numerics\n";
+  }
+  for (const RlFinding& finding : report->findings) {
+    console.out << Paint(Style::kRed, RlFaultName(finding.fault), console.colour_out) << ": "
+                << finding.message << '\n';
+    for (const RlEvidence& e : finding.evidence) {
+      console.out << "  " << e.name << " " << ReadableNumber(e.value) << " (line "
+                  << ReadableNumber(e.line) << ")\n";
+    }
+    console.out << "  " << RlFaultAdvice(finding.fault) << '\n';
+  }
+  return code;
+}
+
+int RunRlConform(const RlOptions& options, Console& console) {
+  JsonWriter json;
+  json.BeginObject().Key("files").BeginArray();
+  bool missed = false;
+  for (const std::string& path : options.inputs) {
+    const auto text = ReadFile(path, kGoldenBytesMax);
+    if (!text.has_value()) return ReportError(text.error(), console);
+    const std::string stem = std::filesystem::path(path).stem().string();
+    const auto report = RunConform(*text, stem, {.float64 = options.float64});
+    if (!report.has_value()) {
+      Error error = report.error();
+      return ReportError(std::move(error).At(Place{path}), console);
+    }
+    missed |= !report->misses.empty();
+    json.BeginObject().Field("file", path).Field("cases", report->cases);
+    json.Field("values", report->values).Field("refused", report->refused);
+    json.Field("casesMissed", report->cases_missed).Key("misses").BeginArray();
+    for (const ConformMiss& miss : report->misses) {
+      json.BeginObject().Field("dialect", miss.dialect).Field("case", miss.case_name);
+      json.Field("what", miss.what).Field("expected", miss.expected).Field("got", miss.got);
+      json.EndObject();
+    }
+    json.EndArray().EndObject();
+    if (console.json) continue;
+    console.out << path << ": " << report->cases << " cases, " << report->values << " values";
+    if (report->refused > 0) console.out << ", " << report->refused << " refused as they must be";
+    console.out << (report->misses.empty()
+                        ? std::string(", ") +
+                              Paint(Style::kGreen, "all as upstream", console.colour_out)
+                        : ", " +
+                              Paint(Style::kRed,
+                                    Counted(report->misses.size(), "miss") + " in " +
+                                        Counted(static_cast<size_t>(report->cases_missed), "case"),
+                                    console.colour_out))
+                << '\n';
+    for (size_t i = 0; i < std::min(kMissesShown, report->misses.size()); ++i) {
+      const ConformMiss& miss = report->misses[i];
+      console.out << "  " << miss.case_name << ": " << miss.what << " is " << miss.got << ", not "
+                  << miss.expected << '\n';
+    }
+  }
+  json.EndArray().EndObject();
+  if (console.json) console.out << json.Take();
+  return missed ? kExitViolated : kExitOk;
+}
+
+}  // namespace kcc::cli

@@ -1,0 +1,204 @@
+// kcc rl translate, correct and replay: a framework's options in canonical words, the weights and
+// mask that a correction gives, and all corrections side by side.
+#include <bit>
+#include <cstring>
+
+#include "apps/kcc/commands.h"
+#include "kcc/base/file.h"
+#include "kcc/base/strings.h"
+#include "kcc/rl/correction.h"
+#include "kcc/rl/dialect.h"
+#include "kcc/rl/dump.h"
+#include "kcc/rl/replay.h"
+#include "kcc/trace/safetensors.h"
+
+namespace kcc::cli {
+namespace {
+
+void PrintTranslation(const DialectTranslation& translation, Console& console) {
+  for (const std::string& warning : translation.warnings) {
+    console.err << Paint(Style::kYellow, "warning", console.colour_err) << ": " << warning << '\n';
+  }
+  for (const std::string& note : translation.notes) console.err << "note: " << note << '\n';
+}
+
+void WriteTexts(std::string_view key, const std::vector<std::string>& texts, JsonWriter* json) {
+  json->Key(key).BeginArray();
+  for (const std::string& text : texts) json->Value(text);
+  json->EndArray();
+}
+
+// The rule given, or the dialect's options translated.
+Result<RlCorrection> CorrectionOf(const RlOptions& options, Console& console) {
+  if (options.dialect.empty()) {
+    if (options.rule.empty()) {
+      return InvalidError("say which correction: --rule JSON, or --dialect with --options JSON");
+    }
+    return ParseCorrection(options.rule);
+  }
+  if (!options.rule.empty()) return InvalidError("--rule and --dialect exclude each other");
+  KCC_TRY(const DialectTranslation translation,
+          TranslateDialect(options.dialect, options.function, options.options));
+  PrintTranslation(translation, console);
+  if (!translation.complete) {
+    return InvalidError(
+        "these options have no canonical counterpart; kcc rl conform and the "
+        "dialect functions compute them as they are");
+  }
+  return translation.correction;
+}
+
+// A safetensors file of the weights (F32) and the mask (U8).
+std::string WeightFile(const RlBatch& batch, std::span<const float> weights,
+                       std::span<const uint8_t> mask) {
+  const std::vector<int64_t> shape = batch.packed()
+                                         ? std::vector<int64_t>{batch.offsets.back()}
+                                         : std::vector<int64_t>{batch.rows, batch.columns};
+  TensorInfo tensors[2];
+  tensors[0].name = "weights";
+  tensors[0].dtype = DType::kF32;
+  tensors[0].shape = shape;
+  tensors[1].name = "mask";
+  tensors[1].dtype = DType::kU8;
+  tensors[1].shape = shape;
+  std::string bytes = SafetensorsPrefix(tensors, {{"made_by", "kcc rl correct"}});
+  static_assert(std::endian::native == std::endian::little);
+  const auto append = [&](const void* data, size_t size) {
+    if (size > 0) bytes.append(static_cast<const char*>(data), size);
+  };
+  append(weights.data(), weights.size_bytes());
+  append(mask.data(), mask.size_bytes());
+  return bytes;
+}
+
+void PrintCorrection(const RlCorrection& correction, std::span<const RlCorrectionFigures> figures,
+                     Console& console) {
+  console.out << DescribeCorrection(correction) << "\n  bias at most " << BiasExpression(correction)
+              << '\n';
+  for (const RlCorrectionFigures& f : figures) {
+    console.out << "  " << (f.slice.empty() ? "everything" : f.slice) << ": keeps " << f.tokens_kept
+                << " of " << f.tokens << " tokens, " << f.rows_kept << " of " << f.rows
+                << " rows; mean weight " << ReadableNumber(f.mean_weight) << ", ESS "
+                << ReadableNumber(f.ess) << ", bias " << ReadableNumber(f.bias_token) << " (token) "
+                << ReadableNumber(f.bias_sequence) << " (sequence), E phi^2 "
+                << ReadableNumber(f.variance) << '\n';
+    if (f.everything_rejected()) {
+      console.out << "  " << Paint(Style::kRed, "everything is rejected", console.colour_out)
+                  << '\n';
+    }
+  }
+}
+
+void PrintReplay(const RlReplay& replay, Console& console) {
+  console.out << "     kept  worst slice      ESS  bias (sequence)   E phi^2  correction\n";
+  const auto cell = [&](const std::string& text, size_t width) {
+    console.out << std::string(text.size() < width ? width - text.size() : 1, ' ') << text;
+  };
+  for (size_t i = 0; i < replay.rows.size(); ++i) {
+    const RlReplayRow& row = replay.rows[i];
+    const RlCorrectionFigures& f = row.figures[0];
+    const double kept = static_cast<double>(f.tokens_kept) / static_cast<double>(f.tokens);
+    console.out << (static_cast<int>(i) == replay.recommended ? "=>" : row.pareto ? " *" : "  ");
+    cell(ReadableNumber(100 * kept) + "%", 7);
+    cell(ReadableNumber(100 * row.kept_min) + "%", 13);
+    cell(ReadableNumber(f.ess), 9);
+    cell(ReadableNumber(f.bias_sequence), 17);
+    cell(ReadableNumber(f.variance), 10);
+    console.out << "  " << DescribeCorrection(row.correction) << '\n';
+  }
+  console.out << "\n* no other is better in both bias and variance\n";
+  if (replay.recommended >= 0) {
+    console.out << "=> "
+                << DescribeCorrection(
+                       replay.rows[static_cast<size_t>(replay.recommended)].correction)
+                << '\n';
+  }
+  console.out << replay.reason << '\n';
+}
+
+}  // namespace
+
+int RunRlTranslate(const RlOptions& options, Console& console) {
+  const auto translation = TranslateDialect(options.dialect, options.function, options.options);
+  if (!translation.has_value()) return ReportError(translation.error(), console);
+  if (console.json) {
+    JsonWriter json;
+    json.BeginObject().Field("text", DescribeCorrection(translation->correction));
+    json.Key("correction").Raw(CorrectionJson(translation->correction));
+    json.Field("complete", translation->complete);
+    WriteTexts("warnings", translation->warnings, &json);
+    WriteTexts("notes", translation->notes, &json);
+    json.EndObject();
+    console.out << json.Take();
+    return kExitOk;
+  }
+  console.out << DescribeCorrection(translation->correction) << '\n';
+  for (const std::string& warning : translation->warnings) {
+    console.out << Paint(Style::kYellow, "warning", console.colour_out) << ": " << warning << '\n';
+  }
+  for (const std::string& note : translation->notes) console.out << "note: " << note << '\n';
+  if (!translation->complete) console.out << "not all of it can be said in canonical words\n";
+  return kExitOk;
+}
+
+int RunRlCorrect(const RlOptions& options, Console& console) {
+  const auto correction = CorrectionOf(options, console);
+  if (!correction.has_value()) return ReportError(correction.error(), console);
+  const auto dump = ReadRlDump(options.inputs, {.slice_by = options.slice_by});
+  if (!dump.has_value()) return ReportError(dump.error(), console);
+  const auto batch = dump->Batch();
+  if (!batch.has_value()) return ReportError(batch.error(), console);
+  std::vector<float> weights;
+  std::vector<uint8_t> mask;
+  if (!options.output.empty()) {
+    weights.resize(dump->Find("train")->values.size());
+    mask.resize(weights.size());
+  }
+  RlCorrectOutput output;
+  output.weights = weights;
+  output.mask = mask;
+  const auto figures = CorrectRl(*batch, *correction, output, options.threads);
+  if (!figures.has_value()) return ReportError(figures.error(), console);
+  if (!options.output.empty()) {
+    const auto written = WriteFileAtomically(options.output, WeightFile(*batch, weights, mask));
+    if (!written.has_value()) return ReportError(written.error(), console);
+  }
+  if (console.json) {
+    JsonWriter json;
+    json.BeginObject().Key("correction").Raw(CorrectionJson(*correction));
+    json.Field("text", DescribeCorrection(*correction));
+    json.Field("bias_bound", BiasExpression(*correction));
+    json.Key("figures").Raw(CorrectionFiguresJson(*figures)).EndObject();
+    console.out << json.Take();
+  } else {
+    PrintCorrection(*correction, *figures, console);
+  }
+  return (*figures)[0].everything_rejected() ? kExitViolated : kExitOk;
+}
+
+int RunRlReplay(const RlOptions& options, Console& console) {
+  const auto dump = ReadRlDump(options.inputs, {.slice_by = options.slice_by});
+  if (!dump.has_value()) return ReportError(dump.error(), console);
+  const auto batch = dump->Batch();
+  if (!batch.has_value()) return ReportError(batch.error(), console);
+  RlReplayOptions how;
+  how.kept_min = options.kept_min;
+  how.ess_min = options.ess_min;
+  how.outcome_advantages = !options.token_advantages;
+  how.threads = options.threads;
+  const auto replay = ReplayRl(*batch, ReplayGrid(), how);
+  if (!replay.has_value()) return ReportError(replay.error(), console);
+  if (!options.output.empty()) {
+    const auto written = WriteFileAtomically(
+        options.output, ReplayHtml(*replay, "Replay of " + options.inputs.front()));
+    if (!written.has_value()) return ReportError(written.error(), console);
+  }
+  if (console.json) {
+    console.out << ReplayJson(*replay);
+  } else {
+    PrintReplay(*replay, console);
+  }
+  return replay->recommended >= 0 ? kExitOk : kExitViolated;
+}
+
+}  // namespace kcc::cli

@@ -1,0 +1,326 @@
+#include "kcc/rl/dump.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "kcc/base/dtype.h"
+#include "kcc/base/strings.h"
+#include "kcc/trace/npy.h"
+#include "kcc/trace/pairing.h"
+#include "kcc/trace/safetensors.h"
+
+namespace kcc {
+namespace {
+
+struct Alias {
+  std::string_view canonical;
+  std::string_view names;  // separated by blanks
+};
+
+constexpr Alias kAliases[] = {
+    {"train",
+     "train train_logprobs train_log_probs old_log_probs old_per_token_logps trainer_logprobs "
+     "training_logprobs prev_logprobs"},
+    {"rollout",
+     "rollout rollout_logprobs rollout_log_probs sampling_per_token_logps inference_logprobs "
+     "infer_logprobs vllm_logprobs generation_logprobs"},
+    {"old", "old old_logprobs proximal_logprobs"},
+    {"mask", "mask response_mask completion_mask loss_mask action_mask token_mask"},
+    {"advantages", "advantages"},
+    {"slice", "slice slice_id slices"},
+    {"offsets", "offsets cu_seqlens"},
+    {"sample_mask", "sample_mask"},
+    {"rewards", "rewards"},
+    {"tool_mask", "tool_mask"},
+    {"current_logprobs", "current_logprobs"},
+};
+
+bool HasWord(std::string_view words, std::string_view word) {
+  while (!words.empty()) {
+    const size_t end = words.find(' ');
+    if (words.substr(0, end) == word) return true;
+    words = end == std::string_view::npos ? "" : words.substr(end + 1);
+  }
+  return false;
+}
+
+std::string_view Stem(std::string_view name) {
+  if (name.ends_with(".npy")) name.remove_suffix(4);
+  return name;
+}
+
+Result<> AddArray(std::string_view name, std::vector<int64_t> shape, std::vector<double> values,
+                  RlDump* dump) {
+  const std::string_view canonical = CanonicalArrayName(Stem(name));
+  if (canonical.empty()) return {};
+  if (dump->Find(canonical) != nullptr) {
+    return InvalidError("two arrays mean \"" + std::string(canonical) + "\"; the second is \"" +
+                        std::string(name) + "\"");
+  }
+  dump->arrays.push_back({std::string(canonical), std::move(shape), std::move(values)});
+  return {};
+}
+
+Result<> ReadNumpy(const std::string& path, RlDump* dump) {
+  KCC_TRY(const NpyArrays arrays, NpyArrays::Open({path}));
+  for (const NpyArray& array : arrays.arrays) {
+    if (CanonicalArrayName(Stem(array.name)).empty()) continue;
+    KCC_TRY(std::vector<double> values, array.ReadAll());
+    KCC_TRY_VOID(AddArray(array.name, array.header.shape, std::move(values), dump));
+  }
+  return {};
+}
+
+template <class T>
+T Raw(const std::byte* data, size_t i) {
+  T value;
+  std::memcpy(&value, data + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+Result<double> Element(DType dtype, const std::byte* data, size_t i) {
+  switch (dtype) {
+    case DType::kF64:
+      return Raw<double>(data, i);
+    case DType::kF32:
+      return static_cast<double>(Raw<float>(data, i));
+    case DType::kF16:
+      return static_cast<double>(F16ToFloat(Raw<uint16_t>(data, i)));
+    case DType::kBF16:
+      return static_cast<double>(BF16ToFloat(Raw<uint16_t>(data, i)));
+    case DType::kI64:
+      return static_cast<double>(Raw<int64_t>(data, i));
+    case DType::kI32:
+      return static_cast<double>(Raw<int32_t>(data, i));
+    case DType::kI16:
+      return static_cast<double>(Raw<int16_t>(data, i));
+    case DType::kI8:
+      return static_cast<double>(Raw<int8_t>(data, i));
+    case DType::kU8:
+    case DType::kBool:
+      return static_cast<double>(Raw<uint8_t>(data, i));
+    default:
+      return InvalidError("dtype " + std::string(DTypeName(dtype)) + " is not read here");
+  }
+}
+
+Result<> ReadSafetensors(const std::string& path, RlDump* dump) {
+  KCC_TRY(const MappedFile file, MappedFile::Open(path));
+  KCC_TRY(const std::string first,
+          file.Read(0, static_cast<size_t>(std::min<int64_t>(8, file.size()))));
+  KCC_TRY(const int64_t size, SafetensorsHeaderSize(first, file.size(), path));
+  KCC_TRY(const std::string text, file.Read(8, static_cast<size_t>(size)));
+  KCC_TRY(const SafetensorsHeader header, ParseSafetensorsHeader(text, file.size(), path));
+  for (const TensorInfo& tensor : header.tensors) {
+    if (CanonicalArrayName(tensor.name).empty()) continue;
+    std::vector<double> values;
+    const auto bytes = static_cast<int64_t>(DTypeBits(tensor.dtype) / 8);
+    if (bytes == 0) return InvalidError("\"" + tensor.name + "\" has packed numbers", Place{path});
+    const int64_t step = static_cast<int64_t>(kWindowBytesMax) / bytes;
+    for (int64_t at = 0; at < tensor.elements(); at += step) {
+      const int64_t some = std::min(step, tensor.elements() - at);
+      KCC_TRY(const FileWindow window,
+              file.Map(tensor.begin + at * bytes, static_cast<size_t>(some * bytes)));
+      for (int64_t i = 0; i < some; ++i) {
+        KCC_TRY(const double value, Element(tensor.dtype, window.data(), static_cast<size_t>(i)));
+        values.push_back(value);
+      }
+    }
+    KCC_TRY_VOID(AddArray(tensor.name, tensor.shape, std::move(values), dump));
+  }
+  const auto names = header.metadata.find("slice_names");
+  if (names == header.metadata.end()) return {};
+  std::string_view rest = names->second;
+  while (!rest.empty()) {
+    const size_t end = rest.find(',');
+    dump->slice_names.emplace_back(rest.substr(0, end));
+    rest = end == std::string_view::npos ? "" : rest.substr(end + 1);
+  }
+  return {};
+}
+
+std::string FieldText(const FieldValue& value) {
+  if (const auto* text = std::get_if<std::string_view>(&value)) return std::string(*text);
+  if (const auto* number = std::get_if<double>(&value)) return ShortestNumber(*number);
+  if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
+  return "none";
+}
+
+Result<> ReadTraces(const std::string& train, const std::string& infer,
+                    const RlDumpOptions& options, RlDump* dump) {
+  KCC_TRY(TraceReader train_reader, TraceReader::Open(train));
+  KCC_TRY(TraceReader infer_reader, TraceReader::Open(infer));
+  KCC_TRY(const PairedTraces pair,
+          PairedTraces::Make(std::move(train_reader), std::move(infer_reader)));
+  std::vector<double> lhs, rhs, advantages;
+  std::map<std::string, int32_t> slices;
+  std::vector<std::string> slice_of;
+  dump->offsets = {0};
+  PairCursor cursor(pair);
+  bool advantage_known = true;
+  for (size_t r = 0; r < pair.requests().size(); ++r) {
+    const auto request = static_cast<int32_t>(r);
+    cursor.Seek(request);
+    while (true) {
+      KCC_TRY(const bool more, cursor.Next());
+      if (!more) break;
+      if (std::isnan(cursor.train().logprob) || std::isnan(cursor.infer().logprob)) {
+        return BrokenEvidenceError("request \"" + std::string(pair.requests()[r].id) +
+                                   "\" has tokens without a log-prob; kcc rl needs the sampled "
+                                   "token's log-prob on both sides");
+      }
+      lhs.push_back(static_cast<double>(cursor.train().logprob));
+      rhs.push_back(static_cast<double>(cursor.infer().logprob));
+      const float advantage = std::isnan(cursor.infer().advantage) ? cursor.train().advantage
+                                                                   : cursor.infer().advantage;
+      advantage_known = advantage_known && !std::isnan(advantage);
+      advantages.push_back(static_cast<double>(advantage));
+    }
+    dump->offsets.push_back(static_cast<int64_t>(lhs.size()));
+    if (!options.slice_by.empty()) {
+      slice_of.push_back(FieldText(pair.Field(request, options.slice_by)));
+      slices.emplace(slice_of.back(), 0);
+    }
+  }
+  const auto count = static_cast<int64_t>(lhs.size());
+  dump->arrays.push_back({"train", {count}, std::move(lhs)});
+  dump->arrays.push_back({"rollout", {count}, std::move(rhs)});
+  if (advantage_known && count > 0) {
+    dump->arrays.push_back({"advantages", {count}, std::move(advantages)});
+  }
+  for (auto& [name, number] : slices) {
+    number = static_cast<int32_t>(dump->slice_names.size());
+    dump->slice_names.push_back(name);
+  }
+  for (const std::string& name : slice_of) dump->slice_of_row.push_back(slices[name]);
+  return {};
+}
+
+// Row numbers' slices from an array of ids.
+Result<> FillSlices(RlDump* dump) {
+  const RlDump::Array* slice = dump->Find("slice");
+  if (slice == nullptr) return {};
+  int32_t largest = -1;
+  for (const double id : slice->values) {
+    if (!(id >= 0) || id > 1e6 || id != std::floor(id)) {
+      return InvalidError("slice ids must be integers from 0 on");
+    }
+    dump->slice_of_row.push_back(static_cast<int32_t>(id));
+    largest = std::max(largest, dump->slice_of_row.back());
+  }
+  while (dump->slice_names.size() <= static_cast<size_t>(std::max(0, largest))) {
+    dump->slice_names.push_back("slice " + std::to_string(dump->slice_names.size()));
+  }
+  return {};
+}
+
+Error WrongShape(const RlDump::Array& array, std::string_view wanted) {
+  std::string shape;
+  for (const int64_t n : array.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(n);
+  return InvalidError("\"" + array.name + "\" has the shape [" + shape + "], not " +
+                      std::string(wanted));
+}
+
+}  // namespace
+
+std::string_view CanonicalArrayName(std::string_view name) {
+  for (const Alias& alias : kAliases) {
+    if (HasWord(alias.names, name)) return alias.canonical;
+  }
+  return "";
+}
+
+const RlDump::Array* RlDump::Find(std::string_view name) const {
+  for (const Array& array : arrays) {
+    if (array.name == name) return &array;
+  }
+  return nullptr;
+}
+
+Result<RlBatch> RlDump::Batch() const {
+  const Array* train = Find("train");
+  const Array* rollout = Find("rollout");
+  if (train == nullptr || rollout == nullptr) {
+    return InvalidError(std::string(train == nullptr ? "train" : "rollout") +
+                        " log-probs are missing: name an array \"train_logprobs\" and one "
+                        "\"rollout_logprobs\" (docs/rl.md lists the names known)");
+  }
+  RlBatch batch;
+  const bool is_packed = !offsets.empty();
+  if (is_packed) {
+    batch.offsets = offsets;
+    batch.rows = static_cast<int64_t>(offsets.size()) - 1;
+  } else {
+    if (train->shape.size() != 2) return WrongShape(*train, "[rows, columns]");
+    batch.rows = train->shape[0];
+    batch.columns = train->shape[1];
+  }
+  const auto view = [&](std::string_view name, RlArray* to) -> Result<> {
+    const Array* array = Find(name);
+    if (array == nullptr) return {};
+    if (array->shape != train->shape) return WrongShape(*array, "that of the train log-probs");
+    *to = {array->values.data(), RlType::kF64, batch.columns};
+    return {};
+  };
+  KCC_TRY_VOID(view("train", &batch.train));
+  KCC_TRY_VOID(view("rollout", &batch.rollout));
+  KCC_TRY_VOID(view("old", &batch.old));
+  KCC_TRY_VOID(view("mask", &batch.mask));
+  if (const Array* advantages = Find("advantages")) {
+    batch.advantage_per_row = advantages->shape != train->shape;
+    if (batch.advantage_per_row && static_cast<int64_t>(advantages->values.size()) != batch.rows) {
+      return WrongShape(*advantages, "one per row or one per token");
+    }
+    batch.advantages = {advantages->values.data(), RlType::kF64, batch.columns};
+  }
+  if (is_packed && offsets.back() != static_cast<int64_t>(train->values.size())) {
+    return InvalidError("offsets end at " + std::to_string(offsets.back()) + ", but there are " +
+                        std::to_string(train->values.size()) + " tokens");
+  }
+  batch.slice_of_row = slice_of_row;
+  batch.slice_names = slice_names;
+  KCC_TRY_VOID(CheckRlBatch(batch));
+  return batch;
+}
+
+DialectExtras RlDump::Extras() const {
+  const auto view = [&](std::string_view name) {
+    const Array* array = Find(name);
+    const Array* train = Find("train");
+    const int64_t columns = train != nullptr && train->shape.size() == 2 ? train->shape[1] : 0;
+    return array == nullptr ? RlArray() : RlArray{array->values.data(), RlType::kF64, columns};
+  };
+  return {view("sample_mask"), view("rewards"), view("tool_mask"), view("current_logprobs")};
+}
+
+Result<RlDump> ReadRlDump(const std::vector<std::string>& paths, const RlDumpOptions& options) {
+  RlDump dump;
+  if (paths.empty()) return InvalidError("name a dump: files, or two traces");
+  if (std::filesystem::is_directory(paths[0])) {
+    if (paths.size() != 2)
+      return InvalidError("traces come in pairs: the train one, then the infer one");
+    KCC_TRY_VOID(ReadTraces(paths[0], paths[1], options, &dump));
+    return dump;
+  }
+  for (const std::string& path : paths) {
+    Result<> read;
+    if (path.ends_with(".npz") || path.ends_with(".npy")) {
+      read = ReadNumpy(path, &dump);
+    } else if (path.ends_with(".safetensors")) {
+      read = ReadSafetensors(path, &dump);
+    } else {
+      read = InvalidError("a dump is .npz, .npy, .safetensors or two traces");
+    }
+    if (!read.has_value()) return std::move(read.error()).At(Place{path});
+  }
+  if (const RlDump::Array* offsets = dump.Find("offsets")) {
+    for (const double at : offsets->values) dump.offsets.push_back(static_cast<int64_t>(at));
+  }
+  KCC_TRY_VOID(FillSlices(&dump));
+  return dump;
+}
+
+}  // namespace kcc

@@ -1,0 +1,244 @@
+#include "kcc/rl/lint_features.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kcc/numeric/double_math.h"
+
+namespace kcc {
+namespace {
+
+constexpr int64_t kRowTokensMin = 12;   // below, a row says nothing about itself
+constexpr size_t kSampleMax = 1 << 20;  // tokens looked at for repeated values and quantiles
+// A row breaks where the gap after a position is large and many times that before it.
+constexpr double kBreakGap = 0.3;
+constexpr double kBreakRatio = 8;
+constexpr size_t kBreakTokensMin = 14;  // before it: fewer may be clean by chance
+constexpr double kUnrelatedCorrelation = 0.35;
+constexpr double kUnrelatedGap = 0.5;
+
+// One row's contribution; kept, since later sums leave unrelated and broken rows out.
+struct RowSums {
+  PairSums lag[3];
+  PairSums gap;  // x: rollout, y: d
+  double mean_d = 0, mean_excess = 0, k3 = 0;
+  double advantage = 0;
+  bool breaks = false, unrelated = false;
+};
+
+// True if there is a position with a clean stretch before it and a broken one after.
+bool Breaks(const double* d, size_t count) {
+  if (count < 2 * static_cast<size_t>(kRowTokensMin)) return false;
+  double after = 0, broken = 0;
+  for (size_t i = 0; i < count; ++i) {
+    after += std::min(20.0, std::fabs(d[i]));
+    broken += std::fabs(d[i]) > kBreakGap / 4;
+  }
+  double before = 0;
+  for (size_t i = 0; i + 8 < count; ++i) {
+    const double gap = std::min(20.0, std::fabs(d[i]));
+    before += gap;
+    after -= gap;
+    broken -= std::fabs(d[i]) > kBreakGap / 4;
+    if (i + 1 < kBreakTokensMin) continue;
+    const double rest = after / static_cast<double>(count - i - 1);
+    // Broken throughout: a lone outlier is no break.
+    if (rest > kBreakGap && rest > kBreakRatio * before / static_cast<double>(i + 1) &&
+        broken > 0.5 * static_cast<double>(count - i - 1)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+RowSums SumRow(const RlRow& row) {
+  RowSums out;
+  const auto count = static_cast<size_t>(row.tokens);
+  for (size_t i = 0; i < count; ++i) {
+    const double d = row.log_ratio[i];
+    out.lag[1].Add(row.rollout[i], row.train[i]);
+    if (i > 0) out.lag[0].Add(row.rollout[i - 1], row.train[i]);
+    if (i + 1 < count) out.lag[2].Add(row.rollout[i + 1], row.train[i]);
+    out.gap.Add(row.rollout[i], d);
+    const double bounded = std::min(d, 20.0);
+    out.mean_excess += Expm1(bounded);
+    out.k3 += ExpResidual(bounded);
+    out.mean_d += d;
+  }
+  out.unrelated = row.tokens >= kRowTokensMin && out.lag[1].Correlation() < kUnrelatedCorrelation &&
+                  out.lag[1].MeanGap() > kUnrelatedGap;
+  out.breaks = Breaks(row.log_ratio.data(), count);
+  out.advantage = row.row_advantage;
+  if (!row.advantage.empty() && count > 0) {
+    double sum = 0;
+    for (size_t i = 0; i < count; ++i) sum += row.advantage[i];
+    out.advantage = sum / static_cast<double>(count);
+  }
+  return out;
+}
+
+// The value that a side repeats most where the two sides disagree by more than a nat on average.
+std::optional<Sentinel> FindSentinel(std::vector<std::pair<double, double>> values, bool rollout) {
+  std::sort(values.begin(), values.end());
+  std::optional<Sentinel> best;
+  const auto total = static_cast<double>(values.size());
+  for (size_t i = 0; i < values.size();) {
+    size_t end = i;
+    double gap = 0;
+    while (end < values.size() && values[end].first == values[i].first) {
+      gap += std::min(1e6, std::fabs(values[end].second - values[end].first));
+      ++end;
+    }
+    const auto count = static_cast<double>(end - i);
+    if (count >= 3 && count >= 2e-4 * total && gap / count > 1 &&
+        (!best.has_value() || count / total > best->share)) {
+      best = Sentinel{values[i].first, count / total, gap / count, rollout};
+    }
+    i = end;
+  }
+  return best;
+}
+
+struct Samples {
+  std::vector<std::pair<double, double>> rollout, train;  // value and the other side's
+  std::vector<double> d;
+  int64_t equal = 0;
+
+  void Add(const RlRow& row) {
+    for (size_t i = 0; i < static_cast<size_t>(row.tokens); ++i) {
+      equal += row.train[i] == row.rollout[i];
+      if (rollout.size() >= kSampleMax) continue;
+      rollout.emplace_back(row.rollout[i], row.train[i]);
+      train.emplace_back(row.train[i], row.rollout[i]);
+      d.push_back(row.log_ratio[i]);
+    }
+  }
+
+  double Quantile(double p) {
+    if (d.empty()) return 0;
+    const auto at = static_cast<size_t>(p * static_cast<double>(d.size() - 1));
+    std::nth_element(d.begin(), d.begin() + static_cast<std::ptrdiff_t>(at), d.end());
+    return d[at];
+  }
+};
+
+// mean / standard error of values by row.
+double ZOf(const std::vector<double>& values) {
+  if (values.size() < 2) return 0;
+  double mean = 0, square = 0;
+  for (const double v : values) mean += v;
+  mean /= static_cast<double>(values.size());
+  for (const double v : values) square += (v - mean) * (v - mean);
+  const auto n = static_cast<double>(values.size());
+  const double error = std::sqrt(square / (n - 1) / n);
+  return error > 0 ? mean / error : 0;
+}
+
+// The t statistic of the slope of y on x: how far the two move together beyond chance.
+double SlopeT(const PairSums& pairs) {
+  const double r = pairs.Correlation();
+  if (pairs.n < 4) return 0;
+  return r * std::sqrt((pairs.n - 2) / std::max(1e-12, 1 - r * r));
+}
+
+void Summarize(const std::vector<RowSums>& rows, bool advantages, LintFeatures* out) {
+  PairSums lags[3], gap;
+  PairSums pushes;
+  std::vector<double> excess;
+  double full = 0, broken = 0, unrelated = 0, excess_sum = 0, tokens = 0, k3 = 0;
+  for (const RowSums& row : rows) {
+    for (size_t l = 0; l < 3; ++l) lags[l].Merge(row.lag[l]);
+    out->mean_abs_d += row.lag[1].abs_gap;
+    if (row.lag[1].n >= static_cast<double>(kRowTokensMin)) {
+      full += 1;
+      broken += row.breaks;
+      unrelated += row.unrelated && !row.breaks;
+    }
+    if (row.lag[1].n == 0 || row.breaks || row.unrelated) continue;
+    gap.Merge(row.gap);
+    tokens += row.lag[1].n;
+    excess_sum += row.mean_excess;
+    k3 += row.k3;
+    excess.push_back(row.mean_excess / row.lag[1].n);
+    pushes.Add(row.advantage, row.mean_d / row.lag[1].n);
+  }
+  out->mean_abs_d = lags[1].MeanGap();
+  for (size_t l = 0; l < 3; ++l) {
+    out->lag[l] = lags[l].Correlation();
+    out->lag_gap[l] = lags[l].MeanGap();
+  }
+  out->break_share = full > 0 ? broken / full : 0;
+  out->unrelated_share = full > 0 ? unrelated / full : 0;
+  if (tokens == 0) return;
+  out->slope = 1 + gap.Slope();
+  const double r = gap.Correlation();
+  out->explained = r * r;
+  out->mean_w = 1 + excess_sum / tokens;
+  out->mean_w_z = ZOf(excess);
+  out->k3 = k3 / tokens;
+  if (advantages) out->advantage_t = SlopeT(pushes);
+}
+
+}  // namespace
+
+void PairSums::Add(double a, double b) {
+  n += 1;
+  x += a;
+  y += b;
+  xx += a * a;
+  xy += a * b;
+  yy += b * b;
+  abs_gap += std::min(1e3, std::fabs(a - b));
+}
+
+void PairSums::Merge(const PairSums& other) {
+  n += other.n;
+  x += other.x;
+  y += other.y;
+  xx += other.xx;
+  xy += other.xy;
+  yy += other.yy;
+  abs_gap += other.abs_gap;
+}
+
+double PairSums::Correlation() const {
+  if (n < 2) return 0;
+  const double vx = xx - x * x / n, vy = yy - y * y / n, c = xy - x * y / n;
+  return vx > 1e-12 * xx && vy > 1e-18 ? c / std::sqrt(vx * vy) : 0;
+}
+
+double PairSums::Slope() const {
+  if (n < 2) return 0;
+  const double vx = xx - x * x / n;
+  return vx > 1e-12 * xx ? (xy - x * y / n) / vx : 0;
+}
+
+Result<LintFeatures> ComputeLintFeatures(const RlBatch& batch) {
+  KCC_TRY_VOID(CheckRlBatch(batch));
+  LintFeatures out;
+  std::vector<RowSums> rows;
+  Samples samples;
+  RlRow row;
+  for (int64_t r = 0; r < batch.rows; ++r) {
+    KCC_TRY_VOID(row.Load(batch, r));
+    out.tokens += row.tokens;
+    out.rows += row.tokens > 0;
+    samples.Add(row);
+    row.KeepFinite();
+    rows.push_back(SumRow(row));
+  }
+  if (out.tokens == 0) return out;
+  out.equal_share = static_cast<double>(samples.equal) / static_cast<double>(out.tokens);
+  Summarize(rows, static_cast<bool>(batch.advantages), &out);
+  out.low_tail = -samples.Quantile(0.005);
+  out.high_tail = samples.Quantile(0.995);
+  const auto in_rollout = FindSentinel(std::move(samples.rollout), true);
+  const auto in_train = FindSentinel(std::move(samples.train), false);
+  out.sentinel = in_rollout;
+  if (in_train.has_value() && (!in_rollout.has_value() || in_train->share > in_rollout->share)) {
+    out.sentinel = in_train;
+  }
+  return out;
+}
+
+}  // namespace kcc

@@ -1,0 +1,135 @@
+// Draws the replay: bias against variance on logarithmic axes with the Pareto front, and the table,
+// for everything or for one slice. Data only from the page itself; text is set, never parsed.
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("replay").textContent);
+  const app = document.getElementById("app");
+  const number = (x) => typeof x === "string" ? { inf: Infinity, "-inf": -Infinity, nan: NaN }[x] : x;
+  const show = (x) => {
+    const v = number(x);
+    if (!Number.isFinite(v)) return Number.isNaN(v) ? "–" : "∞";
+    return Math.abs(v) >= 1e5 || (v !== 0 && Math.abs(v) < 1e-3) ? v.toExponential(2) : String(+v.toPrecision(4));
+  };
+  const element = (name, attributes = {}, text) => {
+    const svg = ["svg", "circle", "line", "path", "text", "title"].includes(name);
+    const e = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+    for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
+    if (text !== undefined) e.textContent = text;
+    return e;
+  };
+  const slices = data.corrections[0].figures.map((f) => f.slice);
+  let slice = 0, key = null, rising = true;
+  const kept = (f) => f.tokens > 0 ? f.tokens_kept / f.tokens : 0;
+
+  function head() {
+    app.append(element("h1", {}, document.title));
+    app.append(element("p", { class: "quiet" }, `${data.corrections.length} corrections over ${data.corrections[0].figures[0].tokens.toLocaleString("en")} tokens. Bias is E|W − φ| against the whole sequence's ratio, variance E φ²; both in units of the advantage times the score.`));
+    const pick = element("div", { class: data.recommended >= 0 ? "pick" : "pick none" });
+    pick.append(element("b", {}, data.recommended >= 0 ? data.corrections[data.recommended].text : "No correction is recommended"));
+    pick.append(element("span", { class: "quiet" }, data.reason));
+    app.append(pick);
+  }
+
+  function scale(values, from, to) {
+    const logs = values.filter((v) => v > 0 && Number.isFinite(v)).map(Math.log10);
+    let low = Math.floor(Math.min(...logs, 0) * 2) / 2, high = Math.ceil(Math.max(...logs, 0) * 2) / 2;
+    if (!(high > low)) { low -= 0.5; high += 0.5; }
+    const at = (v) => from + (to - from) * (Math.min(high, Math.max(low, v > 0 ? Math.log10(v) : low)) - low) / (high - low);
+    const ticks = [];
+    for (let t = Math.ceil(low); t <= high; ++t) ticks.push(10 ** t);
+    return { at, ticks: ticks.length > 1 ? ticks : [10 ** low, 10 ** high] };
+  }
+
+  function picture() {
+    const figure = element("figure");
+    const svg = element("svg", { viewBox: "0 0 1100 460", role: "img", "aria-label": "Bias against variance of every correction" });
+    const points = data.corrections.map((c, i) => ({ c, i, f: c.figures[slice] }));
+    const y = scale(points.map((p) => number(p.f.bias_sequence)), 410, 20);
+    const x = scale(points.map((p) => number(p.f.variance)), 70, 1080);
+    for (const t of x.ticks) {
+      svg.append(element("line", { class: "grid", x1: x.at(t), x2: x.at(t), y1: 20, y2: 410 }), element("text", { x: x.at(t), y: 428, "text-anchor": "middle" }, show(t)));
+    }
+    for (const t of y.ticks) {
+      svg.append(element("line", { class: "grid", x1: 70, x2: 1080, y1: y.at(t), y2: y.at(t) }), element("text", { x: 62, y: y.at(t) + 4, "text-anchor": "end" }, show(t)));
+    }
+    svg.append(element("line", { class: "axis", x1: 70, x2: 1080, y1: 410, y2: 410 }), element("line", { class: "axis", x1: 70, x2: 70, y1: 20, y2: 410 }));
+    svg.append(element("text", { x: 1080, y: 450, "text-anchor": "end" }, "variance E φ²"), element("text", { x: 10, y: 14 }, "bias"));
+    const place = (p) => [x.at(number(p.f.variance)), y.at(number(p.f.bias_sequence))];
+    if (slice === 0) {
+      const front = points.filter((p) => p.c.pareto).map(place).sort((a, b) => a[0] - b[0]);
+      if (front.length > 1) svg.append(element("path", { class: "front", d: "M" + front.map((p) => p.map((v) => v.toFixed(1)).join(",")).join("L") }));
+    }
+    for (const p of points) {
+      const [cx, cy] = place(p);
+      const danger = kept(p.f) < 0.5;
+      const dot = element("circle", { class: "dot" + (p.i === data.recommended ? " best" : danger ? " danger" : p.c.pareto ? " pareto" : ""), cx, cy, r: p.i === data.recommended ? 9 : 6 });
+      dot.append(element("title", {}, `${p.c.text}\nkeeps ${(100 * kept(p.f)).toFixed(1)} %, ESS ${show(p.f.ess)}, bias ${show(p.f.bias_sequence)}, variance ${show(p.f.variance)}`));
+      svg.append(dot);
+    }
+    figure.append(svg);
+    const legend = element("div", { class: "legend" });
+    for (const [colour, text] of [["var(--satisfied)", "recommended"], ["var(--bar)", "no other is better in both"], ["var(--violated)", "keeps less than half"], ["var(--bar-quiet)", "others"]]) {
+      const item = element("span");
+      const mark = element("i");
+      mark.style.background = colour;
+      item.append(mark, text);
+      legend.append(item);
+    }
+    figure.append(legend);
+    return figure;
+  }
+
+  const columns = [
+    ["correction", (c) => c.text], ["kept", (c, f) => kept(f), (v) => (100 * v).toFixed(1) + " %"],
+    ["worst slice keeps", (c) => c.kept_min, (v) => (100 * v).toFixed(1) + " %"], ["rows kept", (c, f) => f.rows_kept],
+    ["ESS", (c, f) => number(f.ess)], ["bias, sequence", (c, f) => number(f.bias_sequence)],
+    ["bias, token", (c, f) => number(f.bias_token)], ["variance", (c, f) => number(f.variance)],
+  ];
+
+  function table() {
+    const box = element("div", { class: "scroll" });
+    const t = element("table");
+    const header = element("tr");
+    columns.forEach(([name], k) => {
+      const th = element("th", { scope: "col" }, name);
+      th.addEventListener("click", () => { rising = key === k ? !rising : true; key = k; draw(); });
+      header.append(th);
+    });
+    t.append(header);
+    const rows = data.corrections.map((c, i) => ({ c, i, f: c.figures[slice] }));
+    if (key !== null) {
+      const value = columns[key][1];
+      rows.sort((a, b) => {
+        const u = value(a.c, a.f), v = value(b.c, b.f);
+        return (u < v ? -1 : u > v ? 1 : 0) * (rising ? 1 : -1);
+      });
+    }
+    for (const { c, i, f } of rows) {
+      const tr = element("tr", i === data.recommended ? { class: "best" } : {});
+      for (const [name, value, format] of columns) {
+        const v = value(c, f);
+        const danger = (name === "kept" || name === "worst slice keeps") && v < 0.5;
+        tr.append(element("td", danger ? { class: "danger" } : {}, typeof v === "string" ? v : (format || show)(v)));
+      }
+      t.append(tr);
+    }
+    box.append(t);
+    return box;
+  }
+
+  const body = element("div");
+  function draw() {
+    body.replaceChildren(element("h2", {}, "Bias and variance"), picture(), element("h2", {}, "Every correction"), table());
+  }
+  head();
+  if (slices.length > 1) {
+    const line = element("p", { style: "margin-top:16px" });
+    const select = element("select", { "aria-label": "Slice" });
+    slices.forEach((s, k) => select.append(element("option", { value: k }, s === "" ? "everything" : s)));
+    select.addEventListener("change", () => { slice = Number(select.value); draw(); });
+    line.append("Slice ", select);
+    app.append(line);
+  }
+  app.append(body);
+  draw();
+})();
