@@ -17,7 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 OWNERS = {
     "yaml-cpp/": {"kcc/contract", "bench", "fuzz"},
     "hwy/": {"kcc/numeric", "kcc/drift", "kcc/rl", "bench"},
-    "simdjson": {"kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/lab", "kcc/rl"},
+    "simdjson": {"kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/lab", "kcc/rl",
+                 "kcc/api"},
     "openssl/": {"kcc/base"},
     "curl/": {"kcc/kernel"},
     "CLI/": {"apps"},

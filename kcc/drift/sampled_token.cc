@@ -73,19 +73,21 @@ void PublishSampledToken(const SampledToken& token, const SlotSet& wanted, Token
     if (wanted[slot]) out->Set(slot, value);
   };
   const double l = token.log_ratio;
-  const double w = Exp(l);
   set(slots.log_ratio, l);
   set(slots.abs_log_ratio, std::fabs(l));
-  set(slots.w, w);
-  set(slots.w_log_w, w == 0 ? 0 : w * l);
   set(slots.k1, l == 0 ? 0 : -l);
   set(slots.k2, 0.5 * l * l);
-  set(slots.k3, l == -kInf ? kInf : w == kInf ? kInf : ExpResidual(l));
-  set(slots.prob_gap, ProbabilityGap(token));
   const auto train = static_cast<float>(token.train_logprob);
   const auto infer = static_cast<float>(token.infer_logprob);
   set(slots.bit_mismatch, std::bit_cast<uint32_t>(train) != std::bit_cast<uint32_t>(infer) ? 1 : 0);
   set(slots.ulp_gap, static_cast<double>(std::abs(Ordered(train) - Ordered(infer))));
+  // The rest takes exponentials, most of the cost.
+  if (wanted[slots.prob_gap]) set(slots.prob_gap, ProbabilityGap(token));
+  if (!wanted[slots.w] && !wanted[slots.w_log_w] && !wanted[slots.k3]) return;
+  const double w = Exp(l);
+  set(slots.w, w);
+  set(slots.w_log_w, w == 0 ? 0 : w * l);
+  set(slots.k3, l == -kInf ? kInf : w == kInf ? kInf : ExpResidual(l));
 }
 
 SlotSet SampledTokenSlots() {
@@ -115,6 +117,9 @@ double JsTerm(double x) {
 SampleEstimates EstimateFromSample(const SampledToken& token, const SlotSet& wanted) {
   const Slots& slots = SlotsOf();
   SampleEstimates out;
+  // The exponentials are most of the cost: without a quantity that needs them they are not taken.
+  static const SlotSet kAll = EstimableSlots();
+  if ((wanted & kAll).none()) return out;
   const auto set = [&](size_t slot, double value) {
     if (!wanted[slot]) return;
     out.value[slot] = value;
@@ -130,7 +135,7 @@ SampleEstimates EstimateFromSample(const SampledToken& token, const SlotSet& wan
                 : l > 1   ? (excess + 1) * l - excess
                           : std::max(0.0, l * excess - ExpResidual(l)));
   set(slots.reverse_kl, l == -kInf || overflows ? kInf : ExpResidual(l));
-  set(slots.js, l == -kInf ? 0.5 * kLn2 : l > 690 ? kInf : JsTerm(l));
+  if (wanted[slots.js]) set(slots.js, l == -kInf ? 0.5 * kLn2 : l > 690 ? kInf : JsTerm(l));
   set(slots.hellinger, 0.5 * root * root);
   set(slots.chi2, excess * excess);
   set(slots.reverse_chi2, CoshResidual(l));

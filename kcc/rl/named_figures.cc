@@ -98,11 +98,11 @@ std::string FiguresJson(const RlFigures& figures) {
 std::string_view RlOutcomeName(RlOutcome outcome) {
   switch (outcome) {
     case RlOutcome::kPass:
-      return "PASS";
+      return "satisfied";
     case RlOutcome::kFail:
-      return "FAIL";
+      return "violated";
     case RlOutcome::kInconclusive:
-      return "INCONCLUSIVE";
+      return "inconclusive";
   }
   return "";
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -144,6 +145,31 @@ TEST(MeasureArrays, PaddingAndMaskedRowsDoNotCount) {
   const Summary summary = MeasureArrays(pair, Plan::Default()).value();
   EXPECT_EQ(summary.sources[0].tokens, 3u);
   EXPECT_EQ(summary.FindSlice("all")->tokens, 3u);
+}
+
+TEST(MeasureArrays, PartsMergeToTheBytesOfTheWhole) {
+  const float train[] = {-1, -2, -0.5f, -3};
+  const float infer[] = {-1.1f, -2, -0.6f, -3.5f};
+  const std::vector<Request> requests = {{"b", {}}, {"a", {}}, {"c", {}}};
+  const int64_t first[] = {0, 1, 3};
+  const int64_t counts[] = {1, 2, 1};
+  const auto measure = [&](size_t from, size_t to) {
+    ArrayPair pair;
+    pair.train.logprobs = train;
+    pair.infer.logprobs = infer;
+    pair.requests = std::span(requests).subspan(from, to - from);
+    pair.first_rows = std::span(first).subspan(from, to - from);
+    pair.row_counts = std::span(counts).subspan(from, to - from);
+    return MeasureArrays(pair, Plan::Default()).value();
+  };
+  const std::string whole = EncodeSummary(measure(0, 3));
+  const Summary parts[] = {measure(0, 1), measure(1, 2), measure(2, 3)};
+  for (const auto& order : {std::array{0, 1, 2}, std::array{2, 0, 1}, std::array{1, 2, 0}}) {
+    Summary merged = parts[order[0]];
+    ASSERT_TRUE(MergeInto(parts[order[1]], &merged).has_value());
+    ASSERT_TRUE(MergeInto(parts[order[2]], &merged).has_value());
+    EXPECT_EQ(EncodeSummary(merged), whole);
+  }
 }
 
 TEST(MeasureArrays, NamesWhatIsWrongAndWhere) {

@@ -110,7 +110,8 @@ std::vector<PlanTest> TestsOf(const Clause& clause, const Assumptions& assumptio
   return {test, other};
 }
 
-Plan::Plan() : thresholds_(SeriesCount()) {
+Plan::Plan(Breadth breadth) : thresholds_(SeriesCount()), breadth_(breadth) {
+  if (breadth == Breadth::kClauses) return;
   for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
     if (!SlotQuantity(slot).on_demand) slots_.set(slot);
   }
@@ -122,8 +123,8 @@ Plan Plan::Default() {
   return plan;
 }
 
-Plan Plan::FromContract(const Contract& contract) {
-  Plan plan;
+Plan Plan::FromContract(const Contract& contract, Breadth breadth) {
+  Plan plan(breadth);
   for (const Slice& slice : contract.slices) {
     plan.AddSlice(slice.name, slice.where ? slice.where->Canonical() : "",
                   slice.where && slice.where->reads_token());
@@ -252,7 +253,9 @@ Result<> Plan::Covers(const Plan& other) const {
                    (slice.where.empty() ? "everything" : "\"" + slice.where + "\""));
     }
   }
-  if ((other.slots_ & ~slots_).any()) return lacks("a quantity that is computed on demand");
+  for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+    if (other.slots_[slot] && !slots_[slot]) return lacks("the quantity " + SlotName(slot));
+  }
   for (size_t series = 0; series < thresholds_.size(); ++series) {
     for (const double threshold : other.thresholds_[series]) {
       if (FindThreshold(series, threshold) < 0) {

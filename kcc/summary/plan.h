@@ -65,7 +65,10 @@ std::vector<PlanTest> TestsOf(const Clause& clause, const Assumptions& assumptio
 class Plan {
  public:
   static Plan Default();
-  static Plan FromContract(const Contract& contract);
+  // kClauses: of the token quantities only those that a clause names. For who measures every step
+  // of a training run and wants the verdicts alone.
+  enum class Breadth : uint8_t { kAll, kClauses };
+  static Plan FromContract(const Contract& contract, Breadth breadth = Breadth::kAll);
   // Reads CanonicalJson() back.
   static Result<Plan> Parse(std::string_view json);
 
@@ -75,7 +78,8 @@ class Plan {
   const std::vector<std::vector<std::string>>& field_sets() const { return field_sets_; }
   // Sorted and distinct, of one series.
   Thresholds thresholds(size_t series) const { return thresholds_[series]; }
-  // The token slots to compute: all that are always computed, and those asked for.
+  // The token slots to compute: all that are always computed (not with Breadth::kClauses), and
+  // those asked for.
   const SlotSet& slots() const { return slots_; }
 
   // -1 where the plan lacks it.
@@ -97,7 +101,7 @@ class Plan {
   bool operator==(const Plan& other) const { return CanonicalJson() == other.CanonicalJson(); }
 
  private:
-  Plan();
+  explicit Plan(Breadth breadth = Breadth::kAll);
   void AddSlice(std::string name, std::string where, bool reads_token);
   void AddThreshold(size_t series, double threshold);
   void AddClause(const Clause& clause, const Assumptions& assumptions);
@@ -112,6 +116,7 @@ class Plan {
   std::vector<PlanTest> tests_;
   std::vector<std::vector<std::string>> field_sets_;
   SlotSet slots_;
+  Breadth breadth_ = Breadth::kAll;
 
   friend class PlanReader;
 };

@@ -70,6 +70,14 @@ std::string Plan::CanonicalJson() const {
   }
   std::sort(on_demand.begin(), on_demand.end());
   WriteTexts("onDemand", on_demand, &json);
+  if (breadth_ == Breadth::kClauses) {
+    std::vector<std::string> only;
+    for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+      if (slots_[slot]) only.push_back(SlotName(slot));
+    }
+    std::sort(only.begin(), only.end());
+    WriteTexts("only", only, &json);
+  }
   json.Key("slices").BeginArray();
   for (const PlanSlice& slice : slices_) {
     json.BeginObject().Field("name", slice.name).Field("where", slice.where).EndObject();
@@ -103,16 +111,12 @@ class PlanReader {
       return InvalidError("the plan is not JSON");
     }
     if (Number(root, "kccPlan") != 1) Fail("kccPlan: only version 1 is known");
-    Plan plan;
+    simdjson::dom::element only;
+    const bool narrow = root.at_key("only").get(only) == simdjson::SUCCESS;
+    Plan plan(narrow ? Plan::Breadth::kClauses : Plan::Breadth::kAll);
+    if (narrow) ReadSlots(only, "only", &plan);
     for (const auto set : Array(root, "fieldSets")) plan.field_sets_.push_back(Texts(set));
-    for (const std::string& name : Texts(At(root, "onDemand"))) {
-      const auto series = FindSeries(name);
-      if (series && *series < TokenSlotCount()) {
-        plan.slots_.set(*series);
-      } else {
-        Fail("onDemand: unknown quantity '" + name + "'");
-      }
-    }
+    ReadSlots(At(root, "onDemand"), "onDemand", &plan);
     for (const auto slice : Array(root, "slices")) ReadSlice(slice, &plan);
     ReadThresholds(root, &plan);
     for (const auto row : Array(root, "windows")) plan.windows_.push_back(ReadWindow(row));
@@ -128,6 +132,17 @@ class PlanReader {
   }
 
  private:
+  void ReadSlots(simdjson::dom::element names, const std::string& key, Plan* plan) {
+    for (const std::string& name : Texts(names)) {
+      const auto series = FindSeries(name);
+      if (series && *series < TokenSlotCount()) {
+        plan->slots_.set(*series);
+      } else {
+        Fail(key + ": unknown quantity '" + name + "'");
+      }
+    }
+  }
+
   using Element = simdjson::dom::element;
 
   void Fail(std::string what) {

@@ -109,6 +109,23 @@ TEST(Plan, TestMeanIsTheShareOrTheScaledThreshold) {
   EXPECT_DOUBLE_EQ(TestMean(test), 0.625);
 }
 
+TEST(Plan, ClausesAloneKeepTheQuantitiesThatClausesName) {
+  Contract contract;
+  contract.slices = {testing::MakeSlice("all", "")};
+  contract.clauses = {testing::MakeClause("mean_abs_log_ratio", BoundKind::kAtMost, 0.02)};
+  const Plan narrow = Plan::FromContract(contract, Plan::Breadth::kClauses);
+  EXPECT_EQ(narrow.slots().count(), 1u);
+  EXPECT_TRUE(narrow.slots()[TokenSlot("abs_log_ratio")]);
+  const Result<Plan> read = Plan::Parse(narrow.CanonicalJson());
+  ASSERT_TRUE(read.has_value()) << read.error().Format();
+  EXPECT_EQ(read->slots(), narrow.slots());
+  EXPECT_EQ(read->CanonicalJson(), narrow.CanonicalJson());
+  const Plan whole = Plan::FromContract(contract);
+  EXPECT_FALSE(whole == narrow);
+  EXPECT_TRUE(whole.Covers(narrow).has_value());
+  EXPECT_FALSE(narrow.Covers(whole).has_value());
+}
+
 TEST(Plan, CoversAContractThatAsksForLess) {
   const Contract whole = TestContract();
   const Plan plan = Plan::FromContract(whole);
@@ -131,7 +148,8 @@ TEST(Plan, SaysWhatIsMissingForAContractThatAsksForMore) {
        [](Contract* c) { c->clauses.push_back(MakeClause("p99_kl", kAtMost, 0.125)); }},
       {"slice 'new'", [](Contract* c) { c->slices.push_back(MakeSlice("new", "seed == 1")); }},
       {"slice 'even' as", [](Contract* c) { c->slices[1] = MakeSlice("even", "even == false"); }},
-      {"on demand", [](Contract* c) { c->clauses.push_back(MakeClause("mean_rank", kAtMost, 3)); }},
+      {"the quantity rank",
+       [](Contract* c) { c->clauses.push_back(MakeClause("mean_rank", kAtMost, 3)); }},
       {"by window 9 requests",
        [](Contract* c) {
          c->clauses.push_back(SoftClause("mean_kl", kAtMost, 0.3, {Window::Kind::kRequests, 9}));

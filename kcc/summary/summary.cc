@@ -92,6 +92,33 @@ Result<> Summary::FoldWindows() {
   return {};
 }
 
+namespace {
+
+// Evidence from memory has no trace: parts of it that agree in all but their requests are one
+// source, so that ranks and steps add up to what one process with all rows would say.
+std::vector<Source> MergeSources(const std::vector<Source>& a, const std::vector<Source>& b) {
+  std::vector<Source> all;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
+  const auto kind = [](Source source) {
+    source.requests = source.tokens = source.manifest = 0;
+    return source;
+  };
+  std::vector<Source> merged;
+  for (const Source& source : all) {
+    const bool in_memory = source.train.identity.empty() && source.infer.identity.empty();
+    if (in_memory && !merged.empty() && kind(merged.back()) == kind(source)) {
+      merged.back().requests += source.requests;
+      merged.back().tokens += source.tokens;
+      merged.back().manifest += source.manifest;
+    } else {
+      merged.push_back(source);
+    }
+  }
+  return merged;
+}
+
+}  // namespace
+
 Result<> MergeInto(const Summary& from, Summary* into) {
   if (!(from.plan == into->plan)) {
     return InvalidError(
@@ -109,10 +136,7 @@ Result<> MergeInto(const Summary& from, Summary* into) {
                         " requests were measured in both summaries; merge disjoint parts");
   }
   into->requests = std::move(requests);
-  std::vector<Source> sources;
-  std::set_union(from.sources.begin(), from.sources.end(), into->sources.begin(),
-                 into->sources.end(), std::back_inserter(sources));
-  into->sources = std::move(sources);
+  into->sources = MergeSources(from.sources, into->sources);
   for (size_t i = 0; i < into->fills.size(); ++i) {
     KCC_TRY_VOID(MergeFill(from.fills[i], &into->fills[i]));
   }

@@ -54,7 +54,7 @@ struct Summary {
   std::vector<SliceStats> slices;  // by index of plan.slices()
   std::vector<WindowFill> fills;   // by size of window (WindowSizes)
   std::vector<uint64_t> requests;  // hashes of the ids of the requests measured, rising
-  std::vector<Source> sources;     // rising, distinct
+  std::vector<Source> sources;     // rising, distinct; evidence from memory is one per kind
 
   const SliceStats* FindSlice(std::string_view name) const;
   // True if every request of every source was measured, and none besides.

@@ -1,0 +1,210 @@
+/* libkcc: kcc from C, and from every language that can call C.
+ *
+ * Stable: what is declared here keeps its meaning; functions and struct members are added at the
+ * end, never changed. KCC_ABI_VERSION rises with every addition; a library serves every header
+ * with the same or a lower number.
+ *
+ * Errors. Every function that can fail returns a kcc_status; on failure the outputs are untouched
+ * and kcc_error() says what is wrong, where, and what to do. No function prints, exits or throws.
+ *
+ * Memory. Handles are made by functions with an `out` argument and ended by their _free function;
+ * texts are ended by kcc_text_free. NULL may be freed. Arrays are the caller's and are never copied
+ * or kept after the call returns.
+ *
+ * Threads. Functions may be called from any thread. A handle may be read (const argument) by many
+ * threads at once, but changed (non-const argument) by one alone. kcc_error() is per thread.
+ */
+#ifndef KCC_H
+#define KCC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define KCC_API __attribute__((visibility("default")))
+#else
+#define KCC_API
+#endif
+
+#define KCC_ABI_VERSION 1
+
+typedef enum kcc_status {
+  KCC_OK = 0,
+  KCC_INVALID = 2,  /* the caller's input is wrong */
+  KCC_IO = 4,       /* a file or device failed */
+  KCC_BROKEN = 5,   /* broken evidence: NaN, missing pair, wrong semantics */
+  KCC_INTERNAL = 6, /* out of memory, or a fault of kcc itself */
+} kcc_status;
+
+KCC_API int kcc_abi_version(void);
+KCC_API const char* kcc_version(void); /* "0.1.0" */
+
+/* The last failure in this thread; "" if none. Lives until the thread's next call. */
+KCC_API const char* kcc_error(void);
+
+/* UTF-8, ended by a zero byte that `size` does not count. */
+typedef struct kcc_text {
+  char* data;
+  size_t size;
+} kcc_text;
+KCC_API void kcc_text_free(kcc_text* text);
+
+/* ---- Arrays ------------------------------------------------------------------------------- */
+
+typedef enum kcc_dtype {
+  KCC_F32 = 0,
+  KCC_F64 = 1,
+  KCC_F16 = 2,
+  KCC_BF16 = 3,
+  KCC_F8_E4M3 = 4,
+  KCC_F8_E5M2 = 5,
+  KCC_U8 = 6, /* also bool */
+  KCC_I32 = 7,
+  KCC_I64 = 8,
+} kcc_dtype;
+
+/* data == NULL: the caller has none. */
+typedef struct kcc_array {
+  const void* data;
+  kcc_dtype dtype;
+  int64_t row_stride; /* elements from one row to the next; 0: rows are adjacent */
+} kcc_array;
+
+/* ---- Contracts ----------------------------------------------------------------------------- */
+
+typedef struct kcc_contract kcc_contract;
+
+/* `name` stands in messages for the file; may be NULL. Fails with every error of the document. */
+KCC_API kcc_status kcc_contract_parse(const char* yaml, size_t size, const char* name,
+                                      kcc_contract** out);
+KCC_API kcc_status kcc_contract_read(const char* path, kcc_contract** out);
+/* {"name", "version", "digest", "slices", "clauses": [{"id", "metric", …}]} */
+KCC_API kcc_status kcc_contract_json(const kcc_contract* contract, kcc_text* out);
+/* Errors and warnings of a document as `kcc check --json` prints them; succeeds for wrong ones. */
+KCC_API kcc_status kcc_contract_check(const char* yaml, size_t size, const char* name,
+                                      kcc_text* out);
+KCC_API void kcc_contract_free(kcc_contract* contract);
+
+/* ---- Summaries ----------------------------------------------------------------------------- */
+
+typedef struct kcc_summary kcc_summary;
+
+/* Two traces on disk. `contract` may be NULL: then the default plan. threads 0: all cores. */
+KCC_API kcc_status kcc_measure_traces(const char* train, const char* infer,
+                                      const kcc_contract* contract, int threads, kcc_summary** out);
+
+/* Both sides' evidence about the same tokens in memory: logits [rows, vocab_size] on both sides
+ * (F32, F16, BF16, FP8), or log-probs of the sampled tokens (F32, F64; row_stride unused). Request
+ * r owns row_counts[r] rows from first_rows[r] on; other rows are padding. `requests_jsonl` is one
+ * JSON object a line, in the order of r, as in a trace: {"id": "a", "tags": ["math"]}. */
+typedef struct kcc_arrays {
+  size_t struct_size; /* sizeof(kcc_arrays) */
+  kcc_array train_logits, infer_logits;
+  kcc_array train_logprobs, infer_logprobs;
+  int64_t rows; /* of every array given */
+  int64_t vocab_size;
+  double temperature; /* logits are divided by it */
+  const char* requests_jsonl;
+  size_t requests_jsonl_size;
+  int64_t requests;
+  const int64_t* first_rows;
+  const int64_t* row_counts;
+  const int32_t* positions;      /* NULL: counted from 0 in each request */
+  const int32_t* tokens;         /* NULL: not known */
+  const uint8_t* mask;           /* NULL: every row counts */
+  const float* advantages;       /* NULL: none */
+  const char* train_fingerprint; /* NULL: "" */
+  const char* infer_fingerprint;
+  const char* sampled_by; /* "infer" (NULL), "train" or "dataset" */
+  int clauses_only;       /* 1: of the token quantities only those that a clause names: faster */
+} kcc_arrays;
+KCC_API kcc_status kcc_measure_arrays(const kcc_arrays* arrays, const kcc_contract* contract,
+                                      int threads, kcc_summary** out);
+
+/* Adds `from` to `into`; exact, in any order. On failure `into` is as before. */
+KCC_API kcc_status kcc_summary_merge(kcc_summary* into, const kcc_summary* from);
+/* The bytes of a .kccs file; equal summaries give equal bytes. */
+KCC_API kcc_status kcc_summary_encode(const kcc_summary* summary, kcc_text* out);
+KCC_API kcc_status kcc_summary_decode(const char* bytes, size_t size, kcc_summary** out);
+KCC_API kcc_status kcc_summary_read(const char* path, kcc_summary** out);
+KCC_API kcc_status kcc_summary_write(const kcc_summary* summary, const char* path);
+KCC_API int64_t kcc_summary_tokens(const kcc_summary* summary);
+KCC_API int64_t kcc_summary_requests(const kcc_summary* summary);
+KCC_API void kcc_summary_free(kcc_summary* summary);
+
+/* ---- Judging ------------------------------------------------------------------------------- */
+
+/* format: "json", "html", "markdown", "junit", "sarif" or "terminal". stage: "offline" (NULL),
+ * "shadow", "canary", "full". about: NULL for the contract's, "evaluation-set" or "traffic". */
+KCC_API kcc_status kcc_judge(const kcc_contract* contract, const kcc_summary* summary,
+                             const char* stage, const char* about, const char* format,
+                             kcc_text* out);
+
+/* ---- RL ------------------------------------------------------------------------------------ */
+
+/* Log-probs of the same sampled tokens: [rows, columns] with a stride, or packed (offsets given:
+ * row r is elements [offsets[r], offsets[r+1])). F32 or F64; mask U8, I32, I64, F32 or F64. */
+typedef struct kcc_rl_batch {
+  size_t struct_size; /* sizeof(kcc_rl_batch) */
+  int64_t rows, columns;
+  const int64_t* offsets; /* rows + 1 of them; NULL: padded */
+  kcc_array train, rollout;
+  kcc_array old_logprobs;      /* by the trainer, of the weights that sampled; may be empty */
+  kcc_array mask;              /* may be empty: every token counts */
+  kcc_array advantages;        /* may be empty */
+  int advantage_per_row;       /* 1: [rows]; 0: as train */
+  const int32_t* slice_of_row; /* NULL: one slice */
+  const char* const* slice_names;
+  int32_t slice_count;
+} kcc_rl_batch;
+
+typedef struct kcc_rl_summary kcc_rl_summary;
+KCC_API kcc_status kcc_rl_summary_new(kcc_rl_summary** out);
+/* On failure nothing was added. threads 0: all cores. */
+KCC_API kcc_status kcc_rl_summary_add(kcc_rl_summary* summary, const kcc_rl_batch* batch,
+                                      int threads);
+KCC_API kcc_status kcc_rl_summary_merge(kcc_rl_summary* into, const kcc_rl_summary* from);
+KCC_API kcc_status kcc_rl_summary_encode(const kcc_rl_summary* summary, kcc_text* out);
+KCC_API kcc_status kcc_rl_summary_decode(const char* bytes, size_t size, kcc_rl_summary** out);
+/* {"": {figures of everything}, "math": {…}}: docs/rl.md */
+KCC_API kcc_status kcc_rl_summary_figures(const kcc_rl_summary* summary, double confidence,
+                                          kcc_text* out);
+/* limits: {"token.tv": 0.01, "token.k3": 1e-3}: figures at most so much, or {"atLeast": …}
+ * (docs/rl.md). Gives
+ * [{"figure", "outcome": "satisfied|violated|inconclusive", "value", "why", …}]. */
+KCC_API kcc_status kcc_rl_summary_judge(const kcc_rl_summary* summary, const char* limits,
+                                        double confidence, kcc_text* out);
+KCC_API void kcc_rl_summary_free(kcc_rl_summary* summary);
+
+/* correction: JSON (docs/rl.md). weights and mask have rows x columns elements, or as many as the
+ * packed arrays; either may be NULL. figures: JSON, may be NULL. */
+KCC_API kcc_status kcc_rl_correct(const kcc_rl_batch* batch, const char* correction, int threads,
+                                  float* weights, uint8_t* mask, kcc_text* figures);
+KCC_API kcc_status kcc_rl_lint(const kcc_rl_batch* batch, kcc_text* out);
+/* format: "json" or "html". */
+KCC_API kcc_status kcc_rl_replay(const kcc_rl_batch* batch, int threads, const char* format,
+                                 kcc_text* out);
+
+/* A framework's own function with its own options (JSON; NULL: its defaults): docs/rl-dialects.md.
+ * function NULL: the dialect's first. */
+typedef struct kcc_rl_dialect kcc_rl_dialect;
+KCC_API kcc_status kcc_rl_dialect_run(const char* dialect, const char* function,
+                                      const kcc_rl_batch* batch, const char* options,
+                                      kcc_rl_dialect** out);
+KCC_API kcc_status kcc_rl_dialect_metrics(const kcc_rl_dialect* result, kcc_text* out);
+/* The array called `name` ("weights", "mask" …): its values and where rows begin (rows + 1
+ * offsets). Views that live as long as the result. Fails for a name it lacks. */
+KCC_API kcc_status kcc_rl_dialect_array(const kcc_rl_dialect* result, const char* name,
+                                        const double** values, const int64_t** offsets,
+                                        int64_t* rows);
+KCC_API void kcc_rl_dialect_free(kcc_rl_dialect* result);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KCC_H */

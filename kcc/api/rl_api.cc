@@ -1,0 +1,321 @@
+// RL diagnostics, corrections, lint, replay and dialects through the C interface.
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kcc/api/guard.h"
+#include "kcc/api/handles.h"
+#include "kcc/base/json_writer.h"
+#include "kcc/rl/correction.h"
+#include "kcc/rl/lint.h"
+#include "kcc/rl/replay.h"
+
+#include <simdjson.h>
+
+namespace kcc::api {
+namespace {
+
+Result<RlArray> ArrayOf(const kcc_array& from, int64_t columns, const char* name) {
+  RlArray array;
+  array.data = from.data;
+  if (from.data == nullptr) return array;
+  if (from.row_stride < 0) return InvalidError(std::string(name) + ": row_stride is negative");
+  array.row_stride = from.row_stride == 0 ? columns : from.row_stride;
+  switch (from.dtype) {
+    case KCC_F32:
+      array.type = RlType::kF32;
+      return array;
+    case KCC_F64:
+      array.type = RlType::kF64;
+      return array;
+    case KCC_U8:
+      array.type = RlType::kU8;
+      return array;
+    case KCC_I32:
+      array.type = RlType::kI32;
+      return array;
+    case KCC_I64:
+      array.type = RlType::kI64;
+      return array;
+    default:
+      return InvalidError(std::string(name) +
+                          ": must be F32, F64, U8, I32 or I64; widen half precision first");
+  }
+}
+
+// A batch and what it points to.
+struct OwnedBatch {
+  RlBatch batch;
+  std::vector<std::string> slice_names;
+};
+
+Result<> TakeSlices(const kcc_rl_batch& from, OwnedBatch* owned) {
+  if (from.slice_count < 0) return InvalidError("slice_count must not be negative");
+  if (from.slice_of_row == nullptr) return {};
+  KCC_TRY_VOID(RequirePointer(from.slice_names, "slice_names"));
+  for (int32_t i = 0; i < from.slice_count; ++i) {
+    KCC_TRY_VOID(RequirePointer(from.slice_names[i], "slice_names[i]"));
+    owned->slice_names.emplace_back(from.slice_names[i]);
+  }
+  owned->batch.slice_of_row = {from.slice_of_row, static_cast<size_t>(from.rows)};
+  owned->batch.slice_names = owned->slice_names;
+  return {};
+}
+
+Result<> TakeBatch(const kcc_rl_batch* from, OwnedBatch* owned) {
+  KCC_TRY_VOID(RequirePointer(from, "batch"));
+  if (from->struct_size < sizeof(kcc_rl_batch)) {
+    return InvalidError("struct_size must be sizeof(kcc_rl_batch)");
+  }
+  constexpr int64_t kElementsMax = std::numeric_limits<int64_t>::max() / 16;
+  if (from->rows < 0 || from->columns < 0 ||
+      (from->columns > 0 && from->rows > kElementsMax / from->columns)) {
+    return InvalidError("rows and columns must not be negative nor overflow: " +
+                        std::to_string(from->rows) + " x " + std::to_string(from->columns));
+  }
+  RlBatch& batch = owned->batch;
+  batch.rows = from->rows;
+  batch.columns = from->columns;
+  if (from->offsets != nullptr) {
+    batch.offsets = {from->offsets, static_cast<size_t>(from->rows) + 1};
+  }
+  KCC_TRY(batch.train, ArrayOf(from->train, from->columns, "train"));
+  KCC_TRY(batch.rollout, ArrayOf(from->rollout, from->columns, "rollout"));
+  KCC_TRY(batch.old, ArrayOf(from->old_logprobs, from->columns, "old_logprobs"));
+  KCC_TRY(batch.mask, ArrayOf(from->mask, from->columns, "mask"));
+  batch.advantage_per_row = from->advantage_per_row != 0;
+  KCC_TRY(batch.advantages,
+          ArrayOf(from->advantages, batch.advantage_per_row ? 1 : from->columns, "advantages"));
+  KCC_TRY_VOID(TakeSlices(*from, owned));
+  return CheckRlBatch(batch);
+}
+
+size_t Elements(const RlBatch& batch) {
+  const int64_t count = batch.packed() ? batch.offsets.back() : batch.rows * batch.columns;
+  return static_cast<size_t>(count);
+}
+
+Result<std::vector<RlLimit>> ParseLimits(std::string_view text) {
+  simdjson::dom::parser parser;
+  simdjson::dom::object object;
+  if (parser.parse(text.data(), text.size()).get(object) != simdjson::SUCCESS) {
+    return InvalidError("limits: must be a JSON object such as {\"token.tv\": 0.01}");
+  }
+  std::vector<RlLimit> limits;
+  for (const auto& [key, value] : object) {
+    RlLimit limit{std::string(key), 0, false};
+    simdjson::dom::element number = value;
+    if (value.is_object()) {
+      limit.at_least = value["atLeast"].get(number) == simdjson::SUCCESS;
+      if (!limit.at_least && value["atMost"].get(number) != simdjson::SUCCESS) number = value;
+    }
+    if (number.get(limit.bound) != simdjson::SUCCESS) {
+      return InvalidError("limits: '" + std::string(key) +
+                          "' must be a number, or {\"atLeast\": number}");
+    }
+    limits.push_back(std::move(limit));
+  }
+  return limits;
+}
+
+std::string JudgementsJson(const std::vector<RlJudgement>& judgements) {
+  JsonWriter json;
+  json.BeginArray();
+  for (const RlJudgement& each : judgements) {
+    json.BeginObject()
+        .Field("figure", each.limit.figure)
+        .Field(each.limit.at_least ? "atLeast" : "atMost", each.limit.bound);
+    json.Field("outcome", RlOutcomeName(each.outcome)).Field("value", each.value);
+    json.Key("interval").BeginArray().Value(each.interval.lo).Value(each.interval.hi).EndArray();
+    json.Field("certified", each.certified).Field("why", each.why).EndObject();
+  }
+  json.EndArray();
+  return json.Take();
+}
+
+std::string AllFigures(const RlSummary& summary, double confidence) {
+  RlReportOptions options;
+  options.confidence = confidence;
+  JsonWriter json;
+  json.BeginObject().Key("").Raw(FiguresJson(summary.Figures(options)));
+  for (const std::string& slice : summary.slices()) {
+    json.Key(slice).Raw(FiguresJson(summary.Figures(slice, options)));
+  }
+  json.EndObject();
+  return json.Take();
+}
+
+}  // namespace
+}  // namespace kcc::api
+
+using kcc::InvalidError;
+using kcc::Result;
+using namespace kcc::api;
+
+extern "C" {
+
+kcc_status kcc_rl_summary_new(kcc_rl_summary** out) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(out, "out"));
+    *out = std::make_unique<kcc_rl_summary>().release();
+    return {};
+  });
+}
+
+kcc_status kcc_rl_summary_add(kcc_rl_summary* summary, const kcc_rl_batch* batch, int threads) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(summary, "summary"));
+    OwnedBatch owned;
+    KCC_TRY_VOID(TakeBatch(batch, &owned));
+    KCC_TRY(const int count, ThreadCount(threads));
+    return summary->summary.Add(owned.batch, count);
+  });
+}
+
+kcc_status kcc_rl_summary_merge(kcc_rl_summary* into, const kcc_rl_summary* from) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(into, "into"));
+    KCC_TRY_VOID(RequirePointer(from, "from"));
+    into->summary.Merge(from->summary);
+    return {};
+  });
+}
+
+kcc_status kcc_rl_summary_encode(const kcc_rl_summary* summary, kcc_text* out) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(summary, "summary"));
+    return GiveText(summary->summary.Serialize(), out);
+  });
+}
+
+kcc_status kcc_rl_summary_decode(const char* bytes, size_t size, kcc_rl_summary** out) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(bytes, "bytes"));
+    KCC_TRY_VOID(RequirePointer(out, "out"));
+    KCC_TRY(kcc::RlSummary summary, kcc::RlSummary::Parse({bytes, size}));
+    *out = std::make_unique<kcc_rl_summary>(kcc_rl_summary{std::move(summary)}).release();
+    return {};
+  });
+}
+
+kcc_status kcc_rl_summary_figures(const kcc_rl_summary* summary, double confidence, kcc_text* out) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(summary, "summary"));
+    if (!(confidence > 0 && confidence < 1)) return InvalidError("confidence must be in (0, 1)");
+    return GiveText(AllFigures(summary->summary, confidence), out);
+  });
+}
+
+kcc_status kcc_rl_summary_judge(const kcc_rl_summary* summary, const char* limits,
+                                double confidence, kcc_text* out) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(summary, "summary"));
+    KCC_TRY_VOID(RequirePointer(limits, "limits"));
+    if (!(confidence > 0 && confidence < 1)) return InvalidError("confidence must be in (0, 1)");
+    KCC_TRY(const std::vector<kcc::RlLimit> parsed, ParseLimits(limits));
+    kcc::RlReportOptions options;
+    options.confidence = confidence;
+    KCC_TRY(const std::vector<kcc::RlJudgement> judgements,
+            kcc::JudgeRl(summary->summary.Figures(options), parsed));
+    return GiveText(JudgementsJson(judgements), out);
+  });
+}
+
+void kcc_rl_summary_free(kcc_rl_summary* summary) { delete summary; }
+
+kcc_status kcc_rl_correct(const kcc_rl_batch* batch, const char* correction, int threads,
+                          float* weights, uint8_t* mask, kcc_text* figures) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(correction, "correction"));
+    OwnedBatch owned;
+    KCC_TRY_VOID(TakeBatch(batch, &owned));
+    KCC_TRY(const kcc::RlCorrection parsed, kcc::ParseCorrection(correction));
+    KCC_TRY(const int count, ThreadCount(threads));
+    kcc::RlCorrectOutput output;
+    const size_t elements = Elements(owned.batch);
+    if (weights != nullptr) output.weights = {weights, elements};
+    if (mask != nullptr) output.mask = {mask, elements};
+    KCC_TRY(const auto result, kcc::CorrectRl(owned.batch, parsed, output, count));
+    if (figures == nullptr) return {};
+    return GiveText(kcc::CorrectionFiguresJson(result), figures);
+  });
+}
+
+kcc_status kcc_rl_lint(const kcc_rl_batch* batch, kcc_text* out) {
+  return Guard([&]() -> Result<> {
+    OwnedBatch owned;
+    KCC_TRY_VOID(TakeBatch(batch, &owned));
+    KCC_TRY(const kcc::RlLintReport report, kcc::LintRl(owned.batch));
+    return GiveText(kcc::LintJson(report), out);
+  });
+}
+
+kcc_status kcc_rl_replay(const kcc_rl_batch* batch, int threads, const char* format,
+                         kcc_text* out) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(format, "format"));
+    const std::string_view wanted = format;
+    if (wanted != "json" && wanted != "html") {
+      return InvalidError("format: '" + std::string(wanted) + "' is neither json nor html");
+    }
+    OwnedBatch owned;
+    KCC_TRY_VOID(TakeBatch(batch, &owned));
+    kcc::RlReplayOptions options;
+    KCC_TRY(options.threads, ThreadCount(threads));
+    const std::vector<kcc::RlCorrection> grid = kcc::ReplayGrid();
+    KCC_TRY(const kcc::RlReplay replay, kcc::ReplayRl(owned.batch, grid, options));
+    return GiveText(wanted == "json" ? kcc::ReplayJson(replay) : kcc::ReplayHtml(replay, "replay"),
+                    out);
+  });
+}
+
+kcc_status kcc_rl_dialect_run(const char* dialect, const char* function, const kcc_rl_batch* batch,
+                              const char* options, kcc_rl_dialect** out) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(dialect, "dialect"));
+    KCC_TRY_VOID(RequirePointer(out, "out"));
+    OwnedBatch owned;
+    KCC_TRY_VOID(TakeBatch(batch, &owned));
+    KCC_TRY(kcc::DialectResult result,
+            kcc::RunDialect(dialect, function == nullptr ? "" : function, owned.batch, {},
+                            options == nullptr ? "{}" : options));
+    *out = std::make_unique<kcc_rl_dialect>(kcc_rl_dialect{std::move(result)}).release();
+    return {};
+  });
+}
+
+kcc_status kcc_rl_dialect_metrics(const kcc_rl_dialect* result, kcc_text* out) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(result, "result"));
+    kcc::JsonWriter json;
+    json.BeginObject();
+    for (const auto& [name, value] : result->result.metrics) json.Field(name, value);
+    json.EndObject();
+    return GiveText(json.Take(), out);
+  });
+}
+
+kcc_status kcc_rl_dialect_array(const kcc_rl_dialect* result, const char* name,
+                                const double** values, const int64_t** offsets, int64_t* rows) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(result, "result"));
+    KCC_TRY_VOID(RequirePointer(name, "name"));
+    KCC_TRY_VOID(RequirePointer(values, "values"));
+    const kcc::DialectArray* array = result->result.Array(name);
+    if (array == nullptr) {
+      std::string known;
+      for (const kcc::DialectArray& each : result->result.arrays) known += " " + each.name;
+      return InvalidError("no array '" + std::string(name) + "'; there are:" + known);
+    }
+    *values = array->values.data();
+    if (offsets != nullptr) *offsets = array->offsets.data();
+    if (rows != nullptr) *rows = static_cast<int64_t>(array->offsets.size()) - 1;
+    return {};
+  });
+}
+
+void kcc_rl_dialect_free(kcc_rl_dialect* result) { delete result; }
+
+}  // extern "C"

@@ -1,0 +1,7 @@
+#include "kcc/api/version.h"
+
+namespace kcc::api {
+
+const char* Version() { return KCC_VERSION; }
+
+}  // namespace kcc::api

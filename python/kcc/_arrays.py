@@ -1,0 +1,139 @@
+"""Views of the caller's arrays: NumPy, PyTorch, and whatever speaks DLPack. Nothing is copied,
+except half-precision log-probs (widened) and arrays whose elements are not adjacent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import errors
+from ._library import Array
+
+F32, F64, F16, BF16, F8_E4M3, F8_E5M2, U8, I32, I64 = range(9)
+_NUMPY = {"float32": F32, "float64": F64, "float16": F16, "uint8": U8, "bool": U8, "int32": I32, "int64": I64}
+_TORCH = {
+    "torch.float32": F32,
+    "torch.float64": F64,
+    "torch.float16": F16,
+    "torch.bfloat16": BF16,
+    "torch.float8_e4m3fn": F8_E4M3,
+    "torch.float8_e5m2": F8_E5M2,
+    "torch.uint8": U8,
+    "torch.bool": U8,
+    "torch.int32": I32,
+    "torch.int64": I64,
+}
+LOGPROBS = (F32, F64)
+LOGITS = (F32, F16, BF16, F8_E4M3, F8_E5M2)
+MASKS = (U8, I32, I64, F32, F64)
+_WORDS = {F32: "float32", F64: "float64", F16: "float16", BF16: "bfloat16", F8_E4M3: "float8_e4m3fn",
+          F8_E5M2: "float8_e5m2", U8: "uint8 or bool", I32: "int32", I64: "int64"}
+
+
+class View:
+    """Pointer, dtype, shape and strides (in elements) of an array that `owner` keeps alive."""
+
+    def __init__(self, pointer: int, dtype: int, shape: tuple, strides: tuple, owner: Any):
+        self.pointer = pointer
+        self.dtype = dtype
+        self.shape = tuple(shape)
+        self.strides = tuple(strides)
+        self.owner = owner
+
+    def array(self, row_stride: int = 0) -> Array:
+        return Array(self.pointer, self.dtype, row_stride)
+
+
+NONE = Array(None, F32, 0)
+
+
+def _is_torch(value: Any) -> bool:
+    return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "data_ptr")
+
+
+def _from_torch(value: Any, name: str) -> View:
+    if value.device.type != "cpu":
+        raise errors.DeviceError(f"{name} is on {value.device}; pass {name}.cpu(), or use kcc.cuda for logits")
+    value = value.detach()
+    dtype = _TORCH.get(str(value.dtype))
+    if dtype is None:
+        raise errors.DTypeError(f"{name}: dtype {value.dtype} is not supported")
+    if value.ndim and value.shape[-1] > 1 and value.stride(-1) != 1:
+        value = value.contiguous()
+    return View(value.data_ptr(), dtype, value.shape, value.stride(), value)
+
+
+def _from_numpy(value: np.ndarray, name: str) -> View:
+    dtype = _NUMPY.get(value.dtype.name)
+    if dtype is None or not value.dtype.isnative:
+        raise errors.DTypeError(f"{name}: dtype {value.dtype} is not supported")
+    size = value.itemsize
+    adjacent = value.ndim == 0 or value.shape[-1] <= 1 or value.strides[-1] == size
+    if not adjacent or any(step % size or step < 0 for step in value.strides):
+        value = np.ascontiguousarray(value)
+    return View(value.ctypes.data, dtype, value.shape, [step // size for step in value.strides], value)
+
+
+def view(value: Any, name: str, allowed: tuple = tuple(_WORDS), ndim: tuple = (1, 2)) -> View:
+    """The array as the library reads it; `name` stands in errors."""
+    if isinstance(value, View):
+        result = value
+    elif _is_torch(value):
+        result = _from_torch(value, name)
+    elif isinstance(value, np.ndarray):
+        result = _from_numpy(value, name)
+    elif hasattr(value, "__dlpack_device__"):
+        device = int(value.__dlpack_device__()[0])
+        if device != 1:  # kDLCPU
+            raise errors.DeviceError(f"{name} is on a device of DLPack type {device}; move it to the CPU")
+        result = _from_numpy(np.from_dlpack(value), name)
+    elif isinstance(value, (list, tuple)):
+        try:
+            result = _from_numpy(np.asarray(value), name)
+        except ValueError as error:
+            raise errors.ShapeError(f"{name}: rows of unequal length; pad them or pass offsets") from error
+    else:
+        raise errors.DTypeError(f"{name} is a {type(value).__name__}; pass a NumPy array or a PyTorch tensor")
+    if result.dtype in (F16, BF16) and F32 in allowed and result.dtype not in allowed:
+        result = _widen(result)
+    if result.dtype not in allowed:
+        wanted = ", ".join(_WORDS[each] for each in allowed)
+        raise errors.DTypeError(f"{name} holds {_WORDS[result.dtype]}; it must hold {wanted}")
+    if len(result.shape) not in ndim:
+        wanted = " or ".join(str(each) for each in ndim)
+        raise errors.ShapeError(f"{name} has {len(result.shape)} dimensions; it must have {wanted}")
+    return result
+
+
+def _widen(half: View) -> View:
+    owner = half.owner
+    if _is_torch(owner):
+        return _from_torch(owner.float(), "array")
+    return _from_numpy(owner.astype(np.float32), "array")
+
+
+def same_shape(first: View, first_name: str, second: View, second_name: str) -> None:
+    if first.shape != second.shape:
+        raise errors.ShapeError(f"{second_name} has shape {second.shape}, {first_name} has {first.shape}")
+
+
+def column(value: Any, name: str, dtype: type, size: int) -> np.ndarray:
+    """A small helper array, converted where needed."""
+    if _is_torch(value):
+        if value.device.type != "cpu":
+            raise errors.DeviceError(f"{name} is on {value.device}; pass {name}.cpu()")
+        value = value.detach().numpy()
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise errors.DTypeError(f"{name}: dtype {array.dtype} is not a number")
+    if array.dtype.kind == "f" and np.dtype(dtype).kind != "f":
+        raise errors.DTypeError(f"{name}: dtype {array.dtype} must be of integers")
+    array = np.ascontiguousarray(array.reshape(-1))
+    if array.size != size:
+        raise errors.ShapeError(f"{name} has {array.size} elements; {size} are needed")
+    if array.dtype.kind in "iu" and np.dtype(dtype).kind in "iu" and array.size:
+        info = np.iinfo(dtype)
+        if int(array.min()) < info.min or int(array.max()) > info.max:
+            raise errors.InvalidInput(f"{name}: a number does not fit {np.dtype(dtype).name}")
+    return np.ascontiguousarray(array, dtype=dtype)

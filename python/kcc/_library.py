@@ -1,0 +1,202 @@
+"""libkcc through ctypes: the declarations of include/kcc.h, and errors as exceptions.
+
+The library stands beside this file in an installed package. In a checkout it is the one that
+`make build` left; KCC_LIBRARY names another.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint8, c_void_p
+
+from . import errors
+
+ABI_VERSION = 1
+NAME = "libkcc.so"
+
+
+class Text(Structure):
+    _fields_ = [("data", c_void_p), ("size", c_size_t)]
+
+
+class Array(Structure):
+    _fields_ = [("data", c_void_p), ("dtype", c_int), ("row_stride", c_int64)]
+
+
+class Arrays(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("train_logits", Array),
+        ("infer_logits", Array),
+        ("train_logprobs", Array),
+        ("infer_logprobs", Array),
+        ("rows", c_int64),
+        ("vocab_size", c_int64),
+        ("temperature", c_double),
+        ("requests_jsonl", c_char_p),
+        ("requests_jsonl_size", c_size_t),
+        ("requests", c_int64),
+        ("first_rows", c_void_p),
+        ("row_counts", c_void_p),
+        ("positions", c_void_p),
+        ("tokens", c_void_p),
+        ("mask", c_void_p),
+        ("advantages", c_void_p),
+        ("train_fingerprint", c_char_p),
+        ("infer_fingerprint", c_char_p),
+        ("sampled_by", c_char_p),
+        ("clauses_only", c_int),
+    ]
+
+
+class RlBatch(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rows", c_int64),
+        ("columns", c_int64),
+        ("offsets", c_void_p),
+        ("train", Array),
+        ("rollout", Array),
+        ("old_logprobs", Array),
+        ("mask", Array),
+        ("advantages", Array),
+        ("advantage_per_row", c_int),
+        ("slice_of_row", c_void_p),
+        ("slice_names", POINTER(c_char_p)),
+        ("slice_count", c_int32),
+    ]
+
+
+_HANDLE = POINTER(c_void_p)
+_TEXT = POINTER(Text)
+_BATCH = POINTER(RlBatch)
+# name -> argument types; all of these return a status.
+_FUNCTIONS = {
+    "kcc_contract_parse": [c_char_p, c_size_t, c_char_p, _HANDLE],
+    "kcc_contract_read": [c_char_p, _HANDLE],
+    "kcc_contract_json": [c_void_p, _TEXT],
+    "kcc_contract_check": [c_char_p, c_size_t, c_char_p, _TEXT],
+    "kcc_measure_traces": [c_char_p, c_char_p, c_void_p, c_int, _HANDLE],
+    "kcc_measure_arrays": [POINTER(Arrays), c_void_p, c_int, _HANDLE],
+    "kcc_summary_merge": [c_void_p, c_void_p],
+    "kcc_summary_encode": [c_void_p, _TEXT],
+    "kcc_summary_decode": [c_char_p, c_size_t, _HANDLE],
+    "kcc_summary_read": [c_char_p, _HANDLE],
+    "kcc_summary_write": [c_void_p, c_char_p],
+    "kcc_judge": [c_void_p, c_void_p, c_char_p, c_char_p, c_char_p, _TEXT],
+    "kcc_rl_summary_new": [_HANDLE],
+    "kcc_rl_summary_add": [c_void_p, _BATCH, c_int],
+    "kcc_rl_summary_merge": [c_void_p, c_void_p],
+    "kcc_rl_summary_encode": [c_void_p, _TEXT],
+    "kcc_rl_summary_decode": [c_char_p, c_size_t, _HANDLE],
+    "kcc_rl_summary_figures": [c_void_p, c_double, _TEXT],
+    "kcc_rl_summary_judge": [c_void_p, c_char_p, c_double, _TEXT],
+    "kcc_rl_correct": [_BATCH, c_char_p, c_int, c_void_p, c_void_p, _TEXT],
+    "kcc_rl_lint": [_BATCH, _TEXT],
+    "kcc_rl_replay": [_BATCH, c_int, c_char_p, _TEXT],
+    "kcc_rl_dialect_run": [c_char_p, c_char_p, _BATCH, c_char_p, _HANDLE],
+    "kcc_rl_dialect_metrics": [c_void_p, _TEXT],
+    "kcc_rl_dialect_array": [c_void_p, c_char_p, _HANDLE, _HANDLE, POINTER(c_int64)],
+}
+_EXCEPTIONS = {
+    2: errors.InvalidInput,
+    4: errors.FileError,
+    5: errors.EvidenceError,
+    6: errors.InternalError,
+}
+
+
+def _candidates():
+    if "KCC_LIBRARY" in os.environ:
+        yield pathlib.Path(os.environ["KCC_LIBRARY"])
+        return
+    here = pathlib.Path(__file__).resolve().parent
+    yield here / NAME
+    yield here.parent.parent / "build" / "release" / "kcc" / "api" / NAME
+
+
+def _load() -> ctypes.CDLL:
+    tried = []
+    for path in _candidates():
+        if path.exists():
+            library = ctypes.CDLL(str(path))
+            break
+        tried.append(str(path))
+    else:
+        raise ImportError(f"no {NAME}; looked for {', '.join(tried)}. Run `make build` or `pip install .`")
+    library.kcc_abi_version.restype = c_int
+    if library.kcc_abi_version() < ABI_VERSION:
+        raise ImportError(
+            f"{path} speaks version {library.kcc_abi_version()} of the C interface, this package needs {ABI_VERSION}"
+        )
+    library.kcc_error.restype = c_char_p
+    library.kcc_version.restype = c_char_p
+    library.kcc_text_free.argtypes = [_TEXT]
+    library.kcc_text_free.restype = None
+    for name, arguments in _FUNCTIONS.items():
+        function = getattr(library, name)
+        function.argtypes = arguments
+        function.restype = c_int
+    for name in ("kcc_summary_tokens", "kcc_summary_requests"):
+        getattr(library, name).argtypes = [c_void_p]
+        getattr(library, name).restype = c_int64
+    for kind in ("contract", "summary", "rl_summary", "rl_dialect"):
+        free = getattr(library, f"kcc_{kind}_free")
+        free.argtypes = [c_void_p]
+        free.restype = None
+    return library
+
+
+library = _load()
+
+
+def call(name: str, *arguments) -> None:
+    """Calls a function that returns a status; raises what went wrong."""
+    status = getattr(library, name)(*arguments)
+    if status != 0:
+        message = library.kcc_error().decode("utf-8", "replace")
+        raise _EXCEPTIONS.get(status, errors.InternalError)(message)
+
+
+def text(name: str, *arguments) -> bytes:
+    """Calls a function whose last argument is a text it gives."""
+    out = Text()
+    call(name, *arguments, byref(out))
+    try:
+        return ctypes.string_at(out.data, out.size)
+    finally:
+        library.kcc_text_free(byref(out))
+
+
+def handle(name: str, *arguments) -> c_void_p:
+    """Calls a function whose last argument is a handle it makes."""
+    out = c_void_p()
+    call(name, *arguments, byref(out))
+    return out
+
+
+def encode(value: str | None) -> bytes | None:
+    return None if value is None else value.encode()
+
+
+def path_bytes(path: str | os.PathLike) -> bytes:
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:
+        raise errors.InvalidInput(f"{path!r}: a path holds no zero byte")
+    return encoded
+
+
+class Owned:
+    """A handle that is freed with its object. `kind` names the free function."""
+
+    kind = ""
+
+    def __init__(self, raw: c_void_p):
+        self._raw = raw
+
+    def __del__(self):
+        raw, self._raw = getattr(self, "_raw", None), None
+        if raw is not None and library is not None:  # None: the interpreter is ending
+            getattr(library, f"kcc_{self.kind}_free")(raw)

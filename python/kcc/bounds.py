@@ -1,0 +1,19 @@
+"""What a numerical gap can cost, and back (docs/bounds.md)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from . import _library as c
+
+
+def bound(**options: float) -> dict[str, Any]:
+    """The bounds of `kcc bound --json`, with its options as keywords.
+
+    Forward from one of span, linf, l2, tv, kl, abs_log_ratio; backward from reward_drift or
+    gradient_bias; with temperature, reward_max, advantage_max, score_norm_max, tokens.
+
+    >>> bounds = bound(linf=0.05, reward_max=1.0)
+    """
+    return json.loads(c.text("kcc_bound", json.dumps(options).encode()))

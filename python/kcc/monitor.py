@@ -1,0 +1,201 @@
+"""Monitor: a contract watched over a training run, step by step.
+
+Each call of `step` diagnoses the batch, judges it under the contract, and gives corrected weights
+and a flat dict of metrics for W&B or TensorBoard. Under torch.distributed every rank gets the
+verdict of all ranks together, from the same bytes as one rank with all rows would have.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from . import errors, rl
+from .contract import Contract
+from .summary import Report, Summary, judge, measure
+
+
+@dataclasses.dataclass
+class Step:
+    """What one step amounts to."""
+
+    number: int
+    verdict: str  # of this step's evidence alone: satisfied, violated, inconclusive, error
+    action: str  # what the contract orders: log, guard, freeze, fallback, rollback
+    metrics: dict[str, float]  # "kcc/token/k3" …, ready to log
+    report: Report | None  # under the contract
+    judgements: list[dict[str, Any]]  # of the limits
+    figures: dict[str, Any]  # rl diagnostics by slice, "" is everything
+    weights: Any = None  # of the batch's shape; None without a correction
+    mask: Any = None  # after rejection
+
+
+class Monitor:
+    """Watches the gap between trainer and rollout engine under a contract.
+
+    `contract` is a Contract or a path; each clause's quantity is measured exactly. `limits` are
+    figures at most so much, e.g. {"token.tv": 0.01} (docs/rl.md): cheaper by far, since they come
+    with the diagnostics. Give either or both. `correction` is in canonical words (docs/rl.md), e.g.
+    {"weight": {"mode": "truncate", "level": "token", "high": 2.0}}. `group` is a torch.distributed
+    process group; by default the world if torch.distributed is initialised, `group=False` for none.
+    """
+
+    def __init__(
+        self,
+        contract: Contract | str | os.PathLike | None = None,
+        *,
+        limits: dict[str, float] | None = None,
+        correction: dict[str, Any] | None = None,
+        prefix: str = "kcc/",
+        group: Any = None,
+        threads: int = 0,
+        about: str | None = None,
+        stage: str = "offline",
+    ):
+        if contract is None and limits is None:
+            raise errors.InvalidInput("Monitor needs a contract or limits")
+        if contract is not None and not isinstance(contract, Contract):
+            contract = Contract.read(contract)
+        self.contract = contract
+        self.limits = limits
+        self.correction = correction
+        self.prefix = prefix
+        self.threads = threads
+        self.steps = 0
+        self.total = rl.RlSummary()  # of every step and rank so far
+        self.summary: Summary | None = None  # of the last step, all ranks
+        self._group = group
+        self._judging = {"about": about, "stage": stage}
+
+    def step(
+        self,
+        train: Any,
+        rollout: Any,
+        mask: Any = None,
+        *,
+        advantages: Any = None,
+        old: Any = None,
+        tags: Sequence[Sequence[str]] | None = None,
+        slices: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> Step:
+        """One batch [rows, columns]. `slices` names a slice a row for the diagnostics; `tags` are
+        what the contract's slices read (default: the row's slice). `ids` must be unique over ranks
+        (default: rank and row)."""
+        batch = rl.Batch(train, rollout, mask, old=old, advantages=advantages, slices=slices)
+        rows = batch.shape[0]
+        if tags is None and slices is not None:
+            tags = [[name] for name in slices]
+        if tags is not None and len(tags) != rows:
+            raise errors.ShapeError(f"tags: {len(tags)} lists for {rows} rows")
+        if ids is not None and len(ids) != rows:
+            raise errors.ShapeError(f"ids: {len(ids)} for {rows} rows")
+        summary = None
+        if self.contract is not None:
+            summary = self._measure(train, rollout, mask, rows, ids, tags)
+        diagnostics = rl.RlSummary().add(batch, threads=self.threads)
+        summary, diagnostics = self._gather(summary, diagnostics)
+        corrected = None
+        if self.correction is not None:
+            corrected = rl.correct_batch(batch, self.correction, self.threads)
+
+        report = None if summary is None else judge(self.contract, summary, **self._judging)
+        judgements = [] if self.limits is None else diagnostics.judge(self.limits)
+        self.summary = summary
+        self.total.merge(diagnostics)
+        self.steps += 1
+        figures = diagnostics.figures()
+        return Step(
+            number=self.steps,
+            verdict=_worst(report, judgements),
+            action="log" if report is None else report.action,
+            metrics=self._metrics(report, judgements, figures, corrected),
+            report=report,
+            judgements=judgements,
+            figures=figures,
+            weights=None if corrected is None else corrected.weights,
+            mask=None if corrected is None else corrected.mask,
+        )
+
+    def _measure(self, train: Any, rollout: Any, mask: Any, rows: int, ids: Any, tags: Any) -> Summary:
+        rank, _ = self._world()
+        requests = [
+            {"id": ids[row] if ids is not None else f"{rank:06d}-{row:08d}", "tags": list(tags[row]) if tags else []}
+            for row in range(rows)
+        ]
+        return measure(
+            train, rollout, self.contract, mask=mask, requests=requests, clauses_only=True, threads=self.threads
+        )
+
+    def _metrics(
+        self, report: Report | None, judgements: list, figures: dict[str, Any], corrected: rl.Corrected | None
+    ) -> dict[str, float]:
+        metrics: dict[str, float] = {}
+        if report is not None:
+            metrics[f"{self.prefix}health"] = float(report.health)
+            metrics[f"{self.prefix}convergent"] = float(report.convergent)
+        for each in judgements:
+            metrics[f"{self.prefix}limit/{each['figure']}/satisfied"] = float(each["outcome"] == "satisfied")
+        for clause in [] if report is None else report.clauses:
+            for row in clause["slices"]:
+                name = f"{self.prefix}clause/{clause['id']}/{row['slice']}"
+                metrics[f"{name}/satisfied"] = float(row["verdict"] == "satisfied")
+                if isinstance(row.get("value"), (int, float)):
+                    metrics[f"{name}/value"] = float(row["value"])
+        for slice_name, values in figures.items():
+            where = f"{self.prefix}{slice_name}/" if slice_name else self.prefix
+            metrics.update(_flatten(values, where))
+        if corrected is not None:
+            metrics.update(_flatten(corrected.figures[0], f"{self.prefix}correction/"))
+        return metrics
+
+    def _world(self) -> tuple[int, Any]:
+        """This rank and the group, or (0, None) without torch.distributed."""
+        if self._group is False:
+            return 0, None
+        try:
+            import torch.distributed as distributed
+        except ImportError:
+            return 0, None
+        if not distributed.is_available() or not distributed.is_initialized():
+            return 0, None
+        return distributed.get_rank(self._group), distributed
+
+    def _gather(self, summary: Summary | None, diagnostics: rl.RlSummary) -> tuple[Summary | None, rl.RlSummary]:
+        _, distributed = self._world()
+        if distributed is None:
+            return summary, diagnostics
+        parts: list[Any] = [None] * distributed.get_world_size(self._group)
+        mine = (None if summary is None else summary.to_bytes(), diagnostics.to_bytes())
+        distributed.all_gather_object(parts, mine, group=self._group)
+        summary = None if summary is None else Summary.from_bytes(parts[0][0])
+        diagnostics = rl.RlSummary.from_bytes(parts[0][1])
+        for measured, diagnosed in parts[1:]:
+            if summary is not None:
+                summary.merge(Summary.from_bytes(measured))
+            diagnostics.merge(rl.RlSummary.from_bytes(diagnosed))
+        return summary, diagnostics
+
+
+_ORDER = ("violated", "error", "inconclusive", "satisfied")
+
+
+def _worst(report: Report | None, judgements: list) -> str:
+    verdicts = [each["outcome"] for each in judgements]
+    if report is not None:
+        verdicts.append(report.verdict)
+    return min(verdicts, key=_ORDER.index)
+
+
+def _flatten(values: Any, where: str) -> dict[str, float]:
+    flat: dict[str, float] = {}
+    for key, value in values.items():
+        if isinstance(value, bool):
+            flat[where + key] = float(value)
+        elif isinstance(value, (int, float)):
+            flat[where + key] = float(value)
+        elif isinstance(value, dict):
+            flat.update(_flatten(value, f"{where}{key}/"))
+    return flat

@@ -1,0 +1,238 @@
+"""RL diagnostics, corrections, lint and replay on NumPy arrays and PyTorch tensors.
+
+`train` and `rollout` are log-probs of the same sampled tokens: padded [rows, columns] with a mask,
+or packed [tokens] with offsets (cu_seqlens). Nothing is copied. w = exp(train - rollout).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _arrays as arrays
+from . import _library as c
+from . import errors
+
+
+class Batch:
+    """The arrays of one step, checked."""
+
+    def __init__(
+        self,
+        train: Any,
+        rollout: Any,
+        mask: Any = None,
+        *,
+        old: Any = None,
+        advantages: Any = None,
+        offsets: Any = None,
+        slices: Sequence[str] | None = None,
+    ):
+        ndim = (2,) if offsets is None else (1,)
+        train_view = arrays.view(train, "train", arrays.LOGPROBS, ndim)
+        self.shape = train_view.shape
+        self._like = train
+        self._keep: list[Any] = [train_view]
+        call = c.RlBatch(struct_size=ctypes.sizeof(c.RlBatch))
+        if offsets is None:
+            call.rows, call.columns = self.shape
+        else:
+            column = arrays.column(offsets, "offsets", np.int64, np.size(offsets))
+            if column.size < 1 or column[0] != 0 or column[-1] != self.shape[0] or (np.diff(column) < 0).any():
+                raise errors.ShapeError(f"offsets must rise from 0 to {self.shape[0]}, the number of tokens")
+            self._keep.append(column)
+            call.rows, call.columns = column.size - 1, 0
+            call.offsets = column.ctypes.data
+        call.train = self._array(train_view)
+        for field, value, allowed in (
+            ("rollout", rollout, arrays.LOGPROBS),
+            ("old_logprobs", old, arrays.LOGPROBS),
+            ("mask", mask, arrays.MASKS),
+        ):
+            if value is None:
+                if field == "rollout":
+                    raise errors.InvalidInput("rollout: log-probs of the engine that sampled are needed")
+                continue
+            view = arrays.view(value, field, allowed, ndim)
+            arrays.same_shape(train_view, "train", view, field)
+            self._keep.append(view)
+            setattr(call, field, self._array(view))
+        if advantages is not None:
+            self._take_advantages(call, advantages, ndim)
+        if slices is not None:
+            self._take_slices(call, slices)
+        self.call = call
+
+    @staticmethod
+    def _array(view: arrays.View) -> c.Array:
+        return view.array(view.strides[0] if len(view.shape) == 2 and view.shape[0] > 1 else 0)
+
+    def _take_advantages(self, call: c.RlBatch, advantages: Any, ndim: tuple) -> None:
+        view = arrays.view(advantages, "advantages", arrays.LOGPROBS, (1, 2))
+        per_row = view.shape == (call.rows,) or view.shape == (call.rows, 1)
+        if not per_row and view.shape != self.shape:
+            raise errors.ShapeError(
+                f"advantages have shape {view.shape}; they must have {(call.rows,)} or {self.shape}"
+            )
+        self._keep.append(view)
+        call.advantage_per_row = int(per_row)
+        stride = view.strides[0] if view.shape and view.shape[0] > 1 else 1
+        call.advantages = view.array(max(stride, 1)) if per_row else self._array(view)
+
+    def _take_slices(self, call: c.RlBatch, slices: Sequence[str]) -> None:
+        if len(slices) != call.rows:
+            raise errors.ShapeError(f"slices: {len(slices)} names for {call.rows} rows")
+        if not all(isinstance(name, str) for name in slices):
+            raise errors.DTypeError("slices: every row needs a text")
+        names = sorted(set(slices))
+        index = {name: number for number, name in enumerate(names)}
+        numbers = np.array([index[name] for name in slices], dtype=np.int32)
+        encoded = (ctypes.c_char_p * len(names))(*[name.encode() for name in names])
+        self._keep += [numbers, encoded]
+        call.slice_of_row = numbers.ctypes.data
+        call.slice_names = ctypes.cast(encoded, ctypes.POINTER(ctypes.c_char_p))
+        call.slice_count = len(names)
+
+    def _empty_like(self, dtype: Any) -> tuple[Any, int]:
+        """An array of the batch's shape, of the caller's kind, and its address."""
+        if hasattr(self._like, "data_ptr"):
+            import torch
+
+            out = torch.empty(self.shape, dtype=torch.float32 if dtype is np.float32 else torch.bool)
+            return out, out.data_ptr()
+        out = np.empty(self.shape, dtype=np.float32 if dtype is np.float32 else np.bool_)
+        return out, out.ctypes.data
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no nan or inf: kcc writes them as texts."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}.get(value, value) if isinstance(value, str) else value
+
+
+class RlSummary(c.Owned):
+    """Exact diagnostics of many steps and ranks; merging gives the same bytes in any order."""
+
+    kind = "rl_summary"
+
+    def __init__(self, raw: ctypes.c_void_p | None = None):
+        super().__init__(c.handle("kcc_rl_summary_new") if raw is None else raw)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RlSummary:
+        return cls(c.handle("kcc_rl_summary_decode", data, len(data)))
+
+    def to_bytes(self) -> bytes:
+        return c.text("kcc_rl_summary_encode", self._raw)
+
+    def add(self, batch: Batch, *, threads: int = 0) -> RlSummary:
+        c.call("kcc_rl_summary_add", self._raw, ctypes.byref(batch.call), threads)
+        return self
+
+    def merge(self, other: RlSummary) -> RlSummary:
+        c.call("kcc_rl_summary_merge", self._raw, other._raw)
+        return self
+
+    def figures(self, confidence: float = 0.95) -> dict[str, dict[str, Any]]:
+        """Figures of everything under "", then by slice (docs/rl.md)."""
+        return _finite(json.loads(c.text("kcc_rl_summary_figures", self._raw, confidence)))
+
+    def judge(self, limits: dict[str, float], confidence: float = 0.95) -> list[dict[str, Any]]:
+        """Figures against limits, e.g. {"token.tv": 0.01}: satisfied, violated or inconclusive, and why."""
+        text = c.text("kcc_rl_summary_judge", self._raw, json.dumps(limits).encode(), confidence)
+        return _finite(json.loads(text))
+
+    def __reduce__(self):
+        return (RlSummary.from_bytes, (self.to_bytes(),))
+
+
+def diagnose(train: Any, rollout: Any, mask: Any = None, *, confidence: float = 0.95, threads: int = 0, **more: Any) -> dict[str, Any]:
+    """Canonical diagnostics of one batch. `more`: old, advantages, offsets, slices (see Batch).
+
+    >>> import numpy as np
+    >>> rollout = np.full((4, 8), -1.0); figures = diagnose(rollout + 0.01, rollout)
+    >>> round(figures["token"]["k1"], 6), figures["tokens"]
+    (-0.01, 32)
+    """
+    figures = RlSummary().add(Batch(train, rollout, mask, **more), threads=threads).figures(confidence)
+    whole = figures.pop("")
+    if figures:
+        whole["slices"] = figures
+    return whole
+
+
+class Corrected:
+    """Weights and the mask after rejection, of the batch's shape, and what they do."""
+
+    def __init__(self, weights: Any, mask: Any, figures: Any):
+        self.weights = weights
+        self.mask = mask
+        self.figures = figures
+
+
+def correct(train: Any, rollout: Any, mask: Any = None, *, correction: dict[str, Any] | str, threads: int = 0, **more: Any) -> Corrected:
+    """Applies a correction in canonical words, e.g. {"weight": {"mode": "truncate", "high": 2}}."""
+    return correct_batch(Batch(train, rollout, mask, **more), correction, threads)
+
+
+def correct_batch(batch: Batch, correction: dict[str, Any] | str, threads: int = 0) -> Corrected:
+    text = correction if isinstance(correction, str) else json.dumps(correction)
+    weights, weights_at = batch._empty_like(np.float32)
+    kept, kept_at = batch._empty_like(np.bool_)
+    figures = c.text("kcc_rl_correct", ctypes.byref(batch.call), text.encode(), threads, weights_at, kept_at)
+    return Corrected(weights, kept, _finite(json.loads(figures)))
+
+
+def lint(train: Any, rollout: Any, mask: Any = None, **more: Any) -> dict[str, Any]:
+    """Names the semantic fault behind a gap, with its evidence (docs/rl-lint.md)."""
+    batch = Batch(train, rollout, mask, **more)
+    return _finite(json.loads(c.text("kcc_rl_lint", ctypes.byref(batch.call))))
+
+
+def replay(train: Any, rollout: Any, mask: Any = None, *, format: str = "json", threads: int = 0, **more: Any) -> Any:
+    """Runs the batch through every correction; `format="html"` gives a page (docs/rl-replay.md)."""
+    batch = Batch(train, rollout, mask, **more)
+    text = c.text("kcc_rl_replay", ctypes.byref(batch.call), threads, format.encode())
+    return _finite(json.loads(text)) if format == "json" else text.decode()
+
+
+class Dialect(c.Owned):
+    """What a framework's own function gives: its metrics by its names, its arrays."""
+
+    kind = "rl_dialect"
+
+    def __init__(self, name: str, batch: Batch, options: dict[str, Any] | None = None, function: str | None = None):
+        raw = c.handle(
+            "kcc_rl_dialect_run",
+            name.encode(),
+            c.encode(function),
+            ctypes.byref(batch.call),
+            None if options is None else json.dumps(options).encode(),
+        )
+        super().__init__(raw)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        return _finite(json.loads(c.text("kcc_rl_dialect_metrics", self._raw)))
+
+    def array(self, name: str) -> list[np.ndarray]:
+        """The rows of an array the function returns ("weights", "mask" …), copied."""
+        values, offsets, rows = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int64()
+        c.call("kcc_rl_dialect_array", self._raw, name.encode(), ctypes.byref(values), ctypes.byref(offsets), ctypes.byref(rows))
+        edges = np.ctypeslib.as_array(ctypes.cast(offsets, ctypes.POINTER(ctypes.c_int64)), (rows.value + 1,))
+        if edges[-1] == 0:
+            return [np.empty(0)] * rows.value
+        flat = np.ctypeslib.as_array(ctypes.cast(values, ctypes.POINTER(ctypes.c_double)), (int(edges[-1]),))
+        return [flat[edges[row] : edges[row + 1]].copy() for row in range(rows.value)]
+
+
+def dialect(name: str, train: Any, rollout: Any, mask: Any = None, *, options: dict[str, Any] | None = None, function: str | None = None, **more: Any) -> Dialect:
+    """Runs a framework's own diagnostics and correction: verl, trl, openrlhf, … (docs/rl-dialects.md)."""
+    return Dialect(name, Batch(train, rollout, mask, **more), options, function)

@@ -1,0 +1,121 @@
+"""kcc in a TRL GRPO run.
+
+    trainer = GRPOTrainer(...)
+    watch = kcc.trl.watch(trainer, "contract.yaml")
+    trainer.train()
+
+Every loss computation is measured: the trainer's log-probs of the sampled tokens against those that
+the rollout engine reported (vLLM, or `rollout_func`). kcc's metrics and verdicts join TRL's logs.
+With a correction, its weights multiply the advantages, which is where an importance weight stands
+in the GRPO loss; rejected tokens get weight 0.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from transformers import TrainerCallback
+
+from . import errors
+from .contract import Contract
+from .monitor import Monitor, Step
+
+
+class KccCallback(TrainerCallback):
+    """Made by `watch`. `steps` holds every Step of this process; `last` is the latest."""
+
+    def __init__(self, monitor: Monitor, stop_on: Iterable[str], slices: Callable[[dict], list[str]] | None):
+        self.monitor = monitor
+        self.steps: list[Step] = []
+        self._stop_on = frozenset(stop_on)
+        self._slices = slices
+        self._inputs: dict[str, Any] | None = None
+
+    @property
+    def last(self) -> Step | None:
+        return self.steps[-1] if self.steps else None
+
+    def attach(self, trainer: Any) -> None:
+        compute_loss, logps = trainer._compute_loss, trainer._get_per_token_logps_and_entropies
+
+        def watched_loss(model: Any, inputs: dict[str, Any]) -> Any:
+            self._inputs = inputs
+            try:
+                return compute_loss(model, inputs)
+            finally:
+                self._inputs = None
+
+        def watched_logps(*args: Any, **kwargs: Any) -> Any:
+            result = logps(*args, **kwargs)
+            if self._inputs is not None:  # the loss's own call, not that for the old policy
+                self._measure(self._inputs, result[0])
+            return result
+
+        # Around `log`, not `on_log`: TRL's history is written before callbacks see the logs.
+        log = trainer.log
+
+        def watched_log(logs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+            return log({**logs, **self._logs()}, *args, **kwargs)
+
+        trainer.log = watched_log
+        trainer._compute_loss = watched_loss
+        trainer._get_per_token_logps_and_entropies = watched_logps
+
+    def _logs(self) -> dict[str, Any]:
+        if self.last is None:
+            return {}
+        prefix = self.monitor.prefix
+        return {**self.last.metrics, f"{prefix}verdict": self.last.verdict, f"{prefix}action": self.last.action}
+
+    def _measure(self, inputs: dict[str, Any], per_token_logps: Any) -> None:
+        rollout = inputs.get("sampling_per_token_logps")
+        if rollout is None:
+            raise errors.InvalidInput(
+                "the batch holds no log-probs of the rollout engine: use vLLM, or a rollout_func that returns logprobs"
+            )
+        mask = inputs["completion_mask"]
+        if "tool_mask" in inputs:
+            mask = mask * inputs["tool_mask"]
+        train = per_token_logps.detach().float().cpu()
+        rollout = rollout.detach().float().cpu()
+        mask = mask.cpu() * rollout.isfinite()  # TRL marks what vLLM could not tell with NaN
+        rollout = rollout.nan_to_num(0.0)
+        old = inputs.get("old_per_token_logps")
+        advantages = inputs["advantages"]
+        step = self.monitor.step(
+            train,
+            rollout,
+            mask,
+            old=None if old is None else old.detach().float().cpu(),
+            advantages=advantages.detach().float().cpu(),
+            slices=None if self._slices is None else self._slices(inputs),
+        )
+        self.steps.append(step)
+        if step.weights is not None:
+            per_token = advantages.unsqueeze(1) if advantages.dim() == 1 else advantages
+            inputs["advantages"] = per_token * step.weights.to(advantages)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        if self.last is not None and self.last.verdict == "violated" and self.last.action in self._stop_on:
+            control.should_training_stop = True
+        return control
+
+
+def watch(
+    trainer: Any,
+    contract: Contract | str | os.PathLike,
+    *,
+    correction: dict[str, Any] | None = None,
+    stop_on: Iterable[str] = (),
+    slices: Callable[[dict], list[str]] | None = None,
+    **options: Any,
+) -> KccCallback:
+    """Watches a GRPOTrainer under a contract. `stop_on`: actions (e.g. {"rollback"}) of a violation
+    that end the training. `slices` names the slice of every row of a batch. Further options are
+    Monitor's."""
+    callback = KccCallback(Monitor(contract, correction=correction, **options), stop_on, slices)
+    callback.attach(trainer)
+    trainer.add_callback(callback)
+    return callback

@@ -1,0 +1,202 @@
+/* The C interface as a C program uses it: the README's example in C, then what goes wrong. */
+#include <kcc.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(condition)                                                               \
+  do {                                                                                 \
+    if (!(condition)) {                                                                \
+      fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #condition, \
+              kcc_error());                                                            \
+      exit(1);                                                                         \
+    }                                                                                  \
+  } while (0)
+
+static const char kContract[] =
+    "apiVersion: kcc/v1\n"
+    "kind: KernelContract\n"
+    "metadata: {name: capi, version: 1.0.0}\n"
+    "spec:\n"
+    "  numerical:\n"
+    "    - {id: N-1, metric: mean_abs_log_ratio, atMost: 0.02, level: L3}\n";
+
+enum { kRows = 4, kColumns = 8 };
+static float train[kRows][kColumns], rollout[kRows][kColumns];
+static uint8_t mask[kRows][kColumns];
+
+static void FillStep(float gap) {
+  for (int row = 0; row < kRows; ++row) {
+    for (int column = 0; column < kColumns; ++column) {
+      rollout[row][column] = -1.0f - 0.1f * (float)column;
+      train[row][column] = rollout[row][column] + gap;
+      mask[row][column] = column < 6;
+    }
+  }
+}
+
+static kcc_rl_batch Batch(void) {
+  kcc_rl_batch batch;
+  memset(&batch, 0, sizeof batch);
+  batch.struct_size = sizeof batch;
+  batch.rows = kRows;
+  batch.columns = kColumns;
+  batch.train = (kcc_array){train, KCC_F32, 0};
+  batch.rollout = (kcc_array){rollout, KCC_F32, 0};
+  batch.mask = (kcc_array){mask, KCC_U8, 0};
+  return batch;
+}
+
+static kcc_arrays Arrays(const char* requests, const int64_t* first, const int64_t* counts) {
+  kcc_arrays arrays;
+  memset(&arrays, 0, sizeof arrays);
+  arrays.struct_size = sizeof arrays;
+  arrays.train_logprobs = (kcc_array){train, KCC_F32, 0};
+  arrays.infer_logprobs = (kcc_array){rollout, KCC_F32, 0};
+  arrays.rows = kRows * kColumns;
+  arrays.temperature = 1.0;
+  arrays.requests_jsonl = requests;
+  arrays.requests_jsonl_size = strlen(requests);
+  arrays.requests = 2;
+  arrays.first_rows = first;
+  arrays.row_counts = counts;
+  arrays.mask = &mask[0][0];
+  return arrays;
+}
+
+static void MeasureAndJudge(void) {
+  static const char kRequests[] = "{\"id\": \"a\"}\n{\"id\": \"b\"}\n";
+  const int64_t first[] = {0, 2 * kColumns};
+  const int64_t counts[] = {2 * kColumns, 2 * kColumns};
+  kcc_contract* contract = NULL;
+  CHECK(kcc_contract_parse(kContract, strlen(kContract), "capi.yaml", &contract) == KCC_OK);
+  const float gaps[] = {0.01f, 0.5f};
+  const char* verdicts[] = {"\"verdict\": \"satisfied\"", "\"verdict\": \"violated\""};
+  for (int i = 0; i < 2; ++i) {
+    FillStep(gaps[i]);
+    const kcc_arrays arrays = Arrays(kRequests, first, counts);
+    kcc_summary* summary = NULL;
+    CHECK(kcc_measure_arrays(&arrays, contract, 1, &summary) == KCC_OK);
+    CHECK(kcc_summary_tokens(summary) == kRows * 6);
+    CHECK(kcc_summary_requests(summary) == 2);
+    kcc_text report = {NULL, 0};
+    CHECK(kcc_judge(contract, summary, NULL, NULL, "json", &report) == KCC_OK);
+    CHECK(strstr(report.data, verdicts[i]) != NULL);
+    kcc_text_free(&report);
+    CHECK(report.data == NULL);
+    CHECK(kcc_judge(contract, summary, "offlin", NULL, "json", &report) == KCC_INVALID);
+    CHECK(strstr(kcc_error(), "'offlin' is none of") != NULL);
+    CHECK(kcc_summary_merge(summary, summary) == KCC_INVALID); /* the same requests twice */
+
+    kcc_text bytes = {NULL, 0};
+    kcc_summary* again = NULL;
+    CHECK(kcc_summary_encode(summary, &bytes) == KCC_OK);
+    CHECK(kcc_summary_decode(bytes.data, bytes.size, &again) == KCC_OK);
+    CHECK(kcc_summary_tokens(again) == kRows * 6);
+    CHECK(kcc_summary_decode(bytes.data, bytes.size - 1, &again) != KCC_OK);
+    kcc_summary_free(again);
+    kcc_text_free(&bytes);
+    kcc_summary_free(summary);
+  }
+  kcc_contract_free(contract);
+}
+
+static void DiagnoseAndCorrect(void) {
+  FillStep(0.01f);
+  const kcc_rl_batch batch = Batch();
+  kcc_rl_summary* summary = NULL;
+  CHECK(kcc_rl_summary_new(&summary) == KCC_OK);
+  CHECK(kcc_rl_summary_add(summary, &batch, 2) == KCC_OK);
+  kcc_text figures = {NULL, 0};
+  CHECK(kcc_rl_summary_figures(summary, 0.95, &figures) == KCC_OK);
+  CHECK(strstr(figures.data, "\"tokens\": 24") != NULL);
+  kcc_text_free(&figures);
+  CHECK(kcc_rl_summary_figures(summary, 1.5, &figures) == KCC_INVALID);
+  kcc_rl_summary_free(summary);
+
+  float weights[kRows][kColumns];
+  uint8_t kept[kRows][kColumns];
+  const char* truncate =
+      "{\"weight\": {\"mode\": \"truncate\", \"level\": \"token\", \"high\": 1.005}}";
+  CHECK(kcc_rl_correct(&batch, truncate, 1, &weights[0][0], &kept[0][0], NULL) == KCC_OK);
+  CHECK(fabsf(weights[0][0] - 1.005f) < 1e-6f);
+  CHECK(weights[0][7] == 0.0f && kept[0][0] == 1 && kept[0][7] == 0);
+  CHECK(kcc_rl_correct(&batch, "{\"weigth\": {}}", 1, &weights[0][0], NULL, NULL) == KCC_INVALID);
+  CHECK(strstr(kcc_error(), "weigth") != NULL);
+
+  kcc_rl_dialect* verl = NULL;
+  CHECK(kcc_rl_dialect_run("verl", NULL, &batch, NULL, &verl) == KCC_OK);
+  kcc_text metrics = {NULL, 0};
+  CHECK(kcc_rl_dialect_metrics(verl, &metrics) == KCC_OK);
+  CHECK(strstr(metrics.data, "rollout_corr/kl") != NULL);
+  kcc_text_free(&metrics);
+  kcc_rl_dialect_free(verl);
+  CHECK(kcc_rl_dialect_run("varl", NULL, &batch, NULL, &verl) == KCC_INVALID);
+}
+
+static void RefusesWhatIsWrong(void) {
+  FillStep(0.01f);
+  kcc_rl_summary* summary = NULL;
+  CHECK(kcc_rl_summary_new(&summary) == KCC_OK);
+  kcc_rl_batch batch = Batch();
+  batch.struct_size = 8;
+  CHECK(kcc_rl_summary_add(summary, &batch, 1) == KCC_INVALID);
+  batch = Batch();
+  batch.rows = -1;
+  CHECK(kcc_rl_summary_add(summary, &batch, 1) == KCC_INVALID);
+  batch = Batch();
+  batch.rows = INT64_MAX;
+  CHECK(kcc_rl_summary_add(summary, &batch, 1) == KCC_INVALID);
+  batch = Batch();
+  batch.train.dtype = KCC_BF16;
+  CHECK(kcc_rl_summary_add(summary, &batch, 1) == KCC_INVALID);
+  batch = Batch();
+  batch.rollout.data = NULL;
+  CHECK(kcc_rl_summary_add(summary, &batch, 1) == KCC_INVALID);
+  batch = Batch();
+  CHECK(kcc_rl_summary_add(summary, &batch, -3) == KCC_INVALID);
+  CHECK(kcc_rl_summary_add(NULL, &batch, 1) == KCC_INVALID);
+  CHECK(strcmp(kcc_error(), "summary must not be NULL") == 0);
+  train[1][2] = NAN;
+  CHECK(kcc_rl_summary_add(summary, &batch, 1) == KCC_BROKEN);
+  CHECK(strstr(kcc_error(), "row 1") != NULL);
+  kcc_rl_summary_free(summary);
+  kcc_rl_summary_free(NULL);
+
+  kcc_contract* contract = NULL;
+  CHECK(kcc_contract_parse("spec: [", 7, NULL, &contract) == KCC_INVALID);
+  CHECK(contract == NULL);
+  CHECK(kcc_contract_read("/nonexistent/contract.yaml", &contract) == KCC_IO);
+  CHECK(strstr(kcc_error(), "/nonexistent/contract.yaml") != NULL);
+}
+
+static void* FailElsewhere(void* seen) {
+  kcc_contract* contract = NULL;
+  CHECK(kcc_contract_read("/elsewhere", &contract) == KCC_IO);
+  *(int*)seen = strstr(kcc_error(), "/elsewhere") != NULL;
+  return NULL;
+}
+
+static void ErrorsArePerThread(void) {
+  kcc_contract* contract = NULL;
+  CHECK(kcc_contract_read("/here", &contract) == KCC_IO);
+  pthread_t other;
+  int seen = 0;
+  CHECK(pthread_create(&other, NULL, FailElsewhere, &seen) == 0);
+  CHECK(pthread_join(other, NULL) == 0);
+  CHECK(seen == 1);
+  CHECK(strstr(kcc_error(), "/here") != NULL);
+}
+
+int main(void) {
+  CHECK(kcc_abi_version() >= KCC_ABI_VERSION);
+  CHECK(strlen(kcc_version()) > 0);
+  MeasureAndJudge();
+  DiagnoseAndCorrect();
+  RefusesWhatIsWrong();
+  ErrorsArePerThread();
+  puts("capi: all passed");
+  return 0;
+}

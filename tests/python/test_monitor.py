@@ -1,0 +1,95 @@
+"""The monitor: step by step, over ranks, in a real GRPO run, in verl's place."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import kcc
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CONTRACT = ROOT / "python/kcc/data/contract.yaml"
+TRUNCATE = {"weight": {"mode": "truncate", "level": "token", "high": 2.0}}
+
+
+def step(seed=0, rows=8, noise=0.01):
+    rng = np.random.default_rng(seed)
+    rollout = -rng.gamma(0.6, 0.8, (rows, 32)).astype(np.float32)
+    train = np.minimum(rollout + noise * rng.standard_normal(rollout.shape).astype(np.float32), 0)
+    return train, rollout, np.arange(32) < rng.integers(8, 33, rows)[:, None]
+
+
+def test_every_step_has_a_verdict_metrics_and_weights():
+    monitor = kcc.Monitor(CONTRACT, limits={"token.k3": 1e-3}, correction=TRUNCATE)
+    slices = ["math", "code"] * 4
+    quiet = monitor.step(*step(), slices=slices)
+    loud = monitor.step(*step(seed=1, noise=0.5), slices=slices)
+    assert (quiet.number, quiet.verdict, loud.verdict, loud.action) == (1, "satisfied", "violated", "fallback")
+    assert quiet.metrics["kcc/clause/N-RLHF-1/code/satisfied"] == 1
+    assert loud.metrics["kcc/limit/token.k3/satisfied"] == 0
+    assert all(isinstance(value, float) for value in quiet.metrics.values())
+    assert quiet.weights.shape == (8, 32) and quiet.mask.dtype == np.bool_
+    assert set(quiet.figures) == {"", "math", "code"}
+    assert monitor.total.figures()[""]["tokens"] == quiet.figures[""]["tokens"] + loud.figures[""]["tokens"]
+
+
+def test_a_monitor_without_a_measure_is_refused():
+    with pytest.raises(kcc.InvalidInput, match="contract or limits"):
+        kcc.Monitor()
+    with pytest.raises(kcc.InvalidInput, match="token.k3"):
+        kcc.Monitor(limits={"token.k33": 1}).step(*step())
+
+
+RANK = """
+import os, sys
+import numpy as np, torch.distributed as distributed
+sys.path.insert(0, {python!r})
+import kcc
+rank, world = int(sys.argv[1]), int(sys.argv[2])
+if world > 1:
+    distributed.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=world)
+rng = np.random.default_rng(0)
+rollout = -rng.gamma(0.6, 0.8, (8, 32)); train = np.minimum(rollout + 0.01, 0)
+rows = slice(rank * 8 // world, (rank + 1) * 8 // world)
+monitor = kcc.Monitor({contract!r})
+ids = ["r%d" % row for row in range(8)]
+result = monitor.step(train[rows], rollout[rows], ids=ids[rows], slices=["math"] * 8 and (["math", "code"] * 4)[rows])
+open(sys.argv[4], "wb").write(monitor.summary.to_bytes() + monitor.total.to_bytes())
+open(sys.argv[4] + ".json", "w").write(result.report.render("json"))
+"""
+
+
+def test_two_gloo_ranks_merge_to_the_bytes_of_one(tmp_path):
+    script = tmp_path / "rank.py"
+    script.write_text(RANK.format(python=str(ROOT / "python"), contract=str(CONTRACT)))
+
+    def run(rank, world):
+        command = [sys.executable, script, str(rank), str(world), tmp_path / "rendezvous", tmp_path / f"{rank}-{world}"]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    for processes in ([run(0, 1)], [run(0, 2), run(1, 2)]):
+        for process in processes:
+            _, stderr = process.communicate(timeout=120)
+            assert process.returncode == 0, stderr
+    reports = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("0-1", "0-2", "1-2")]
+    assert reports[0] == reports[1] == reports[2]
+    single = (tmp_path / "0-1").read_bytes()
+    assert (tmp_path / "0-2").read_bytes() == single and (tmp_path / "1-2").read_bytes() == single
+
+
+def test_verls_function_in_verls_place():
+    import kcc.verl
+
+    train, rollout, mask = (torch.from_numpy(each) for each in step(noise=0.5))
+    weights, kept, metrics = kcc.verl.compute_rollout_correction_and_rejection_mask(
+        train, rollout, mask.long(), rollout_is="token", rollout_is_threshold=2.0,
+        rollout_rs="token_k1", rollout_rs_threshold="0.5_2.0",
+    )
+    ratio = (train - rollout).exp().clamp(max=2.0) * mask
+    torch.testing.assert_close(weights["rollout_is_weights"], ratio)
+    assert kept.dtype == torch.long and kept.sum() < mask.sum()
+    assert metrics["rollout_corr/kl"] == pytest.approx((rollout - train)[mask].mean().item(), rel=1e-4)
