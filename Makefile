@@ -45,6 +45,7 @@ test-tsan: configure-tsan
 test-all: test lint
 	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
 	@$(CTEST) --test-dir build/clang
+	@tools/same_bytes.sh build/release build/clang
 	@$(CTEST) --test-dir build/release -L slow
 	@tools/fuzz.sh 600
 
