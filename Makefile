@@ -46,6 +46,7 @@ test-all: test lint
 	@tools/servers.sh
 	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
 	@$(CTEST) --test-dir build/clang
+	@tools/same_bytes.sh build/release build/clang
 	@$(CTEST) --test-dir build/release -L slow
 	@.venv/bin/python -m pytest -q -m slow tests
 	@tools/fuzz.sh 600

@@ -1,12 +1,13 @@
 // Speed of the drift kernels beside a plain read of the same bytes, in one run.
 //
-//   drift_bench [--json FILE] [--vocab N] [--mib N] [--sigma X] [--runs N] [--on-demand]
+//   drift_bench [--json FILE] [--vocab N] [--mib N] [--sigma X] [--runs N]
 //               [--dtype F32|BF16] [--target NAME] [--threads N]
 //
 // Logits are synthetic (bulk N(-1, 2.3), a head of 30 tokens, every fourth row sharpened), 64
 // distinct row pairs repeated over the working set, the infer side perturbed by sigma. Every target
 // is first checked against the reference backend. A figure is the best of `runs` medians; the
-// arithmetic calibration says how much of a slow run was the machine's.
+// arithmetic calibration says how much of a slow run was the machine's. js, hellinger and rank,
+// computed on demand, are timed apart: what they add to a pair.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -35,7 +36,6 @@ struct Options {
   size_t mib = 1100;
   double sigma = 1e-2;
   int runs = 7;
-  bool on_demand = false;
   std::string dtype;  // only this one
   std::string target;
   int threads = 0;
@@ -237,6 +237,27 @@ Figure MeasureConfiguration(const WorkingSet& set, DType dtype, Target target, i
   return best;
 }
 
+// Microseconds that js, hellinger and rank add to a pair on the best target, over a few pairs.
+double OnDemandCost(const WorkingSet& set) {
+  constexpr size_t kPairs = 16;
+  std::vector<double> extra;
+  for (int i = 0; i < 3; ++i) {
+    double seconds[2];
+    for (const bool all : {false, true}) {
+      const SlotSet wanted = all ? TimedSlots() | OnDemandSlots() : TimedSlots();
+      RowScratch scratch;
+      const double start = Seconds();
+      for (size_t pair = 0; pair < kPairs; ++pair) {
+        TokenDrift drift;
+        if (!MeasureRowSimd(set.Pair(pair), wanted, BestTarget(), &scratch, &drift)) std::abort();
+      }
+      seconds[all ? 1 : 0] = Seconds() - start;
+    }
+    extra.push_back(1e6 * (seconds[1] - seconds[0]) / kPairs);
+  }
+  return Median(extra);
+}
+
 void Report(const Options& options, const std::vector<Figure>& figures, double calibration) {
   std::printf("%-6s %-8s %8s %11s %11s %7s %9s\n", "dtype", "target", "threads", "read GB/s",
               "kcc GB/s", "ratio", "us/pair");
@@ -283,20 +304,20 @@ int Main(int argc, char** argv) {
       options.target = value();
     } else if (flag == "--threads") {
       options.threads = std::stoi(value());
-    } else if (flag == "--on-demand") {
-      options.on_demand = true;
     } else {
       std::fprintf(stderr, "drift_bench: unknown flag %s\n", argv[i]);
       return 2;
     }
   }
-  const SlotSet wanted = options.on_demand ? AllTokenSlots() : TimedSlots();
+  const SlotSet wanted = TimedSlots();
   std::vector<Figure> figures;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     if (!options.dtype.empty() && options.dtype != DTypeName(dtype)) continue;
     const WorkingSet set(options, dtype);
     std::printf("%s: worst relative error against the reference %.1e, targets bit-identical\n",
                 std::string(DTypeName(dtype)).c_str(), Verify(set));
+    std::printf("%s: js, hellinger and rank, on demand: %.0f us a pair more\n",
+                std::string(DTypeName(dtype)).c_str(), OnDemandCost(set));
     std::fflush(stdout);
     for (const Target target : AvailableTargets()) {
       if (target == Target::kScalar && options.target.empty()) continue;

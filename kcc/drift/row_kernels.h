@@ -22,16 +22,16 @@ inline constexpr size_t kSubBlockEntries = 256;  // the grain of the search for 
 enum BlockSum : size_t {
   kSumE,         // e
   kSumQ,         // e E
-  kSumResidual,  // e (E - x)
+  kSumResidual,  // e (E - x); in the nearest range e x^2
   kSumReverse,   // e x E; in the wide range e (1 + (x - 1) e^x)
   kSumSquare,    // e E^2
-  kSumCosh,      // e (cosh x - 1)
+  kSumCosh,      // e (cosh x - 1); in the nearest range e x^4
   kSumELogit,    // e (a - origin - centre)
-  kSumQLogit,    // e E (a - origin - centre)
+  kSumQLogit,    // e E (a - origin)
   kSumD,         // d
   kSumDSquare,   // d^2
-  kMinD,
-  kMaxD,
+  kMinD,         // or -0 if that is less
+  kMaxD,         // or 0 if that is more
   kBlockSums,
 };
 
@@ -41,9 +41,13 @@ struct alignas(64) BlockSums {
 
 // How e^x - 1 is computed in a block: the smallest range that holds all its x.
 inline constexpr int kExpRanges = 5;
+inline constexpr int kNearestRange = 0;
 inline constexpr int kWideRange = 4;
-inline constexpr std::array<float, kExpRanges> kExpRangeEnds = {3.0f / 64, 1.0f / 8, 0.5f, 2.0f,
+inline constexpr std::array<float, kExpRanges> kExpRangeEnds = {1.0f / 16, 1.0f / 8, 0.5f, 2.0f,
                                                                 16.0f};
+
+// Added to a power of two, keeps its eighths (numeric/lanes-inl.h): 1.5 * 2^20.
+inline constexpr float kExp2Rounding = 1572864.0f;
 
 struct BlockArgs {
   const void* train = nullptr;
@@ -51,20 +55,20 @@ struct BlockArgs {
   size_t count = 0;  // a multiple of kGroupEntries
   // e = 2^(scale (a - origin) - exponent), from max(a - origin, floor); floor is negative.
   float scale = 0;
-  float rounding = 0;  // 1.5 * 2^23 - exponent
+  float rounding = 0;  // kExp2Rounding - exponent
   float floor = 0;
   float centre = 0;
   // Used by the shifted kernels only; the plain ones stand for 0, 0 and 1.
   float origin = 0;
   float shift = 0;
   float inverse_temperature = 1;
-  float* e = nullptr;  // out: e and e E of every entry
-  float* q = nullptr;
+  float* scratch = nullptr;  // out: e of 16 entries, then their e E, then the next 16
   BlockSums* sums = nullptr;
-  float* train_peaks = nullptr;  // out: the largest entry of each sub-block
-  float* infer_peaks = nullptr;
-  const char* prefetch_train =
-      nullptr;  // read ahead evenly over the block, as many bytes as it has
+  // Out: for each sub-block, where its largest train entry is: the bits of scale (a - origin) +
+  // rounding, which are that entry's to the nearest eighth.
+  int32_t* peaks = nullptr;
+  // Read ahead evenly over the block, as many bytes as it has.
+  const char* prefetch_train = nullptr;
   const char* prefetch_infer = nullptr;
 };
 
@@ -81,15 +85,17 @@ struct RowKernels {
   using BlockFunction = void (*)(const BlockArgs& args);
   // By format, by whether kSumSquare is wanted (else it may be left 0), whether shifted, range.
   BlockFunction block[kRowFormats][2][2][kExpRanges];
-  ScanResult (*scan[kRowFormats])(const void* train, const void* infer, size_t count);
+  // d = infer - train - shift, as in BlockArgs.
+  ScanResult (*scan[kRowFormats])(const void* train, const void* infer, size_t count, float shift);
   // The positions in [begin, end) whose entry is at least `threshold`, in order; returns their
   // number. `positions` has room for end - begin.
   size_t (*collect[kRowFormats])(const void* row, size_t begin, size_t end, float threshold,
                                  int32_t* positions);
-  // Sums of blocks by lane in double: kSumE ... kSumDSquare.
-  void (*add)(const BlockSums* blocks, size_t count, double (*lanes)[16]);
-  // Sum over a block of |q - slope e|, by lane.
-  void (*absolute)(const float* e, const float* q, size_t count, float slope, float* lanes);
+  // Sums by lane in double, kSumE ... kSumDSquare, of the blocks whose range is first ... last.
+  void (*add)(const BlockSums* blocks, const int* ranges, size_t count, int first, int last,
+              double (*lanes)[16]);
+  // Sum over a block of |e E - slope e|, by lane.
+  void (*absolute)(const float* scratch, size_t count, float slope, float* lanes);
 };
 
 // Precondition: the CPU has the target.

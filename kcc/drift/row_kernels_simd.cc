@@ -1,6 +1,7 @@
-// The sums of one block, two vectors abreast: more would not fit into registers. On CPUs with 256
-// bit units the multiply-adds set the pace, so whatever can be an addition or an integer operation
-// is one.
+// The sums of one block, in two loops over each sub-block while it is in the nearest cache: first
+// the weights, then the differences. One loop over both has too long a chain and too many sums for
+// the registers. Multiply-adds, additions and integer operations have their own units, so each is
+// given its share: largest and smallest values are found among integers.
 #include "kcc/drift/row_kernels.h"
 
 #include <algorithm>
@@ -26,7 +27,8 @@ namespace kcc {
 namespace HWY_NAMESPACE {
 
 // Vectors in flight. The order of additions within a lane does not depend on it.
-inline constexpr size_t kAbreast = HWY_TARGET == HWY_AVX3 ? 2 : HWY_TARGET == HWY_AVX2 ? 2 : 1;
+inline constexpr size_t kWeighAbreast = HWY_TARGET == HWY_AVX3 ? 4 : HWY_TARGET == HWY_AVX2 ? 2 : 1;
+inline constexpr size_t kCompareAbreast = HWY_TARGET == HWY_AVX3 ? 2 : 1;
 
 // What a block sums up about x, in the form that costs least: near 0 as series in u = x^2,
 //   E = x + u S, E - x = u S, cosh x - 1 = u C.
@@ -70,122 +72,207 @@ HWY_INLINE FloatVec ShiftedDifference(FloatVec train, FloatVec infer, FloatVec s
   return hn::Add(hn::Sub(s, shift), lost);
 }
 
-HWY_INLINE FloatVec Exponential(FloatVec a, const BlockArgs& args) {
-  // A float compare from below is an unsigned compare from above where the bound is negative; the
-  // integer units are less busy.
-  const auto bits = hn::Min(hn::BitCast(UintTag(), a), hn::BitCast(UintTag(), Set(args.floor)));
-  const FloatVec clamped = hn::BitCast(FloatTag(), bits);
-  const FloatVec t = Fma(clamped, Set(args.scale), Set(args.rounding));
-  const FloatVec n = hn::Sub(t, Set(args.rounding));
-  const FloatVec y = Exp2Fraction(Fms(clamped, Set(args.scale), n));
-  return hn::BitCast(
-      FloatTag(), hn::Add(hn::BitCast(IntTag(), y), hn::ShiftLeft<23>(hn::BitCast(IntTag(), t))));
+// Where the weight e of entry i is in the scratch; e E follows 16 further on.
+HWY_INLINE size_t ScratchOf(size_t i) {
+  return i / kVirtualLanes * (2 * kVirtualLanes) + i % kVirtualLanes;
 }
 
+// Called for every vector: cheaper than to find out whether the line was asked for already.
 template <class T>
-HWY_INLINE void PrefetchAhead(const char* base, size_t entry) {
-  if (base == nullptr) return;
-  for (size_t line = 0; line < kGroupEntries * sizeof(T); line += 64) {
-    __builtin_prefetch(base + entry * sizeof(T) + line, 0, 2);
-  }
+HWY_INLINE void FetchAhead(const char* base, size_t i) {
+  __builtin_prefetch(base + i * sizeof(T), 0, 2);
 }
 
-HWY_INLINE void KeepPeak(FloatVec peak, bool first, float* to) {
-  const float value = hn::GetLane(hn::MaxOfLanes(FloatTag(), peak));
-  *to = first ? value : std::max(*to, value);
-}
-
-struct Accumulators {
-  FloatVec e, q, residual, reverse, square, cosh, e_logit, q_logit, d, d_square, min_d, max_d;
+// Sums of the weights of one group of real lanes.
+struct WeightSums {
+  FloatVec e, e_logit;
 
   // Written out: a constructor that the compiler adds would not be compiled for the target.
-  HWY_INLINE Accumulators() {
-    e = q = residual = reverse = square = cosh = e_logit = q_logit = d = d_square = Set(0);
-    min_d = Set(std::numeric_limits<float>::infinity());
-    max_d = Set(-std::numeric_limits<float>::infinity());
-  }
-
-  HWY_INLINE void Store(size_t lane, BlockSums* to) const {
-    const FloatVec all[kBlockSums] = {e,       q,       residual, reverse,  square, cosh,
-                                      e_logit, q_logit, d,        d_square, min_d,  max_d};
-    for (size_t sum = 0; sum < kBlockSums; ++sum) {
-      hn::Store(all[sum], FloatTag(), to->lanes[sum] + lane);
-    }
+  HWY_INLINE WeightSums() { e = e_logit = Set(0); }
+  HWY_INLINE WeightSums(const WeightSums& from) { *this = from; }
+  // Field by field: g++ copies a struct of this size by `rep movs`, which costs as much as a loop.
+  HWY_INLINE WeightSums& operator=(const WeightSums& from) {
+    e = from.e;
+    e_logit = from.e_logit;
+    return *this;
   }
 };
 
+struct DriftSums {
+  FloatVec q, residual, reverse, square, cosh, q_logit, d, d_square;
+  // The largest of d as a signed integer is the largest d, or 0; as an unsigned one the smallest d,
+  // or -0. Unlike float compares, which share their unit with additions.
+  hn::Vec<IntTag> max_d;
+  hn::Vec<UintTag> min_d;
+
+  HWY_INLINE DriftSums() {
+    q = residual = reverse = square = cosh = q_logit = d = d_square = Set(0);
+    max_d = hn::Zero(IntTag());
+    min_d = hn::BitCast(UintTag(), Set(-0.0f));
+  }
+  HWY_INLINE DriftSums(const DriftSums& from) { *this = from; }
+  HWY_INLINE DriftSums& operator=(const DriftSums& from) {
+    q = from.q;
+    residual = from.residual;
+    reverse = from.reverse;
+    square = from.square;
+    cosh = from.cosh;
+    q_logit = from.q_logit;
+    d = from.d;
+    d_square = from.d_square;
+    max_d = from.max_d;
+    min_d = from.min_d;
+    return *this;
+  }
+};
+
+// The weights of a sub-block: e into the scratch, the train row as floats into `widened` where it
+// is not, and the largest t (lanes-inl.h).
+template <class T, bool kShifted>
+HWY_INLINE hn::Vec<IntTag> Weigh(const BlockArgs& args, size_t begin, size_t end, size_t lane,
+                                 float* widened, WeightSums* to) {
+  const T* HWY_RESTRICT train = static_cast<const T*>(args.train);
+  float* HWY_RESTRICT e_out = args.scratch;
+  const TableOf8 table = LoadTable(kExp2Table);
+  const FloatVec scale = Set(args.scale);
+  const FloatVec rounding = Set(args.rounding);
+  const FloatVec centre = Set(args.centre);
+  const auto floor = hn::BitCast(UintTag(), Set(args.floor));
+  auto peak = hn::Zero(IntTag());
+  WeightSums sums = *to;
+  for (size_t i = begin + lane; i < end; i += kVirtualLanes * kWeighAbreast) {
+    FloatVec a[kWeighAbreast], t[kWeighAbreast], r[kWeighAbreast], e[kWeighAbreast];
+    for (size_t k = 0; k < kWeighAbreast; ++k) {
+      FetchAhead<T>(args.prefetch_train, i + k * kVirtualLanes);
+      a[k] = LoadFloats(train + i + k * kVirtualLanes);
+      if constexpr (sizeof(T) != sizeof(float)) {
+        hn::StoreU(a[k], FloatTag(), widened + (i - begin) + k * kVirtualLanes);
+      }
+      if constexpr (kShifted) a[k] = hn::Sub(a[k], Set(args.origin));
+      // A float compare from below is an unsigned compare from above where the bound is negative.
+      r[k] = hn::BitCast(FloatTag(), hn::Min(hn::BitCast(UintTag(), a[k]), floor));
+      t[k] = Fma(r[k], scale, rounding);
+    }
+    for (size_t k = 0; k < kWeighAbreast; ++k) {
+      peak = hn::Max(peak, hn::BitCast(IntTag(), t[k]));
+      e[k] = Exp2Whole(table, t[k]);
+      r[k] = Fms(r[k], scale, hn::Sub(t[k], rounding));
+    }
+    for (size_t k = 0; k < kWeighAbreast; ++k) r[k] = Exp2Excess(r[k]);
+    for (size_t k = 0; k < kWeighAbreast; ++k) {
+      e[k] = Fma(e[k], r[k], e[k]);
+      hn::StoreU(e[k], FloatTag(), e_out + ScratchOf(i + k * kVirtualLanes));
+      sums.e = hn::Add(sums.e, e[k]);
+      sums.e_logit = Fma(e[k], hn::Sub(a[k], centre), sums.e_logit);
+    }
+  }
+  *to = sums;
+  return peak;
+}
+
+// What the differences of a sub-block add up to, once its weights are known.
+template <class T, bool kShifted, int kRange, bool kSquare>
+HWY_INLINE void Compare(const BlockArgs& args, size_t begin, size_t end, size_t lane,
+                        const float* train, DriftSums* to) {
+  const T* HWY_RESTRICT infer = static_cast<const T*>(args.infer);
+  float* HWY_RESTRICT scratch = args.scratch;
+  DriftSums sums = *to;
+  for (size_t i = begin + lane; i < end; i += kVirtualLanes * kCompareAbreast) {
+    FloatVec a[kCompareAbreast], d[kCompareAbreast], u[kCompareAbreast];
+    Terms terms[kCompareAbreast];
+    for (size_t k = 0; k < kCompareAbreast; ++k) {
+      const size_t at = i + k * kVirtualLanes;
+      FetchAhead<T>(args.prefetch_infer, at);
+      a[k] = LoadFloats(train + (at - begin));
+      const FloatVec b = LoadFloats(infer + at);
+      if constexpr (kShifted) {
+        d[k] = ShiftedDifference(a[k], b, Set(args.shift));
+        a[k] = hn::Sub(a[k], Set(args.origin));
+      } else {
+        d[k] = hn::Sub(b, a[k]);
+      }
+      sums.max_d = hn::Max(sums.max_d, hn::BitCast(IntTag(), d[k]));
+      sums.min_d = hn::Max(sums.min_d, hn::BitCast(UintTag(), d[k]));
+      sums.d = hn::Add(sums.d, d[k]);
+      if constexpr (kShifted) {
+        sums.d_square = Fma(d[k], d[k], sums.d_square);
+        d[k] = hn::Mul(d[k], Set(args.inverse_temperature));
+      }
+      u[k] = hn::Mul(d[k], d[k]);
+      if constexpr (!kShifted) sums.d_square = hn::Add(sums.d_square, u[k]);
+    }
+    for (size_t k = 0; k < kCompareAbreast; ++k) terms[k] = ExpTerms<kRange>(d[k], u[k]);
+    for (size_t k = 0; k < kCompareAbreast; ++k) {
+      const size_t at = i + k * kVirtualLanes;
+      const FloatVec e = hn::LoadU(FloatTag(), scratch + ScratchOf(at));
+      const FloatVec q = hn::Mul(e, terms[k].excess);
+      hn::StoreU(q, FloatTag(), scratch + ScratchOf(at) + kVirtualLanes);
+      sums.q = hn::Add(sums.q, q);
+      // e u S and e u C share a factor.
+      const FloatVec weight = kRange == kWide ? e : hn::Mul(e, u[k]);
+      if constexpr (kRange == kNearest) {
+        sums.residual = hn::Add(sums.residual, weight);
+        sums.cosh = Fma(weight, u[k], sums.cosh);
+      } else {
+        sums.residual = Fma(weight, terms[k].series, sums.residual);
+        sums.cosh = Fma(weight, terms[k].even, sums.cosh);
+      }
+      sums.reverse =
+          kRange == kWide ? Fma(e, terms[k].reverse, sums.reverse) : Fma(q, d[k], sums.reverse);
+      if constexpr (kSquare) sums.square = Fma(q, terms[k].excess, sums.square);
+      sums.q_logit = Fma(q, a[k], sums.q_logit);
+    }
+  }
+  *to = sums;
+}
+
+HWY_INLINE void StoreSums(const WeightSums& weights, const DriftSums& drift, size_t lane,
+                          BlockSums* to) {
+  const FloatVec all[kBlockSums] = {weights.e,
+                                    drift.q,
+                                    drift.residual,
+                                    drift.reverse,
+                                    drift.square,
+                                    drift.cosh,
+                                    weights.e_logit,
+                                    drift.q_logit,
+                                    drift.d,
+                                    drift.d_square,
+                                    hn::BitCast(FloatTag(), drift.min_d),
+                                    hn::BitCast(FloatTag(), drift.max_d)};
+  for (size_t sum = 0; sum < kBlockSums; ++sum) {
+    hn::Store(all[sum], FloatTag(), to->lanes[sum] + lane);
+  }
+}
+
 template <class T, bool kShifted, int kRange, bool kSquare>
 void SumBlock(const BlockArgs& args) {
-  const T* HWY_RESTRICT train = static_cast<const T*>(args.train);
-  const T* HWY_RESTRICT infer = static_cast<const T*>(args.infer);
-  const FloatVec lowest = Set(-std::numeric_limits<float>::infinity());
-  for (size_t lane = 0; lane < kVirtualLanes; lane += kRealLanes) {
-    Accumulators sums;
-    for (size_t begin = 0; begin < args.count; begin += kSubBlockEntries) {
-      const size_t end = std::min(begin + kSubBlockEntries, args.count);
-      FloatVec train_peak = lowest;
-      FloatVec infer_peak = lowest;
-      for (size_t i = begin; i < end; i += kVirtualLanes * kAbreast) {
-        if (lane == 0 && i % kGroupEntries == 0) {
-          PrefetchAhead<T>(args.prefetch_train, i);
-          PrefetchAhead<T>(args.prefetch_infer, i);
-        }
-        FloatVec a[kAbreast], d[kAbreast], u[kAbreast], e[kAbreast];
-        Terms terms[kAbreast];
-        for (size_t k = 0; k < kAbreast; ++k) {
-          const size_t at = i + k * kVirtualLanes + lane;
-          a[k] = LoadFloats(train + at);
-          const FloatVec b = LoadFloats(infer + at);
-          train_peak = hn::Max(train_peak, a[k]);
-          infer_peak = hn::Max(infer_peak, b);
-          if constexpr (kShifted) {
-            d[k] = ShiftedDifference(a[k], b, Set(args.shift));
-            a[k] = hn::Sub(a[k], Set(args.origin));
-          } else {
-            d[k] = hn::Sub(b, a[k]);
-          }
-          sums.min_d = hn::Min(sums.min_d, d[k]);
-          sums.max_d = hn::Max(sums.max_d, d[k]);
-        }
-        for (size_t k = 0; k < kAbreast; ++k) e[k] = Exponential(a[k], args);
-        for (size_t k = 0; k < kAbreast; ++k) {
-          sums.d = hn::Add(sums.d, d[k]);
-          if constexpr (kShifted) {
-            sums.d_square = Fma(d[k], d[k], sums.d_square);
-            d[k] = hn::Mul(d[k], Set(args.inverse_temperature));
-          }
-          u[k] = hn::Mul(d[k], d[k]);
-          if constexpr (!kShifted) sums.d_square = hn::Add(sums.d_square, u[k]);
-        }
-        for (size_t k = 0; k < kAbreast; ++k) terms[k] = ExpTerms<kRange>(d[k], u[k]);
-        for (size_t k = 0; k < kAbreast; ++k) {
-          const size_t at = i + k * kVirtualLanes + lane;
-          const FloatVec q = hn::Mul(e[k], terms[k].excess);
-          hn::StoreU(e[k], FloatTag(), args.e + at);
-          hn::StoreU(q, FloatTag(), args.q + at);
-          sums.e = hn::Add(sums.e, e[k]);
-          sums.q = hn::Add(sums.q, q);
-          // e u S and e u C share a factor.
-          const FloatVec weight = kRange == kWide ? e[k] : hn::Mul(e[k], u[k]);
-          sums.residual = Fma(weight, terms[k].series, sums.residual);
-          sums.cosh = Fma(weight, terms[k].even, sums.cosh);
-          sums.reverse = kRange == kWide ? Fma(e[k], terms[k].reverse, sums.reverse)
-                                         : Fma(q, d[k], sums.reverse);
-          if constexpr (kSquare) sums.square = Fma(q, terms[k].excess, sums.square);
-          const FloatVec logit = hn::Sub(a[k], Set(args.centre));
-          sums.e_logit = Fma(e[k], logit, sums.e_logit);
-          sums.q_logit = Fma(q, logit, sums.q_logit);
-        }
-      }
-      KeepPeak(train_peak, lane == 0, args.train_peaks + begin / kSubBlockEntries);
-      KeepPeak(infer_peak, lane == 0, args.infer_peaks + begin / kSubBlockEntries);
+  constexpr size_t kParts = kVirtualLanes / kRealLanes;
+  WeightSums weights[kParts];
+  DriftSums drift[kParts];
+  alignas(64) float widened[sizeof(T) == sizeof(float) ? 16 : kSubBlockEntries];
+  for (size_t begin = 0; begin < args.count; begin += kSubBlockEntries) {
+    const size_t end = std::min(begin + kSubBlockEntries, args.count);
+    auto peak = hn::Zero(IntTag());
+    for (size_t part = 0; part < kParts; ++part) {
+      peak = hn::Max(
+          peak, Weigh<T, kShifted>(args, begin, end, part * kRealLanes, widened, &weights[part]));
     }
-    sums.Store(lane, args.sums);
+    args.peaks[begin / kSubBlockEntries] = hn::GetLane(hn::MaxOfLanes(IntTag(), peak));
+    const float* train = widened;
+    if constexpr (sizeof(T) == sizeof(float)) train = static_cast<const T*>(args.train) + begin;
+    for (size_t part = 0; part < kParts; ++part) {
+      Compare<T, kShifted, kRange, kSquare>(args, begin, end, part * kRealLanes, train,
+                                            &drift[part]);
+    }
+  }
+  for (size_t part = 0; part < kParts; ++part) {
+    StoreSums(weights[part], drift[part], part * kRealLanes, args.sums);
   }
 }
 
 template <class T>
-ScanResult Scan(const void* train_row, const void* infer_row, size_t count) {
+ScanResult Scan(const void* train_row, const void* infer_row, size_t count, float shift) {
   const T* train = static_cast<const T*>(train_row);
   const T* infer = static_cast<const T*>(infer_row);
   FloatVec high = Set(-std::numeric_limits<float>::infinity());
@@ -194,7 +281,7 @@ ScanResult Scan(const void* train_row, const void* infer_row, size_t count) {
   FloatVec max_d = high;
   for (size_t i = 0; i < count; i += kRealLanes) {
     const FloatVec a = LoadFloats(train + i);
-    const FloatVec d = hn::Sub(LoadFloats(infer + i), a);
+    const FloatVec d = ShiftedDifference(a, LoadFloats(infer + i), Set(shift));
     high = hn::Max(high, a);
     low = hn::Min(low, a);
     min_d = hn::Min(min_d, d);
@@ -234,13 +321,15 @@ size_t Collect(const void* from, size_t begin, size_t end, float threshold, int3
   return count;
 }
 
-void AddBlocks(const BlockSums* blocks, size_t count, double (*lanes)[16]) {
+void AddBlocks(const BlockSums* blocks, const int* ranges, size_t count, int first, int last,
+               double (*lanes)[16]) {
   const hn::CappedTag<double, kVirtualLanes / 2> wide;
   const hn::Rebind<float, decltype(wide)> narrow;
   for (size_t sum = 0; sum <= kSumDSquare; ++sum) {
     for (size_t lane = 0; lane < kVirtualLanes; lane += hn::Lanes(wide)) {
       auto total = hn::Zero(wide);
       for (size_t block = 0; block < count; ++block) {
+        if (ranges[block] < first || ranges[block] > last) continue;
         const auto part = hn::LoadU(narrow, blocks[block].lanes[sum] + lane);
         total = hn::Add(total, hn::PromoteTo(wide, part));
       }
@@ -249,15 +338,20 @@ void AddBlocks(const BlockSums* blocks, size_t count, double (*lanes)[16]) {
   }
 }
 
-void SumAbsolute(const float* e, const float* q, size_t count, float slope, float* lanes) {
-  for (size_t lane = 0; lane < kVirtualLanes; lane += kRealLanes) {
-    FloatVec sum = Set(0);
-    for (size_t i = lane; i < count; i += kVirtualLanes) {
-      const FloatVec of_e = hn::LoadU(FloatTag(), e + i);
-      const FloatVec of_q = hn::LoadU(FloatTag(), q + i);
-      sum = hn::Add(sum, hn::Abs(Fnma(Set(slope), of_e, of_q)));
+void SumAbsolute(const float* scratch, size_t count, float slope, float* lanes) {
+  constexpr size_t kParts = kVirtualLanes / kRealLanes;
+  FloatVec sums[kParts];
+  for (FloatVec& sum : sums) sum = Set(0);
+  const FloatVec factor = Set(slope);
+  for (const float* at = scratch; at < scratch + 2 * count; at += 2 * kVirtualLanes) {
+    for (size_t part = 0; part < kParts; ++part) {
+      const FloatVec e = hn::LoadU(FloatTag(), at + part * kRealLanes);
+      const FloatVec q = hn::LoadU(FloatTag(), at + kVirtualLanes + part * kRealLanes);
+      sums[part] = hn::Add(sums[part], hn::Abs(Fnma(factor, e, q)));
     }
-    hn::StoreU(sum, FloatTag(), lanes + lane);
+  }
+  for (size_t part = 0; part < kParts; ++part) {
+    hn::StoreU(sums[part], FloatTag(), lanes + part * kRealLanes);
   }
 }
 

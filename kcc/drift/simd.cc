@@ -28,7 +28,7 @@ constexpr double kLn2 = 0.6931471805599453;
 // Weights below 2^-120 of the first block's largest are raised to that.
 constexpr double kFloorBits = 120;
 // The sums stay finite while no weight exceeds the first block's largest by more.
-constexpr double kRoomBits = 20;
+constexpr double kRoomBits = 56;
 // Subtractions may enlarge the float32 error this much before the row is done another way.
 constexpr double kAmplificationMax = 12;
 // Origin 0 is kept while the logits are this small: the floor of the weights is then a negative
@@ -36,7 +36,9 @@ constexpr double kAmplificationMax = 12;
 constexpr float kPlainLogitMax = 64;
 constexpr float kLogitMax = 1 << 20;
 // How far ahead of the sums the row is fetched into the second cache.
-constexpr size_t kReadAheadBytes = 16384;
+constexpr size_t kReadAheadBytes = 8192;
+// t, from which the sub-blocks' peaks are read, is rounded to eighths, and to float32 where large.
+constexpr double PeakSlack(double t) { return 0.07 + (t > (1 << 21) ? t * 0x1p-23 : 0); }
 // An easier range is taken only after this many blocks would have allowed it.
 constexpr int kEasierBlocks = 16;
 
@@ -57,14 +59,19 @@ class RowMeasurement {
   void SetArguments(float peak);
   bool SumBlocks();
   BlockArgs ArgumentsOf(size_t block) const;
-  TopTokens TopOf(const void* row, const std::vector<float>& peaks) const;
-  void FindTops();
+  int32_t PeakOf(double logit) const;
+  float LeastOf(int32_t peak) const;
+  void FetchSubBlock(size_t i) const;
+  void OfferRange(const void* row, size_t begin, size_t end, float least, TopTokens* top) const;
+  TopTokens TrainTop() const;
+  TopTokens InferTop(const TopTokens& train_top) const;
   void Carry(size_t count);
   void RedoBlock(size_t block);
   CarriedToken Carried(size_t i) const;
   RestSums Rest();
   bool Solve();
   double RestAbsolute() const;
+  void Extremes();
   void Distances(RowQuantities* row) const;
   void ExactDistances(RowQuantities* row) const;
   void Token(RowQuantities* row) const;
@@ -76,6 +83,10 @@ class RowMeasurement {
   // The weight of a train logit as a power of two, before the exponent is taken off.
   double Bits(float logit) const {
     return (double{logit} - double{arguments_.origin}) * kLog2e / view_.temperature;
+  }
+  float TailDifference(size_t i) const {
+    const double d = double{view_.Load(view_.infer, i)} - double{view_.Load(view_.train, i)};
+    return static_cast<float>(d - double{arguments_.shift});
   }
   size_t Blocks() const { return (whole_ + kBlockEntries - 1) / kBlockEntries; }
 
@@ -103,7 +114,7 @@ class RowMeasurement {
 // Origin, exponent and shift from the first block.
 bool RowMeasurement::Choose() {
   const size_t count = std::min(whole_, kBlockEntries);
-  const ScanResult first = kernels_.scan[view_.format](view_.train, view_.infer, count);
+  const ScanResult first = kernels_.scan[view_.format](view_.train, view_.infer, count, 0);
   if (!(std::fabs(first.max_train) < kLogitMax)) return false;
   if (!(std::fabs(first.min_d) < kLogitMax) || !(std::fabs(first.max_d) < kLogitMax)) return false;
   const bool straddles = first.min_d <= 0 && first.max_d >= 0;
@@ -120,7 +131,7 @@ void RowMeasurement::SetArguments(float peak) {
   exponent_ = static_cast<int>(std::nearbyint(Bits(peak)));
   arguments_.inverse_temperature = static_cast<float>(1 / view_.temperature);
   arguments_.scale = static_cast<float>(kLog2e / view_.temperature);
-  arguments_.rounding = 12582912.0f - static_cast<float>(exponent_);
+  arguments_.rounding = kExp2Rounding - static_cast<float>(exponent_);
   arguments_.floor = static_cast<float>((exponent_ - kFloorBits) / double{arguments_.scale});
 }
 
@@ -130,20 +141,17 @@ BlockArgs RowMeasurement::ArgumentsOf(size_t block) const {
   args.train = view_.At(view_.train, begin);
   args.infer = view_.At(view_.infer, begin);
   args.count = std::min(kBlockEntries, whole_ - begin);
-  args.e = scratch_.e[begin / 16].at;
-  args.q = scratch_.q[begin / 16].at;
+  args.scratch = scratch_.weights[begin / 8].at;
   args.sums = &scratch_.blocks[block];
-  args.train_peaks = &scratch_.train_peaks[begin / kSubBlockEntries];
-  args.infer_peaks = &scratch_.infer_peaks[begin / kSubBlockEntries];
-  // Far enough ahead that memory keeps up; past the end of the row comes the next one.
+  args.peaks = &scratch_.peaks[begin / kSubBlockEntries];
+  // Past the end of the row comes the next one.
   const size_t ahead = begin + kReadAheadBytes / view_.EntryBytes();
-  if (ahead < whole_) {
-    args.prefetch_train = static_cast<const char*>(view_.At(view_.train, ahead));
-    args.prefetch_infer = static_cast<const char*>(view_.At(view_.infer, ahead));
-  } else if (view_.next != nullptr) {
-    args.prefetch_train = static_cast<const char*>(view_.At(view_.next->train, ahead - whole_));
-    args.prefetch_infer = static_cast<const char*>(view_.At(view_.next->infer, ahead - whole_));
-  }
+  const bool is_next = ahead >= whole_ && view_.next != nullptr;
+  const size_t at = is_next ? ahead - whole_ : ahead < whole_ ? ahead : begin;
+  args.prefetch_train =
+      static_cast<const char*>(view_.At(is_next ? view_.next->train : view_.train, at));
+  args.prefetch_infer =
+      static_cast<const char*>(view_.At(is_next ? view_.next->infer : view_.infer, at));
   return args;
 }
 
@@ -155,25 +163,24 @@ int RangeOf(float largest) {
 
 // The smallest and largest difference in a block; NaN or infinite if an entry was.
 std::pair<float, float> Differences(const BlockSums& sums) {
-  float low = kInf;
-  float high = -kInf;
-  float squares = 0;
+  // As integers, a NaN lies beyond infinity on either side.
+  uint32_t low = 0;
+  int32_t high = 0;
   for (size_t lane = 0; lane < 16; ++lane) {
-    low = std::min(low, sums.lanes[kMinD][lane]);
-    high = std::max(high, sums.lanes[kMaxD][lane]);
-    squares += sums.lanes[kSumDSquare][lane];
+    low = std::max(low, std::bit_cast<uint32_t>(sums.lanes[kMinD][lane]));
+    high = std::max(high, std::bit_cast<int32_t>(sums.lanes[kMaxD][lane]));
   }
-  // The minimum of vectors may drop a NaN; the sum of squares cannot.
-  return std::isfinite(squares) ? std::pair(low, high) : std::pair(-kInf, kInf);
+  const std::pair extremes(std::bit_cast<float>(low), std::bit_cast<float>(high));
+  const bool finite = std::isfinite(extremes.first) && std::isfinite(extremes.second);
+  return finite ? extremes : std::pair(-kInf, kInf);
 }
 
 bool RowMeasurement::SumBlocks() {
-  scratch_.e.resize(whole_ / 16);
-  scratch_.q.resize(whole_ / 16);
+  scratch_.weights.resize(whole_ / 8);
   scratch_.blocks.resize(Blocks());
   scratch_.ranges.resize(Blocks());
-  scratch_.train_peaks.resize((whole_ + kSubBlockEntries - 1) / kSubBlockEntries);
-  scratch_.infer_peaks.resize(scratch_.train_peaks.size());
+  scratch_.highest.resize(Blocks());
+  scratch_.peaks.resize((whole_ + kSubBlockEntries - 1) / kSubBlockEntries);
   min_d_ = kInf;
   max_d_ = -kInf;
   int range = 0;
@@ -192,6 +199,7 @@ bool RowMeasurement::SumBlocks() {
       range = needed;
       easier = 0;
     }
+    scratch_.highest[block] = high;
     min_d_ = std::min(min_d_, low);
     max_d_ = std::max(max_d_, high);
   }
@@ -199,42 +207,96 @@ bool RowMeasurement::SumBlocks() {
     const float a = view_.Load(view_.train, i);
     const float b = view_.Load(view_.infer, i);
     if (!(std::fabs(a) < kLogitMax) || !(std::fabs(b) < kLogitMax)) return false;
-    const float d = static_cast<float>((double{b} - double{a}) - arguments_.shift);
+    const float d = TailDifference(i);
     min_d_ = std::min(min_d_, d);
     max_d_ = std::max(max_d_, d);
   }
   return std::max(-min_d_, max_d_) * arguments_.inverse_temperature <= kExpRangeEnds[kWideRange];
 }
 
-// The top tokens by position, visiting only sub-blocks whose peak can still matter.
-TopTokens RowMeasurement::TopOf(const void* row, const std::vector<float>& peaks) const {
-  TopTokens high_peaks;
-  for (size_t i = 0; i < peaks.size(); ++i) high_peaks.Offer(peaks[i], static_cast<int32_t>(i));
-  const float threshold =
-      high_peaks.count < kTopTokens ? -kInf : high_peaks.entries[kTopTokens - 1].logit;
-  TopTokens top;
+void RowMeasurement::OfferRange(const void* row, size_t begin, size_t end, float least,
+                                TopTokens* top) const {
+  if (top->count == kTopTokens) least = std::max(least, top->entries[kTopTokens - 1].logit);
   std::array<int32_t, kSubBlockEntries> positions;
-  const auto offer = [&](size_t begin, size_t end) {
-    const float least =
-        top.count < kTopTokens ? threshold : std::max(threshold, top.entries[kTopTokens - 1].logit);
-    const size_t count = kernels_.collect[view_.format](row, begin, end, least, positions.data());
-    for (size_t i = 0; i < count; ++i) {
-      top.Offer(view_.Load(row, static_cast<size_t>(positions[i])), positions[i]);
-    }
-  };
-  for (size_t i = 0; i < peaks.size(); ++i) {
-    if (peaks[i] < threshold) continue;
-    if (top.count == kTopTokens && peaks[i] <= top.entries[kTopTokens - 1].logit) continue;
-    offer(i * kSubBlockEntries, std::min((i + 1) * kSubBlockEntries, whole_));
+  const size_t count = kernels_.collect[view_.format](row, begin, end, least, positions.data());
+  for (size_t i = 0; i < count; ++i) {
+    top->Offer(view_.Load(row, static_cast<size_t>(positions[i])), positions[i]);
   }
-  offer(whole_, view_.vocab);
+}
+
+// A train logit that an entry with such a peak is no less than; -inf where weights were raised.
+float RowMeasurement::LeastOf(int32_t peak) const {
+  const double t = double{std::bit_cast<float>(peak)} - PeakSlack(std::bit_cast<float>(peak));
+  const double power = t - double{arguments_.rounding};
+  const double scale = double{arguments_.scale};
+  if (power <= double{arguments_.floor} * scale + 1) return -kInf;
+  const double logit = power / scale + double{arguments_.origin};
+  return static_cast<float>(logit - 1e-6 * std::fabs(logit));
+}
+
+// A sub-block whose peak is less has no train logit as large.
+int32_t RowMeasurement::PeakOf(double logit) const {
+  const double t =
+      (logit - double{arguments_.origin}) * double{arguments_.scale} + double{arguments_.rounding};
+  const double least = t - PeakSlack(t);
+  return least > 0 ? std::bit_cast<int32_t>(static_cast<float>(least)) : 0;
+}
+
+// Both rows of a sub-block that is about to be searched: the misses of all then overlap.
+void RowMeasurement::FetchSubBlock(size_t i) const {
+  const size_t bytes = kSubBlockEntries * view_.EntryBytes();
+  for (const void* row : {view_.train, view_.infer}) {
+    const char* from = static_cast<const char*>(row) + i * bytes;
+    for (size_t line = 0; line < bytes; line += 64) __builtin_prefetch(from + line);
+  }
+}
+
+// The top tokens by position, visiting only sub-blocks that can hold one: at least ten entries have
+// a t as large as the tenth largest peak.
+TopTokens RowMeasurement::TrainTop() const {
+  std::array<int32_t, kTopTokens> high{};  // largest first
+  for (const int32_t peak : scratch_.peaks) {
+    if (peak <= high[kTopTokens - 1]) continue;
+    size_t at = kTopTokens - 1;
+    for (; at > 0 && peak > high[at - 1]; --at) high[at] = high[at - 1];
+    high[at] = peak;
+  }
+  const int32_t least = high[kTopTokens - 1];
+  const float least_logit = LeastOf(least);
+  for (size_t i = 0; i < scratch_.peaks.size(); ++i) {
+    if (scratch_.peaks[i] >= least) FetchSubBlock(i);
+  }
+  TopTokens top;
+  for (size_t i = 0; i < scratch_.peaks.size(); ++i) {
+    if (scratch_.peaks[i] < least) continue;
+    const size_t begin = i * kSubBlockEntries;
+    OfferRange(view_.train, begin, std::min(begin + kSubBlockEntries, whole_), least_logit, &top);
+  }
+  OfferRange(view_.train, whole_, view_.vocab, least_logit, &top);
   return top;
 }
 
-void RowMeasurement::FindTops() {
-  top_[kTrain] = TopOf(view_.train, scratch_.train_peaks);
-  top_[kInfer] = TopOf(view_.infer, scratch_.infer_peaks);
-  pivot_ = static_cast<size_t>(top_[kTrain].entries[0].id);
+// The infer side's are at least as large as the least of the train side's top tokens there, and no
+// further from their train logit than the block's largest difference.
+TopTokens RowMeasurement::InferTop(const TopTokens& train_top) const {
+  float least = kInf;
+  for (size_t i = 0; i < train_top.count; ++i) {
+    least = std::min(least, view_.Load(view_.infer, static_cast<size_t>(train_top.entries[i].id)));
+  }
+  TopTokens top;
+  constexpr size_t kPeaks = kBlockEntries / kSubBlockEntries;
+  for (size_t block = 0; block < Blocks(); ++block) {
+    const double reach = double{scratch_.highest[block]} + double{arguments_.shift};
+    const int32_t needed = PeakOf(double{least} - reach);
+    const size_t end = std::min((block + 1) * kPeaks, scratch_.peaks.size());
+    for (size_t i = block * kPeaks; i < end; ++i) {
+      if (scratch_.peaks[i] < needed) continue;
+      const size_t begin = i * kSubBlockEntries;
+      OfferRange(view_.infer, begin, std::min(begin + kSubBlockEntries, whole_), least, &top);
+    }
+  }
+  OfferRange(view_.infer, whole_, view_.vocab, least, &top);
+  return top;
 }
 
 CarriedToken RowMeasurement::Carried(size_t i) const {
@@ -289,11 +351,13 @@ void RowMeasurement::RedoBlock(size_t block) {
     scratch_.block_train[i - begin] = weightless;
     scratch_.block_infer[i - begin] = weightless + arguments_.shift;
   }
-  std::array<float, kBlockEntries / kSubBlockEntries> unused;
+  std::array<int32_t, kBlockEntries / kSubBlockEntries> unused;
   BlockSums sums;
   args.train = scratch_.block_train.data();
   args.infer = scratch_.block_infer.data();
-  args.train_peaks = args.infer_peaks = unused.data();
+  args.peaks = unused.data();
+  args.prefetch_train = static_cast<const char*>(args.train);
+  args.prefetch_infer = static_cast<const char*>(args.infer);
   args.sums = &sums;
   const auto range = static_cast<size_t>(scratch_.ranges[block]);
   kernels_.block[kRowF32][square_ ? 1 : 0][shifted_ ? 1 : 0][range](args);
@@ -310,21 +374,45 @@ double SumLanes(const double (&lanes)[16]) {
   return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
+// From what a block sums in its range to the sums as they are defined. In the nearest range, with
+// M_k = sum e x^k, J = sum e x E = M_2 + M_3/2 + M_4/6 + M_5/24 ... gives M_3, and
+//   sum e (E - x) = M_2/6 + J/3 - M_4/72 - M_5/180,  2 sum e (cosh x - 1) = M_2 + M_4/12
+// to 7e-7 and 4e-8; the small M_5 is taken as 3/4 h^2 M_3, h being the end of the range.
+void ToDefinitions(int range, double (&sums)[kSumDSquare + 1]) {
+  if (range == kNearestRange) {
+    constexpr double kEnd = double{kExpRangeEnds[kNearestRange]};
+    const double m2 = sums[kSumResidual];
+    const double m4 = sums[kSumCosh];
+    const double j = sums[kSumReverse];
+    const double m5 = 0.75 * kEnd * kEnd * 2 * (j - m2 - m4 / 6);
+    sums[kSumResidual] = m2 / 6 + j / 3 - m4 / 72 - m5 / 180;
+    sums[kSumCosh] = 0.5 * (m2 + m4 / 12);
+  }
+  // x E less the residual E - x is the reverse term itself.
+  if (range != kWideRange) sums[kSumReverse] -= sums[kSumResidual];
+}
+
 RestSums RowMeasurement::Rest() {
-  double lanes[kSumDSquare + 1][16];
-  kernels_.add(scratch_.blocks.data(), Blocks(), lanes);
-  for (size_t block = 0; block < Blocks(); ++block) {
-    if (scratch_.ranges[block] == kWideRange) continue;
-    // x E less the residual E - x is the reverse term itself.
-    const BlockSums& sums = scratch_.blocks[block];
-    for (size_t lane = 0; lane < 16; ++lane) {
-      lanes[kSumReverse][lane] -= double{sums.lanes[kSumResidual][lane]};
-    }
+  double total[kSumDSquare + 1] = {};
+  constexpr std::array<std::pair<int, int>, 3> kKinds = {{{kNearestRange, kNearestRange},
+                                                          {kNearestRange + 1, kWideRange - 1},
+                                                          {kWideRange, kWideRange}}};
+  for (const std::pair<int, int>& kind : kKinds) {
+    const auto is_of_kind = [&](int range) { return range >= kind.first && range <= kind.second; };
+    if (std::none_of(scratch_.ranges.begin(), scratch_.ranges.end(), is_of_kind)) continue;
+    double lanes[kSumDSquare + 1][16];
+    kernels_.add(scratch_.blocks.data(), scratch_.ranges.data(), Blocks(), kind.first, kind.second,
+                 lanes);
+    double sums[kSumDSquare + 1];
+    for (size_t sum = 0; sum <= kSumDSquare; ++sum) sums[sum] = SumLanes(lanes[sum]);
+    ToDefinitions(kind.first, sums);
+    for (size_t sum = 0; sum <= kSumDSquare; ++sum) total[sum] += sums[sum];
   }
   RestSums rest;
-  for (size_t sum = 0; sum < kSumD; ++sum) rest[sum] = SumLanes(lanes[sum]);
-  sum_d_ = SumLanes(lanes[kSumD]);
-  sum_d_square_ = SumLanes(lanes[kSumDSquare]);
+  std::copy_n(total, rest.size(), rest.begin());
+  sum_d_ = total[kSumD];
+  sum_d_square_ = total[kSumDSquare];
+  rest[kSumQLogit] -= double{arguments_.centre} * rest[kSumQ];
   // The float32 scale differs from log2(e) / temperature: to first order, one factor for all.
   const double error = (kLog2e / view_.temperature - double{arguments_.scale}) * kLn2;
   const double tilt = Exp(error * (rest[kSumELogit] / rest[kSumE] + double{arguments_.centre}));
@@ -351,10 +439,24 @@ double RowMeasurement::RestAbsolute() const {
   for (size_t block = Blocks(); block-- > 0;) {
     const BlockArgs args = ArgumentsOf(block);
     alignas(64) float sums[16];
-    kernels_.absolute(args.e, args.q, args.count, slope, sums);
+    kernels_.absolute(args.scratch, args.count, slope, sums);
     for (size_t lane = 0; lane < 16; ++lane) lanes[lane] += double{sums[lane]};
   }
   return SumLanes(lanes);
+}
+
+// The kernels find the differences on either side of 0 only; all on one side is rare.
+void RowMeasurement::Extremes() {
+  if ((min_d_ == 0) == (max_d_ == 0)) return;
+  const ScanResult all =
+      kernels_.scan[view_.format](view_.train, view_.infer, whole_, arguments_.shift);
+  min_d_ = all.min_d;
+  max_d_ = all.max_d;
+  for (size_t i = whole_; i < view_.vocab; ++i) {
+    const float d = TailDifference(i);
+    min_d_ = std::min(min_d_, d);
+    max_d_ = std::max(max_d_, d);
+  }
 }
 
 void RowMeasurement::Distances(RowQuantities* row) const {
@@ -460,7 +562,9 @@ bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row) {
   bool solved = false;
   for (int attempt = 0; attempt < 4 && !solved; ++attempt) {
     if (!SumBlocks()) return false;
-    FindTops();
+    top_[kTrain] = TrainTop();
+    top_[kInfer] = InferTop(top_[kTrain]);
+    pivot_ = static_cast<size_t>(top_[kTrain].entries[0].id);
     const float peak = top_[kTrain].entries[0].logit;
     if (!(std::fabs(peak) < kLogitMax)) return false;
     if (Bits(peak) - exponent_ > kRoomBits) {
@@ -475,7 +579,7 @@ bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row) {
   if (!solved) return false;
   // Raised weights matter only where a large x multiplies them.
   if (max_d_ / view_.temperature > 8) {
-    const ScanResult all = kernels_.scan[view_.format](view_.train, view_.infer, whole_);
+    const ScanResult all = kernels_.scan[view_.format](view_.train, view_.infer, whole_, 0);
     if (all.min_train - arguments_.origin < arguments_.floor) return false;
   }
 
@@ -487,6 +591,7 @@ bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row) {
                   solution_.train_entropy};
   row->entropy_gap = solution_.entropy_gap;
   row->tv = TotalVariation(solution_, RestAbsolute(), pivot_token_, carried_);
+  Extremes();
   Distances(row);
   Token(row);
   const auto infer_top = static_cast<size_t>(top_[kInfer].entries[0].id);

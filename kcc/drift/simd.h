@@ -2,7 +2,7 @@
 // reading them.
 //
 // Same bits on every target, and for BF16 the bits of the same values stored as F32. KL, reverse
-// KL, TV and the chi-squareds are within 2e-6 of the exact value down to KL = 1e-12 (simd_test.cc).
+// KL, TV and the chi-squareds are within 2e-6 of the exact value down to KL = 1e-12 (backends_test.cc).
 // Rows that the vector kernels do not take (a one-sided -inf, logits over 40 apart) are measured by
 // the reference backend. js, hellinger and rank, on demand, cost several times the rest.
 #pragma once
@@ -20,15 +20,14 @@ struct RowScratch {
   struct alignas(64) Line {
     float at[16];
   };
-  std::vector<Line> e;
-  std::vector<Line> q;
-  std::vector<float> train;  // rows converted to float32, or freed of masked entries
+  std::vector<Line> weights;  // BlockArgs::scratch
+  std::vector<float> train;   // rows converted to float32, or freed of masked entries
   std::vector<float> infer;
   std::vector<int32_t> ids;  // of the entries that are left
   std::vector<BlockSums> blocks;
   std::vector<int> ranges;
-  std::vector<float> train_peaks;
-  std::vector<float> infer_peaks;
+  std::vector<float> highest;  // difference, of each block
+  std::vector<int32_t> peaks;
   std::vector<float> block_train;  // one block without the carried tokens
   std::vector<float> block_infer;
 };

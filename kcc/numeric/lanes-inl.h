@@ -62,29 +62,77 @@ HWY_INLINE FloatVec Fnma(FloatVec a, FloatVec b, FloatVec c) {
 // Rows of float32, or of bfloat16 as their bits.
 HWY_INLINE FloatVec LoadFloats(const float* from) { return hn::LoadU(FloatTag(), from); }
 HWY_INLINE FloatVec LoadFloats(const uint16_t* from) {
+#if HWY_TARGET == HWY_AVX3
+  // One shuffle that puts the words into the upper halves, where Highway has a shuffle and a shift.
+  const __m512i upper =
+      _mm512_set_epi32(15 << 16, 14 << 16, 13 << 16, 12 << 16, 11 << 16, 10 << 16, 9 << 16, 8 << 16,
+                       7 << 16, 6 << 16, 5 << 16, 4 << 16, 3 << 16, 2 << 16, 1 << 16, 0);
+  const __m512i words =
+      _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  return FloatVec{_mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xAAAAAAAAu, upper, words))};
+#else
   const auto bits = hn::PromoteTo(UintTag(), hn::LoadU(HalfWordTag(), from));
   return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(bits));
+#endif
 }
 
-// 2^r for |r| <= 1/2, relative error below 9.5e-8 before rounding.
-HWY_INLINE FloatVec Exp2Fraction(FloatVec r) {
-  FloatVec sum = Fma(r, Set(0.00132647273f), Set(0.00967151299f));
-  sum = Fma(r, sum, Set(0.0555073358f));
-  sum = Fma(r, sum, Set(0.240222424f));
-  sum = Fma(r, sum, Set(0.693147004f));
-  return Fma(r, sum, Set(1.0f));
+// Entry (index mod 8) of a table of eight. Not Highway's lookup, which wants the index masked.
+struct TableOf8 {
+  FloatVec entries;
+  const uint32_t* source;
+};
+
+HWY_INLINE TableOf8 LoadTable(const uint32_t (&source)[8]) {
+#if HWY_TARGET == HWY_SCALAR
+  return {Set(0), source};
+#elif HWY_TARGET == HWY_AVX3
+  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source));
+  return {FloatVec{_mm512_castsi512_ps(_mm512_broadcast_i64x4(half))}, source};
+#else
+  return {hn::BitCast(FloatTag(), hn::LoadU(UintTag(), source)), source};
+#endif
+}
+
+HWY_INLINE FloatVec LookUp(const TableOf8& table, FloatVec index) {
+#if HWY_TARGET == HWY_SCALAR
+  const uint32_t bits = hn::GetLane(hn::BitCast(UintTag(), index));
+  return hn::BitCast(FloatTag(), hn::Set(UintTag(), table.source[bits % 8]));
+#elif HWY_TARGET == HWY_AVX3
+  return FloatVec{_mm512_permutexvar_ps(_mm512_castps_si512(index.raw), table.entries.raw)};
+#else
+  return FloatVec{_mm256_permutevar8x32_ps(table.entries.raw, _mm256_castps_si256(index.raw))};
+#endif
+}
+
+// 2^(a scale - exponent) in eighths: t = a scale + rounding has the nearest eighth in its last
+// three bits, and a table has 2^(j/8), its exponent less by what those bits add to it. Over the
+// remaining |r| <= 1/16 a cubic is within 2.7e-8. t grows with a, so its bits find the largest a.
+// rounding is 1.5 * 2^20 - exponent.
+inline constexpr uint32_t kExp2Table[8] = {0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7,
+                                           0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7};
+
+HWY_INLINE FloatVec Exp2Excess(FloatVec r) {
+  FloatVec sum = Fma(r, Set(0.0554962233f), Set(0.240257636f));
+  sum = Fma(r, sum, Set(0.693147242f));
+  return hn::Mul(r, sum);
+}
+
+HWY_INLINE FloatVec Exp2Whole(const TableOf8& table, FloatVec t) {
+  const auto power = hn::ShiftLeft<20>(hn::BitCast(IntTag(), t));
+  return hn::BitCast(FloatTag(), hn::Add(hn::BitCast(IntTag(), LookUp(table, t)), power));
 }
 
 // e^x - 1 by its even and odd halves: with u = x^2,
 //   cosh x - 1 = u C(u),  sinh x - x = x u S(u),  e^x - 1 - x = u (C(u) + x S(u)).
-// Degrees by range; errors relative to x^2/2: below 4.3e-7, 1.2e-7, 3.1e-8 and 1.1e-7.
-enum ExpRange : int { kWithin3Over64, kWithin1Over8, kWithin1Over2, kWithin2, kWide, kRanges };
+// Degrees by range. Errors relative to x^2/2: below 1.2e-7, 3.1e-8 and 1.1e-7; in the nearest range
+// e^x - 1 alone is meant, within 2.2e-8.
+enum ExpRange : int { kNearest, kWithin1Over8, kWithin1Over2, kWithin2, kWide, kRanges };
 
 template <int kRange>
 HWY_INLINE FloatVec EvenSeries(FloatVec u) {
   FloatVec sum;
-  if constexpr (kRange == kWithin3Over64) {
-    sum = Set(0.0416691937f);
+  if constexpr (kRange == kNearest) {
+    sum = Set(0.0416720919f);
   } else if constexpr (kRange == kWithin1Over8) {
     sum = Set(0.0416846499f);
   } else if constexpr (kRange == kWithin1Over2) {
@@ -99,8 +147,8 @@ HWY_INLINE FloatVec EvenSeries(FloatVec u) {
 
 template <int kRange>
 HWY_INLINE FloatVec OddSeries(FloatVec u) {
-  if constexpr (kRange == kWithin3Over64) {
-    return Set(0.166680396f);
+  if constexpr (kRange == kNearest) {
+    return Set(0.166693598f);
   } else if constexpr (kRange == kWithin1Over8) {
     return Fma(u, Set(0.00833720993f), Set(0.166666657f));
   } else if constexpr (kRange == kWithin1Over2) {

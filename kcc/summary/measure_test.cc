@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "kcc/base/file.h"
+#include "kcc/contract/reader.h"
 #include "kcc/summary/file.h"
 #include "kcc/summary/series.h"
 #include "kcc/summary/summary_test_data.h"
@@ -176,6 +177,26 @@ TEST(Measure, ProgressReachesTheTotals) {
   EXPECT_EQ(last.requests, 23);
   EXPECT_EQ(last.tokens, pair.token_count());
   EXPECT_EQ(last.tokens, last.tokens_total);
+}
+
+// The bytes themselves, so that another compiler, library or CPU would show: the file's own digest.
+TEST(Measure, GivesTheExampleTheBytesItAlwaysGave) {
+  const auto contract = ReadContractFile("examples/contract.yaml");
+  ASSERT_TRUE(contract.has_value());
+  const auto pair = PairedTraces::Make(*TraceReader::Open("examples/traces/train"),
+                                       *TraceReader::Open("examples/traces/infer"));
+  ASSERT_TRUE(pair.has_value());
+  const Plan plan = Plan::FromContract(*contract->outcome.contract);
+  for (const Target target : AvailableTargets()) {
+    MeasureOptions options = With(2);
+    options.target = target;
+    const auto summary = Measure(*pair, plan, options);
+    ASSERT_TRUE(summary.has_value()) << summary.error().Format();
+    const std::string bytes = EncodeSummary(*summary);
+    EXPECT_EQ(bytes.substr(bytes.size() - 64),
+              "e8743ba56b6f42c497b82da444c7ddedc385901ad348ba779df34d01cdf07d7d")
+        << TargetName(target);
+  }
 }
 
 }  // namespace

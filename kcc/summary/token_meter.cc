@@ -78,7 +78,12 @@ Result<> TokenMeter::ReadLogits(const TokenEvidence& train, const TokenEvidence&
   row.vocab = static_cast<size_t>(settings_.vocab_size);
   row.temperature = settings_.temperature;
   row.token = infer.token;
-  return MeasureRowSimd(row, wanted_, target_, &scratch_, drift);
+  // Rows of a trace lie one after the other, so the next pair is most likely where this one ends. A
+  // hint to fetch, never read: past the last row it does no harm.
+  RowPair next = row;
+  next.train = static_cast<const char*>(row.train) + row.vocab * DTypeBits(row.train_dtype) / 8;
+  next.infer = static_cast<const char*>(row.infer) + row.vocab * DTypeBits(row.infer_dtype) / 8;
+  return MeasureRowSimd(row, wanted_, target_, &scratch_, drift, &next);
 }
 
 Result<> TokenMeter::ReadTopK(const TokenEvidence& train, const TokenEvidence& infer,

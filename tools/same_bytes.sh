@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Measures the example traces with the programs of two builds, on every vector target and with one
+# and two threads, and demands the same summary file, byte by byte.
+#   tools/same_bytes.sh build/release build/clang
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+for build in "$@"; do
+  for target in scalar avx2 avx512; do
+    [ "$target" = scalar ] || grep -qw "${target/avx512/avx512f}" /proc/cpuinfo || continue
+    for threads in 1 2; do
+      out="$scratch/${build//\//-}-$target-$threads.kccs"
+      "$build/apps/kcc/kcc" measure examples/traces/train \
+        examples/traces/infer -c examples/contract.yaml --target "$target" --threads "$threads" \
+        -o "$out" >/dev/null
+      first=${first:-$out}
+      cmp "$first" "$out"
+    done
+  done
+done
+echo "summary files identical: $(sha256sum < "$first" | cut -d' ' -f1)"
