@@ -1,0 +1,787 @@
+// The fast kernel: one cluster of blocks a row pair, read once from memory.
+//
+// A row is cut into tiles of 256 entries. Bulk copies bring them into a ring of chunks in shared
+// memory, rows ahead of the arithmetic. The computing warps, for row i,
+//   1. find the largest entries of row i + 1, and send them to every block of the cluster;
+//   2. finish row i - 1: sum |q - s e| over the registers that still hold its e and q (tv);
+//   3. with the plan of row i at hand, collect its top tokens and add up its terms
+//      (row_terms.cuh); send the sums that s needs to every block.
+// One more warp, the clerk, makes the plan (exponent K, shift c, thresholds, pivot) from the
+// largest entries, computes s, fills the ring, and adds the warps' sums in double. Warps wait on
+// counting barriers only; what crosses the cluster has a step of other work to arrive in. No
+// reduction depends on timing.
+#pragma once
+
+#include <climits>
+#include <type_traits>
+
+#include "kcc/drift/cuda/device_barrier.cuh"
+#include "kcc/drift/cuda/row_terms.cuh"
+
+namespace kcc {
+
+inline constexpr int kSlotsMax = 32;
+inline constexpr int kPartials = 16;  // doubles a block leaves about a row; 13 in use
+inline constexpr int kPartialLow = 10;
+inline constexpr int kPartialHigh = 11;
+inline constexpr int kPartialAbsolute = 12;
+inline constexpr int kCandidatesMax = 32;  // a block and side; more: the row is measured in double
+inline constexpr int kClusterMax = 16;
+
+struct RowHead {
+  float top_train;  // NaN or infinite: not a row for this kernel
+  float shift;      // c / tau
+  int exponent;     // K
+  int shifted;      // whether y is x
+  float pivot_train;
+  float pivot_infer;
+  float unused[2];
+};
+
+struct SumsArgs {
+  const char* train;
+  const char* infer;
+  int64_t train_stride;  // bytes
+  int64_t infer_stride;
+  int64_t rows;
+  int vocab;
+  int tiles;        // of a row
+  int block_tiles;  // of a block, but the last ones may have fewer
+  int slots;       // of the ring
+  int side_bytes;  // of a slot and side
+  bool aligned;  // rows start at multiples of 16 bytes
+  float scale;   // log2(e) / tau
+  float inverse_tau;
+  float tau;
+  int top_rank;  // the threshold is the largest but so many of the group maxima
+  double* partials;
+  RowHead* heads;
+  uint32_t* counts;  // candidates: train in the low half, infer in the high one
+  uint2* candidates;
+};
+
+struct RowPlan {
+  float minus_k;
+  float shift;
+  uint32_t small_low, medium_low;  // bounds of LaneSums::low and ::high
+  int small_high, medium_high;
+  int train_threshold, infer_threshold;  // ordered bits
+  int top_train;
+  int pivot_warp;  // in the cluster
+  int shifted;
+};
+
+template <int kWarps>
+struct SumsShared {
+  uint64_t full[kSlotsMax];
+  uint64_t empty[kSlotsMax];
+  uint64_t maxima_here[4];  // four rows: a fast neighbour may be two ahead of a slow clerk
+  uint64_t plan_ready[2];
+  uint64_t sums_done[2];
+  uint64_t exchanged[2];
+  uint64_t slope_ready[2];
+  uint64_t maxima[4][kClusterMax * kWarps];
+  uint64_t exchange[2][kClusterMax * kWarps];  // sums of e and q by warp, as floats
+  uint64_t pivot[2];                           // its train and infer logit, as floats
+  uint32_t sums[2][kWarps][kLaneSums + 2];  // floats; low and high as in LaneSums
+  float absolute[2][kWarps];
+  RowPlan plan[2];
+  float slope[2];
+  uint32_t found[2][2];
+  alignas(16) int groups[2][32];
+};
+
+// What the rare tiles need: with the pivot, with the row's end, or with a wide range of x.
+struct RareTile {
+  float a[8];
+  float x[8];
+  float y[8];
+  float e[8];
+  float q[8];
+  float sum[kLaneSums];
+  unsigned inside;  // by entry
+  unsigned counts;
+  int high;
+  uint32_t low;
+  float scale;
+  float minus_k;
+};
+
+// Out of line, to keep the common path short in the instruction cache.
+template <bool kSquare>
+__device__ __noinline__ void AddRareTile(RareTile* tile) {
+  LaneSums sums;
+  for (int k = 0; k < kLaneSums; ++k) sums.sum[k] = tile->sum[k];
+#pragma unroll 1
+  for (int j = 0; j < 8; ++j) {
+    const bool inside = (tile->inside >> j & 1) != 0;
+    const float y = inside ? tile->y[j] : 0.0f;
+    sums.sum[8] += y;
+    sums.sum[9] = fmaf(y, y, sums.sum[9]);
+    if (inside) {
+      tile->high = max(tile->high, __float_as_int(y));
+      tile->low = max(tile->low, __float_as_uint(y));
+    }
+    AddTerms<kWholeRange, kSquare>(inside ? tile->a[j] : 0.0f, inside ? tile->x[j] : 0.0f,
+                                   tile->scale, tile->minus_k, (tile->counts >> j & 1) != 0, &sums,
+                                   &tile->e[j], &tile->q[j]);
+  }
+  for (int k = 0; k < kLaneSums; ++k) tile->sum[k] = sums.sum[k];
+}
+
+template <class T, int kWarps, int kChunks, bool kSquare>
+class RowSums {
+ public:
+  using Shared = SumsShared<kWarps>;
+  // A slot of the ring holds a whole row's share of the block, or for F32 one chunk of it.
+  static constexpr int kParts = sizeof(T) == 4 ? kChunks : 1;
+  static constexpr int kPartChunks = kChunks / kParts;
+
+  __device__ RowSums(const SumsArgs& args, Shared* shared, char* ring, int cluster)
+      : args_(args),
+        shared_(*shared),
+        ring_(ring),
+        cluster_(cluster),
+        lane_(static_cast<int>(threadIdx.x) & 31),
+        warp_(static_cast<int>(threadIdx.x) >> 5),
+        rank_(static_cast<int>(ClusterRank())) {
+    first_row_ = blockIdx.x / static_cast<unsigned>(cluster);
+    row_step_ = gridDim.x / static_cast<unsigned>(cluster);
+    count_ = first_row_ < args.rows
+                 ? static_cast<int>((args.rows - first_row_ + row_step_ - 1) / row_step_)
+                 : 0;
+    first_tile_ = rank_ * args.block_tiles;
+    tiles_ = max(0, min(args.block_tiles, args.tiles - first_tile_));
+    // Tiles beyond an even share go to the warps that share a scheduler with the clerk.
+    const int beside = kWarps % 4;
+    place_ = warp_ % 4 == beside ? warp_ / 4 : kWarps / 4 + warp_ - (warp_ + 3 - beside) / 4;
+    const int whole_row = args.vocab / kTileEntries;  // whole tiles of the row
+    whole_ = 0;
+    cut_ = -1;
+    for (int c = 0; c < kChunks; ++c) {
+      const int tile = c * kWarps + place_;
+      if (tile >= tiles_) break;
+      if (first_tile_ + tile < whole_row) {
+        ++whole_;
+      } else {
+        cut_ = c;
+      }
+    }
+  }
+
+  __device__ void Run() {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < args_.slots; ++i) {
+        BarrierInit(&shared_.full[i], 1);
+        BarrierInit(&shared_.empty[i], kWarps);
+      }
+      for (int i = 0; i < 4; ++i) BarrierInit(&shared_.maxima_here[i], 1);
+      for (int i = 0; i < 2; ++i) {
+        BarrierInit(&shared_.plan_ready[i], 1);
+        BarrierInit(&shared_.sums_done[i], kWarps);
+        BarrierInit(&shared_.exchanged[i], 1);
+        BarrierInit(&shared_.slope_ready[i], 1);
+        shared_.found[i][0] = shared_.found[i][1] = 0;
+      }
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    ClusterSync();
+    if (warp_ == kWarps) {
+      Clerk();
+    } else {
+      Compute();
+    }
+    __syncwarp();
+    ClusterSync();  // nobody leaves while a neighbour may still write here
+  }
+
+ private:
+  struct Maxima {
+    int train, infer;  // of the lane, as ordered bits
+  };
+  // A place in the ring, and the phase of its barriers.
+  struct Place {
+    int slot = 0;
+    uint32_t phase = 0;
+    __device__ __forceinline__ void Step(int by, int slots) {
+      slot += by;
+      if (slot >= slots) slot -= slots, phase ^= 1;
+    }
+  };
+
+  __device__ int64_t RowAt(int i) const { return first_row_ + static_cast<int64_t>(i) * row_step_; }
+  // Whether the ring holds the next row beside this one, so that its maxima are found early.
+  __device__ bool LooksAhead() const { return args_.slots >= 2 * kParts; }
+  __device__ __forceinline__ const char* SlotAt(int slot) const {
+    return ring_ + slot * 2 * args_.side_bytes;
+  }
+  // The warp's tile of chunk c within its slot, train side.
+  __device__ __forceinline__ const char* TileAt(const char* slot, int c) const {
+    return slot + (c % kPartChunks * kWarps + place_) * kTileBytes;
+  }
+  __device__ int TileId(int c) const { return first_tile_ + c * kWarps + place_; }
+  __device__ float EntryAt(const char* tile, int place) const {
+    return LoadLogitAt(tile, kDType, place);
+  }
+
+  // Step 1.
+  __device__ __forceinline__ Maxima FindMaxima(int i, Place at) {
+    LaneMax<T> train_max;
+    LaneMax<T> infer_max;
+    float train_rest = -kFloatInf;  // of a tile that the row's end cuts
+    float infer_rest = -kFloatInf;
+    const char* slot = SlotAt(at.slot);
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      if (c % kPartChunks == 0) {
+        if (c > 0) at.Step(1, args_.slots), slot = SlotAt(at.slot);
+        BarrierWait(&shared_.full[at.slot], at.phase);
+      }
+      const char* tile = TileAt(slot, c);
+      if (c < whole_) {
+        LaneLogits<T> train, infer;
+        train.Load(tile, lane_);
+        infer.Load(tile + args_.side_bytes, lane_);
+        train_max.Add(train);
+        infer_max.Add(infer);
+      }
+      if (c == cut_) {
+#pragma unroll 1
+        for (int place = lane_; TileId(c) * kTileEntries + place < args_.vocab; place += 32) {
+          train_rest = MaxOrNan(train_rest, EntryAt(tile, place));
+          infer_rest = MaxOrNan(infer_rest, EntryAt(tile + args_.side_bytes, place));
+        }
+      }
+    }
+    const Maxima found = {OrderedBits(MaxOrNan(train_max.Value(), train_rest)),
+                          OrderedBits(MaxOrNan(infer_max.Value(), infer_rest))};
+    const int train_top = __reduce_max_sync(kAll, found.train);
+    const int infer_top = __reduce_max_sync(kAll, found.infer);
+    if (lane_ < cluster_) {
+      const uint64_t both = static_cast<uint32_t>(train_top) |
+                            (static_cast<uint64_t>(static_cast<uint32_t>(infer_top)) << 32);
+      StoreRemote(&shared_.maxima[i & 3][rank_ * kWarps + warp_], both, &shared_.maxima_here[i & 3],
+                  static_cast<uint32_t>(lane_));
+    }
+    return found;
+  }
+
+  // Step 2, for the row before.
+  __device__ __forceinline__ void AddAbsolute(int i, const float (&e)[kChunks][8],
+                                              const float (&q)[kChunks][8]) {
+    BarrierWait(&shared_.slope_ready[i & 1], (i >> 1) & 1);
+    const float slope = shared_.slope[i & 1];
+    float part[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      if (c >= whole_ && c != cut_) continue;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) part[j & 3] += fabsf(fmaf(-slope, e[c][j], q[c][j]));
+    }
+    float sum = (part[0] + part[1]) + (part[2] + part[3]);
+    for (int mask = 16; mask > 0; mask >>= 1) sum += __shfl_xor_sync(kAll, sum, mask);
+    if (lane_ == 0) shared_.absolute[i & 1][warp_] = sum;
+  }
+
+  // Entries of one side at or above the threshold become candidates; few lanes of a row have any.
+  // `seeks`: the lane looks for the first entry of value `sought` too. Returns its place among the
+  // lane's entries, or -1.
+  __device__ int CollectSide(int i, int side, Place at, int threshold, bool seeks, int sought) {
+    int found = -1;
+#pragma unroll 1
+    for (int c = 0; c < kChunks; ++c) {
+      if (c > 0 && c % kPartChunks == 0) at.Step(1, args_.slots);
+      if (c >= whole_ && c != cut_) continue;
+      const char* tile = TileAt(SlotAt(at.slot), c) + (side != 0 ? args_.side_bytes : 0);
+      const int first = TileId(c) * kTileEntries;
+      if (c < whole_) {
+        LaneLogits<T> logits;
+        logits.Load(tile, lane_);
+        LaneMax<T> best;
+        best.Add(logits);
+        if (OrderedBits(best.Value()) < threshold) continue;
+      }
+#pragma unroll 1
+      for (int j = 0; j < 8; ++j) {
+        const int place = PlaceInTile<T>(lane_, j);
+        const int bits = OrderedBits(EntryAt(tile, place));
+        if (first + place >= args_.vocab || bits < threshold) continue;
+        Append(i, side, bits, first + place);
+        if (seeks && bits == sought && found < 0) found = c * 8 + j;
+      }
+    }
+    return found;
+  }
+
+  // Returns the pivot's place among the lane's entries, or -1. The warp that holds it tells all.
+  __device__ int CollectTops(int i, const Place& at, const RowPlan& plan, const Maxima& maxima) {
+    const bool holds = plan.pivot_warp == rank_ * kWarps + warp_;
+    int pivot = -1;
+    if (maxima.train >= plan.train_threshold) {
+      pivot = CollectSide(i, 0, at, plan.train_threshold, holds, plan.top_train);
+    }
+    if (maxima.infer >= plan.infer_threshold) {
+      CollectSide(i, 1, at, plan.infer_threshold, false, 0);
+    }
+    __syncwarp();
+    if (!holds) return -1;
+    // Of several largest entries the first lane's.
+    const unsigned owners = __ballot_sync(kAll, pivot >= 0);
+    const int owner = owners == 0 ? 0 : __ffs(static_cast<int>(owners)) - 1;
+    uint64_t pair = 0;
+    if (lane_ == owner && pivot >= 0) {
+      Place pivot_at = at;
+      pivot_at.Step(pivot / 8 / kPartChunks, args_.slots);
+      const char* tile = TileAt(SlotAt(pivot_at.slot), pivot / 8);
+      const int place = PlaceInTile<T>(lane_, pivot & 7);
+      pair = __float_as_uint(EntryAt(tile, place)) |
+             (static_cast<uint64_t>(__float_as_uint(EntryAt(tile + args_.side_bytes, place))) << 32);
+    }
+    pair = __shfl_sync(kAll, pair, owner);
+    if (lane_ < cluster_) {
+      StoreRemote(&shared_.pivot[i & 1], pair, &shared_.exchanged[i & 1],
+                  static_cast<uint32_t>(lane_));
+    }
+    return lane_ == owner ? pivot : -1;
+  }
+
+  __device__ void Append(int i, int side, int bits, int id) {
+    const unsigned at = atomicAdd(&shared_.found[i & 1][side], 1u);
+    if (at >= kCandidatesMax) return;
+    const int64_t list = (RowAt(i) * cluster_ + rank_) * 2 + side;
+    args_.candidates[list * kCandidatesMax + at] =
+        make_uint2(static_cast<uint32_t>(bits), static_cast<uint32_t>(id));
+  }
+
+  // Step 3 for one tile. `rare`: it may hold the pivot or the row's end.
+  __device__ __forceinline__ void AddTile(const RowPlan& plan, const char* tile, bool rare, int c,
+                                          int pivot, LaneSums* sums, float (&e)[8], float (&q)[8]) {
+    LaneLogits<T> train, infer;
+    train.Load(tile, lane_);
+    infer.Load(tile + args_.side_bytes, lane_);
+    float x[8];
+    float y[8];
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float a = train.At(j);
+      const float b = infer.At(j);
+      const float d = b - a;
+      x[j] = fmaf(d, args_.inverse_tau, -plan.shift);
+      if constexpr (sizeof(T) == 4) {
+        // What the subtraction lost (Knuth's two-sum), or a large shift would drown it.
+        const float b_part = d + a;
+        const float lost = (b - b_part) + ((b_part - d) - a);
+        x[j] = fmaf(lost, args_.inverse_tau, x[j]);
+      }
+      y[j] = d;
+    }
+    if (plan.shifted != 0) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) y[j] = x[j];
+    }
+    int high = sums->high;
+    uint32_t low = sums->low;
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+      high = max(high, max(__float_as_int(y[j]), __float_as_int(y[j + 1])));
+      low = max(low, max(__float_as_uint(y[j]), __float_as_uint(y[j + 1])));
+    }
+    // NaN lies beyond every bound.
+    const bool small = low <= plan.small_low && high <= plan.small_high;
+    if (!rare && __all_sync(kAll, small)) {
+      sums->high = high, sums->low = low;
+      return AddCommon<kSmallRange>(plan, train, x, y, sums, e, q);
+    }
+    const bool medium = low <= plan.medium_low && high <= plan.medium_high;
+    if (!rare && __all_sync(kAll, medium)) {
+      sums->high = high, sums->low = low;
+      return AddCommon<kMediumRange>(plan, train, x, y, sums, e, q);
+    }
+    RareTile out;
+    out.inside = out.counts = 0;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      out.a[j] = train.At(j), out.x[j] = x[j], out.y[j] = y[j];
+      const bool inside = TileId(c) * kTileEntries + PlaceInTile<T>(lane_, j) < args_.vocab;
+      out.inside |= static_cast<unsigned>(inside) << j;
+      out.counts |= static_cast<unsigned>(inside && c * 8 + j != pivot) << j;
+    }
+#pragma unroll
+    for (int k = 0; k < kLaneSums; ++k) out.sum[k] = sums->sum[k];
+    out.high = sums->high, out.low = sums->low;
+    out.scale = args_.scale, out.minus_k = plan.minus_k;
+    AddRareTile<kSquare>(&out);
+#pragma unroll
+    for (int k = 0; k < kLaneSums; ++k) sums->sum[k] = out.sum[k];
+    sums->high = out.high, sums->low = out.low;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) e[j] = out.e[j], q[j] = out.q[j];
+  }
+
+  template <TermRange kRange>
+  __device__ __forceinline__ void AddCommon(const RowPlan& plan, const LaneLogits<T>& train,
+                                            const float (&x)[8], const float (&y)[8],
+                                            LaneSums* sums, float (&e)[8], float (&q)[8]) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      sums->sum[8] += y[j];
+      sums->sum[9] = fmaf(y[j], y[j], sums->sum[9]);
+      AddTerms<kRange, kSquare>(train.At(j), x[j], args_.scale, plan.minus_k, true, sums, &e[j],
+                                &q[j]);
+    }
+  }
+
+  __device__ void Compute() {
+    if (count_ == 0) return;
+    float e[kChunks][8];
+    float q[kChunks][8];
+    Place at;  // of row i
+    const bool ahead = LooksAhead();
+    Maxima maxima = FindMaxima(0, at);
+    for (int i = 0; i < count_; ++i) {
+      if (!ahead && i > 0) maxima = FindMaxima(i, at);
+      Maxima next = maxima;
+      if (ahead && i + 1 < count_) {
+        Place next_at = at;
+        next_at.Step(kParts, args_.slots);
+        next = FindMaxima(i + 1, next_at);
+      }
+      if (i > 0) AddAbsolute(i - 1, e, q);
+      BarrierWait(&shared_.plan_ready[i & 1], (i >> 1) & 1);
+      const RowPlan plan = shared_.plan[i & 1];
+      int pivot = -1;
+      const bool finds =
+          maxima.train >= plan.train_threshold || maxima.infer >= plan.infer_threshold;
+      const bool holds = plan.pivot_warp == rank_ * kWarps + warp_;
+      if (__any_sync(kAll, finds) || holds) pivot = CollectTops(i, at, plan, maxima);
+      LaneSums sums;
+      const char* slot = SlotAt(at.slot);
+#pragma unroll
+      for (int c = 0; c < kChunks; ++c) {
+        if (c < whole_ || c == cut_) {
+          const bool rare = c == cut_ || (holds && __any_sync(kAll, pivot / 8 == c && pivot >= 0));
+          AddTile(plan, TileAt(slot, c), rare, c, pivot, &sums, e[c], q[c]);
+        }
+        if ((c + 1) % kPartChunks == 0) {
+          __syncwarp();
+          if (lane_ == 0) BarrierArrive(&shared_.empty[at.slot]);
+          at.Step(1, args_.slots);
+          slot = SlotAt(at.slot);
+        }
+      }
+      StoreSums(i, sums);
+      maxima = next;
+    }
+    AddAbsolute(count_ - 1, e, q);
+    __syncwarp();
+    if (lane_ == 0) BarrierArrive(&shared_.sums_done[count_ & 1]);
+  }
+
+  __device__ __forceinline__ void StoreSums(int i, const LaneSums& sums) {
+    int index;
+    bool writes;
+    const float value = ReduceLaneSums(sums.sum, lane_, &index, &writes);
+    // First what the others wait for; ReduceLaneSums leaves e with lane 0 and q with lane 2.
+    const float of_e = __shfl_sync(kAll, value, 0);
+    const float of_q = __shfl_sync(kAll, value, 2);
+    if (lane_ < cluster_) {
+      const uint64_t both =
+          __float_as_uint(of_e) | (static_cast<uint64_t>(__float_as_uint(of_q)) << 32);
+      StoreRemote(&shared_.exchange[i & 1][rank_ * kWarps + warp_], both, &shared_.exchanged[i & 1],
+                  static_cast<uint32_t>(lane_));
+    }
+    uint32_t* to = shared_.sums[i & 1][warp_];
+    if (writes) to[index] = __float_as_uint(value);
+    const unsigned low = __reduce_max_sync(kAll, sums.low);
+    const int high = __reduce_max_sync(kAll, sums.high);
+    if (lane_ == 0) {
+      to[kPartialLow] = low;
+      to[kPartialHigh] = static_cast<uint32_t>(high);
+    }
+    __syncwarp();
+    if (lane_ == 0) BarrierArrive(&shared_.sums_done[i & 1]);
+  }
+
+  // ---- the clerk
+
+  // Brings one part of the i-th row into a slot. All lanes.
+  __device__ void Fill(int i, int part, int slot) {
+    if (i >= count_) return;
+    const int tile = part * kPartChunks * kWarps;
+    const int end_tile = min(tile + kPartChunks * kWarps, tiles_);
+    const int begin = (first_tile_ + tile) * kTileEntries;
+    const int end = min((first_tile_ + end_tile) * kTileEntries, args_.vocab);
+    const int bytes = max(0, end - begin) * static_cast<int>(sizeof(T));
+    const int bulk = args_.aligned ? bytes & ~15 : 0;
+    const int64_t row = RowAt(i);
+    const int64_t offset = static_cast<int64_t>(begin) * static_cast<int>(sizeof(T));
+    const char* train = args_.train + row * args_.train_stride + offset;
+    const char* infer = args_.infer + row * args_.infer_stride + offset;
+    char* to = ring_ + slot * 2 * args_.side_bytes;
+    if (bytes > bulk) {
+      FillPlainly(to + bulk, train + bulk, bytes - bulk);
+      FillPlainly(to + args_.side_bytes + bulk, infer + bulk, bytes - bulk);
+      __syncwarp();
+    }
+    if (lane_ == 0) {
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      BarrierArriveExpect(&shared_.full[slot], 2u * static_cast<uint32_t>(bulk));
+      if (bulk > 0) {
+        BulkCopy(to, train, static_cast<uint32_t>(bulk), &shared_.full[slot]);
+        BulkCopy(to + args_.side_bytes, infer, static_cast<uint32_t>(bulk), &shared_.full[slot]);
+      }
+    }
+    __syncwarp();
+  }
+
+  // What no bulk copy takes: a row's odd end, and rows that start anywhere.
+  __device__ __noinline__ void FillPlainly(char* to, const char* from, int bytes) {
+    const T* source = reinterpret_cast<const T*>(from);
+    T* target = reinterpret_cast<T*>(to);
+    const int count = bytes / static_cast<int>(sizeof(T));
+#pragma unroll 16
+    for (int k = lane_; k < count; k += 32) target[k] = source[k];
+  }
+
+  __device__ void Clerk() {
+    if (count_ == 0) return;
+    for (int n = 0; n < args_.slots; ++n) Fill(n / kParts, n % kParts, n);
+    const bool ahead = LooksAhead();
+    MakePlan(0);
+    Place at;
+    for (int i = 0; i < count_; ++i) {
+      if (ahead ? i + 1 < count_ : i > 0) MakePlan(ahead ? i + 1 : i);
+      for (int part = 0; part < kParts; ++part) {
+        const int next = part + args_.slots;
+        if (i + next / kParts < count_) {
+          BarrierWait(&shared_.empty[at.slot], at.phase);
+          Fill(i + next / kParts, next % kParts, at.slot);
+        }
+        at.Step(1, args_.slots);
+      }
+      const uint64_t pivot = PublishSlope(i);
+      WriteSums(i, pivot);
+    }
+    BarrierWait(&shared_.sums_done[count_ & 1], (count_ >> 1) & 1);
+    if (lane_ == kPartialAbsolute) WriteAbsolute(count_ - 1);
+  }
+
+  __device__ __noinline__ void MakePlan(int i) {
+    const uint64_t* maxima = shared_.maxima[i & 3];
+    const int entries = cluster_ * kWarps;
+    if (lane_ == 0) {
+      BarrierArriveExpect(&shared_.maxima_here[i & 3], static_cast<uint32_t>(entries) * 8);
+      BarrierArriveExpect(&shared_.exchanged[i & 1], static_cast<uint32_t>(entries) * 8 + 8);
+    }
+    BarrierWait(&shared_.maxima_here[i & 3], (i >> 2) & 1);
+    // The weighted mean of what happened to the largest entries: close to delta in every kind of
+    // row, so that nothing cancels. Any value would be right. Weights are relative to the lane's
+    // own largest entry until the row's is known.
+    int group[2] = {INT_MIN, INT_MIN};
+    float weight = 0, moved = 0, top_here = -kFloatInf;
+    float low = kFloatInf, high = -kFloatInf;
+    int best = INT_MAX;
+#pragma unroll 1
+    for (int k = lane_; k < entries; k += 32) {
+      const int train = static_cast<int>(maxima[k]);
+      const int infer = static_cast<int>(maxima[k] >> 32);
+      const float a = FromOrderedBits(train);
+      const float d = FromOrderedBits(infer) - a;
+      best = train > group[0] ? k : best;
+      group[0] = max(group[0], train);
+      group[1] = max(group[1], infer);
+      if (a == -kFloatInf) continue;
+      const float top_new = fmaxf(top_here, a);
+      const float shrink = Exp2Approx((top_here - top_new) * args_.scale);
+      const float w = Exp2Approx((a - top_new) * args_.scale);
+      weight = fmaf(weight, shrink, w);
+      moved = fmaf(moved, shrink, w * d);
+      low = fminf(low, d);
+      high = fmaxf(high, d);
+      top_here = top_new;
+    }
+    const int top_train = __reduce_max_sync(kAll, group[0]);
+    const float top = FromOrderedBits(top_train);
+    const float shrink = top_here == -kFloatInf ? 0.0f : Exp2Approx((top_here - top) * args_.scale);
+    weight *= shrink;
+    moved *= shrink;
+    for (int mask = 16; mask > 0; mask >>= 1) {
+      weight += __shfl_xor_sync(kAll, weight, mask);
+      moved += __shfl_xor_sync(kAll, moved, mask);
+    }
+    low = FromOrderedBits(__reduce_min_sync(kAll, OrderedBits(low)));
+    high = FromOrderedBits(__reduce_max_sync(kAll, OrderedBits(high)));
+    const int pivot_warp =
+        static_cast<int>(__reduce_min_sync(kAll, group[0] == top_train ? best : INT_MAX));
+    const int train_threshold = Ranked(0, group[0]);
+    const int infer_threshold = Ranked(1, group[1]);
+    if (lane_ == 0) {
+      RowPlan plan;
+      float shift = __fdividef(moved, weight) * args_.inverse_tau;
+      if (!(fabsf(shift) < 1e6f)) shift = 0;
+      const float k = fabsf(top) < 1e6f ? rintf(top * args_.scale) : 0.0f;
+      const bool shifted = low > 0 || high < 0;
+      plan.minus_k = -k;
+      plan.shift = shift;
+      plan.shifted = shifted ? 1 : 0;
+      SetBounds(shifted, shift, kSmallEnd, &plan.small_low, &plan.small_high);
+      SetBounds(shifted, shift, kMediumEnd, &plan.medium_low, &plan.medium_high);
+      plan.train_threshold = train_threshold;
+      plan.infer_threshold = infer_threshold;
+      plan.top_train = top_train;
+      plan.pivot_warp = pivot_warp == INT_MAX ? 0 : pivot_warp;  // someone must report
+      shared_.plan[i & 1] = plan;
+      BarrierArrive(&shared_.plan_ready[i & 1]);
+      if (rank_ == 0) {
+        RowHead* head = &args_.heads[RowAt(i)];
+        head->top_train = top;
+        head->shift = shift;
+        head->exponent = static_cast<int>(k);
+        head->shifted = plan.shifted;
+      }
+    }
+    __syncwarp();
+  }
+
+  // |x| <= end as bounds of y's bits: the largest as an unsigned and as a signed integer. Where
+  // the bounds of y do not enclose 0 the range is not to be used.
+  __device__ void SetBounds(bool shifted, float shift, float end, uint32_t* low, int* high) const {
+    const float from = shifted ? -end : (shift - end) * args_.tau;
+    const float to = shifted ? end : (shift + end) * args_.tau;
+    const bool usable = from < 0 && to > 0;
+    *low = usable ? __float_as_uint(from) : 0u;
+    *high = usable ? __float_as_int(to) : INT_MIN;
+  }
+
+  // The top_rank-th largest of the lanes' values, 0 being the largest.
+  __device__ __forceinline__ int Ranked(int side, int mine) {
+    shared_.groups[side][lane_] = mine;
+    __syncwarp();
+    int before = 0;
+    const int4* groups = reinterpret_cast<const int4*>(shared_.groups[side]);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      const int4 g = groups[k];
+      before += g.x > mine - (4 * k < lane_ ? 1 : 0) ? 1 : 0;
+      before += g.y > mine - (4 * k + 1 < lane_ ? 1 : 0) ? 1 : 0;
+      before += g.z > mine - (4 * k + 2 < lane_ ? 1 : 0) ? 1 : 0;
+      before += g.w > mine - (4 * k + 3 < lane_ ? 1 : 0) ? 1 : 0;
+    }
+    const unsigned owner = __ballot_sync(kAll, before == args_.top_rank);
+    return __shfl_sync(kAll, mine, __ffs(static_cast<int>(owner)) - 1);
+  }
+
+  __device__ double* PartialsOf(int i) const {
+    return args_.partials + (RowAt(i) * cluster_ + rank_) * kPartials;
+  }
+
+  __device__ void WriteAbsolute(int i) {
+    double sum = 0;
+    for (int w = 0; w < kWarps; ++w) sum += static_cast<double>(shared_.absolute[i & 1][w]);
+    PartialsOf(i)[kPartialAbsolute] = sum;
+  }
+
+  // s = sum e E / sum e, over the whole row. Returns the pivot, whose place a neighbour may soon
+  // write again.
+  __device__ uint64_t PublishSlope(int i) {
+    const int b = i & 1;
+    const float minus_k = shared_.plan[b].minus_k;
+    const float shift = shared_.plan[b].shift;
+    BarrierWait(&shared_.exchanged[b], (i >> 1) & 1);
+    float of_e = 0;
+    float of_q = 0;
+#pragma unroll 4
+    for (int k = lane_; k < cluster_ * kWarps; k += 32) {
+      const uint64_t both = shared_.exchange[b][k];
+      of_e += __uint_as_float(static_cast<uint32_t>(both));
+      of_q += __uint_as_float(static_cast<uint32_t>(both >> 32));
+    }
+    const uint64_t pair = shared_.pivot[b];
+    const float a = __uint_as_float(static_cast<uint32_t>(pair));
+    const float d = __uint_as_float(static_cast<uint32_t>(pair >> 32)) - a;
+    const float e = Exp2Approx(fmaf(a, args_.scale, minus_k));
+    const float excess = expm1f(fmaf(d, args_.inverse_tau, -shift));
+    for (int mask = 16; mask > 0; mask >>= 1) {
+      of_e += __shfl_xor_sync(kAll, of_e, mask);
+      of_q += __shfl_xor_sync(kAll, of_q, mask);
+    }
+    if (lane_ == 0) {
+      shared_.slope[b] = __fdividef(fmaf(e, excess, of_q), of_e + e);
+      BarrierArrive(&shared_.slope_ready[b]);
+    }
+    __syncwarp();
+    return pair;
+  }
+
+  // Leaves the block's sums of the row to the row's end.
+  __device__ void WriteSums(int i, uint64_t pair) {
+    const int b = i & 1;
+    BarrierWait(&shared_.sums_done[b], (i >> 1) & 1);
+    if (lane_ < kLaneSums) {
+      double sum = 0;
+#pragma unroll
+      for (int w = 0; w < kWarps; ++w) {
+        sum += static_cast<double>(__uint_as_float(shared_.sums[b][w][lane_]));
+      }
+      PartialsOf(i)[lane_] = sum;
+    } else if (lane_ == kPartialLow || lane_ == kPartialHigh) {
+      uint32_t value = shared_.sums[b][0][lane_];
+#pragma unroll
+      for (int w = 1; w < kWarps; ++w) {
+        const uint32_t other = shared_.sums[b][w][lane_];
+        value = lane_ == kPartialLow ? max(value, other)
+                                     : static_cast<uint32_t>(max(static_cast<int>(value),
+                                                                 static_cast<int>(other)));
+      }
+      PartialsOf(i)[lane_] = static_cast<double>(value);
+    } else if (lane_ == kPartialAbsolute && i > 0) {
+      WriteAbsolute(i - 1);
+    } else if (lane_ == kPartialAbsolute + 1) {
+      args_.counts[RowAt(i) * cluster_ + rank_] =
+          min(shared_.found[b][0], 0xffffu) | (min(shared_.found[b][1], 0xffffu) << 16);
+      shared_.found[b][0] = shared_.found[b][1] = 0;
+      if (rank_ == 0) {
+        args_.heads[RowAt(i)].pivot_train = __uint_as_float(static_cast<uint32_t>(pair));
+        args_.heads[RowAt(i)].pivot_infer = __uint_as_float(static_cast<uint32_t>(pair >> 32));
+      }
+    }
+    __syncwarp();
+  }
+
+  static constexpr unsigned kAll = 0xffffffffu;
+  static constexpr int kTileBytes = kTileEntries * static_cast<int>(sizeof(T));
+  static constexpr int kDType = sizeof(T) == 4                       ? kDeviceF32
+                                : std::is_same_v<T, __half>        ? kDeviceF16
+                                : std::is_same_v<T, __nv_bfloat16> ? kDeviceBF16
+                                : std::is_same_v<T, __nv_fp8_e4m3> ? kDeviceF8E4M3
+                                                                   : kDeviceF8E5M2;
+
+  const SumsArgs& args_;
+  Shared& shared_;
+  char* const ring_;
+  const int cluster_;
+  const int lane_;
+  const int warp_;
+  const int rank_;
+  int64_t first_row_;
+  int64_t row_step_;
+  int count_;
+  int first_tile_;
+  int tiles_;
+  int place_;  // of the warp's tiles in every chunk
+  int whole_;  // the warp's chunks with a whole tile
+  int cut_;    // its chunk that the row's end cuts, or -1
+};
+
+template <class T, int kWarps, int kChunks, bool kSquare>
+__global__ void __launch_bounds__((kWarps + 1) * 32, 1)
+    RowSumsKernel(const __grid_constant__ SumsArgs args, int cluster) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) char memory[];
+  using Sums = RowSums<T, kWarps, kChunks, kSquare>;
+  constexpr size_t kShared = (sizeof(typename Sums::Shared) + 127) / 128 * 128;
+  Sums(args, reinterpret_cast<typename Sums::Shared*>(memory), memory + kShared, cluster).Run();
+#endif
+}
+
+}  // namespace kcc
