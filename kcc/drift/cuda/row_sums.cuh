@@ -4,10 +4,11 @@
 // memory, rows ahead of the arithmetic. The computing warps, for row i,
 //   1. find the largest entries of row i + 1, and send them to every block of the cluster;
 //   2. finish row i - 1: sum |q - s e| over the registers that still hold its e and q (tv);
-//   3. with the plan of row i at hand, collect its top tokens and add up its terms
-//      (row_terms.cuh); send the sums that s needs to every block.
+//   3. with the plan of row i at hand, add up its terms (row_terms.cuh); send the sums that s
+//      needs to every block.
 // One more warp, the clerk, makes the plan (exponent K, shift c, thresholds, pivot) from the
-// largest entries, computes s, fills the ring, and adds the warps' sums in double. Warps wait on
+// largest entries, collects the top tokens, computes s, fills the ring, and adds the warps' sums
+// in double. Warps wait on
 // counting barriers only; what crosses the cluster has a step of other work to arrive in. No
 // reduction depends on timing.
 #pragma once
@@ -68,6 +69,7 @@ struct RowPlan {
   int train_threshold, infer_threshold;  // ordered bits
   int top_train;
   int pivot_warp;  // in the cluster
+  int pivot;       // its lane * 64 + place among the lane's entries; known to its own block
   int shifted;
 };
 
@@ -82,27 +84,23 @@ struct SumsShared {
   uint64_t slope_ready[2];
   uint64_t maxima[4][kClusterMax * kWarps];
   uint64_t exchange[2][kClusterMax * kWarps];  // sums of e and q by warp, as floats
-  uint64_t pivot[2];                           // its train and infer logit, as floats
+  uint64_t pivot_here[4];
+  uint64_t pivot[4];  // its train and infer logit, as floats
   uint32_t sums[2][kWarps][kLaneSums + 2];  // floats; low and high as in LaneSums
   float absolute[2][kWarps];
   RowPlan plan[2];
   float slope[2];
-  uint32_t found[2][2];
   alignas(16) int groups[2][32];
 };
 
-// What the rare tiles need: with the pivot, with the row's end, or with a wide range of x.
+// A tile with a wide range of x.
 struct RareTile {
   float a[8];
   float x[8];
-  float y[8];
   float e[8];
   float q[8];
   float sum[kLaneSums];
-  unsigned inside;  // by entry
-  unsigned counts;
-  int high;
-  uint32_t low;
+  unsigned counts;  // by entry: not the pivot, not beyond the row's end
   float scale;
   float minus_k;
 };
@@ -112,19 +110,11 @@ template <bool kSquare>
 __device__ __noinline__ void AddRareTile(RareTile* tile) {
   LaneSums sums;
   for (int k = 0; k < kLaneSums; ++k) sums.sum[k] = tile->sum[k];
-#pragma unroll 1
+#pragma unroll 4
   for (int j = 0; j < 8; ++j) {
-    const bool inside = (tile->inside >> j & 1) != 0;
-    const float y = inside ? tile->y[j] : 0.0f;
-    sums.sum[8] += y;
-    sums.sum[9] = fmaf(y, y, sums.sum[9]);
-    if (inside) {
-      tile->high = max(tile->high, __float_as_int(y));
-      tile->low = max(tile->low, __float_as_uint(y));
-    }
-    AddTerms<kWholeRange, kSquare>(inside ? tile->a[j] : 0.0f, inside ? tile->x[j] : 0.0f,
-                                   tile->scale, tile->minus_k, (tile->counts >> j & 1) != 0, &sums,
-                                   &tile->e[j], &tile->q[j]);
+    AddTerms<kWholeRange, true, kSquare>(tile->a[j], tile->x[j], tile->scale, tile->minus_k,
+                                         (tile->counts >> j & 1) != 0, &sums, &tile->e[j],
+                                         &tile->q[j]);
   }
   for (int k = 0; k < kLaneSums; ++k) tile->sum[k] = sums.sum[k];
 }
@@ -152,9 +142,7 @@ class RowSums {
                  : 0;
     first_tile_ = rank_ * args.block_tiles;
     tiles_ = max(0, min(args.block_tiles, args.tiles - first_tile_));
-    // Tiles beyond an even share go to the warps that share a scheduler with the clerk.
-    const int beside = kWarps % 4;
-    place_ = warp_ % 4 == beside ? warp_ / 4 : kWarps / 4 + warp_ - (warp_ + 3 - beside) / 4;
+    place_ = PlaceOf(warp_);
     const int whole_row = args.vocab / kTileEntries;  // whole tiles of the row
     whole_ = 0;
     cut_ = -1;
@@ -175,13 +163,15 @@ class RowSums {
         BarrierInit(&shared_.full[i], 1);
         BarrierInit(&shared_.empty[i], kWarps);
       }
-      for (int i = 0; i < 4; ++i) BarrierInit(&shared_.maxima_here[i], 1);
+      for (int i = 0; i < 4; ++i) {
+        BarrierInit(&shared_.maxima_here[i], 1);
+        BarrierInit(&shared_.pivot_here[i], 1);
+      }
       for (int i = 0; i < 2; ++i) {
         BarrierInit(&shared_.plan_ready[i], 1);
         BarrierInit(&shared_.sums_done[i], kWarps);
         BarrierInit(&shared_.exchanged[i], 1);
         BarrierInit(&shared_.slope_ready[i], 1);
-        shared_.found[i][0] = shared_.found[i][1] = 0;
       }
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -196,9 +186,6 @@ class RowSums {
   }
 
  private:
-  struct Maxima {
-    int train, infer;  // of the lane, as ordered bits
-  };
   // A place in the ring, and the phase of its barriers.
   struct Place {
     int slot = 0;
@@ -225,7 +212,7 @@ class RowSums {
   }
 
   // Step 1.
-  __device__ __forceinline__ Maxima FindMaxima(int i, Place at) {
+  __device__ __forceinline__ void FindMaxima(int i, Place at) {
     LaneMax<T> train_max;
     LaneMax<T> infer_max;
     float train_rest = -kFloatInf;  // of a tile that the row's end cuts
@@ -253,17 +240,16 @@ class RowSums {
         }
       }
     }
-    const Maxima found = {OrderedBits(MaxOrNan(train_max.Value(), train_rest)),
-                          OrderedBits(MaxOrNan(infer_max.Value(), infer_rest))};
-    const int train_top = __reduce_max_sync(kAll, found.train);
-    const int infer_top = __reduce_max_sync(kAll, found.infer);
+    const int train_top =
+        __reduce_max_sync(kAll, OrderedBits(MaxOrNan(train_max.Value(), train_rest)));
+    const int infer_top =
+        __reduce_max_sync(kAll, OrderedBits(MaxOrNan(infer_max.Value(), infer_rest)));
     if (lane_ < cluster_) {
       const uint64_t both = static_cast<uint32_t>(train_top) |
                             (static_cast<uint64_t>(static_cast<uint32_t>(infer_top)) << 32);
       StoreRemote(&shared_.maxima[i & 3][rank_ * kWarps + warp_], both, &shared_.maxima_here[i & 3],
                   static_cast<uint32_t>(lane_));
     }
-    return found;
   }
 
   // Step 2, for the row before.
@@ -283,78 +269,8 @@ class RowSums {
     if (lane_ == 0) shared_.absolute[i & 1][warp_] = sum;
   }
 
-  // Entries of one side at or above the threshold become candidates; few lanes of a row have any.
-  // `seeks`: the lane looks for the first entry of value `sought` too. Returns its place among the
-  // lane's entries, or -1.
-  __device__ int CollectSide(int i, int side, Place at, int threshold, bool seeks, int sought) {
-    int found = -1;
-#pragma unroll 1
-    for (int c = 0; c < kChunks; ++c) {
-      if (c > 0 && c % kPartChunks == 0) at.Step(1, args_.slots);
-      if (c >= whole_ && c != cut_) continue;
-      const char* tile = TileAt(SlotAt(at.slot), c) + (side != 0 ? args_.side_bytes : 0);
-      const int first = TileId(c) * kTileEntries;
-      if (c < whole_) {
-        LaneLogits<T> logits;
-        logits.Load(tile, lane_);
-        LaneMax<T> best;
-        best.Add(logits);
-        if (OrderedBits(best.Value()) < threshold) continue;
-      }
-#pragma unroll 1
-      for (int j = 0; j < 8; ++j) {
-        const int place = PlaceInTile<T>(lane_, j);
-        const int bits = OrderedBits(EntryAt(tile, place));
-        if (first + place >= args_.vocab || bits < threshold) continue;
-        Append(i, side, bits, first + place);
-        if (seeks && bits == sought && found < 0) found = c * 8 + j;
-      }
-    }
-    return found;
-  }
-
-  // Returns the pivot's place among the lane's entries, or -1. The warp that holds it tells all.
-  __device__ int CollectTops(int i, const Place& at, const RowPlan& plan, const Maxima& maxima) {
-    const bool holds = plan.pivot_warp == rank_ * kWarps + warp_;
-    int pivot = -1;
-    if (maxima.train >= plan.train_threshold) {
-      pivot = CollectSide(i, 0, at, plan.train_threshold, holds, plan.top_train);
-    }
-    if (maxima.infer >= plan.infer_threshold) {
-      CollectSide(i, 1, at, plan.infer_threshold, false, 0);
-    }
-    __syncwarp();
-    if (!holds) return -1;
-    // Of several largest entries the first lane's.
-    const unsigned owners = __ballot_sync(kAll, pivot >= 0);
-    const int owner = owners == 0 ? 0 : __ffs(static_cast<int>(owners)) - 1;
-    uint64_t pair = 0;
-    if (lane_ == owner && pivot >= 0) {
-      Place pivot_at = at;
-      pivot_at.Step(pivot / 8 / kPartChunks, args_.slots);
-      const char* tile = TileAt(SlotAt(pivot_at.slot), pivot / 8);
-      const int place = PlaceInTile<T>(lane_, pivot & 7);
-      pair = __float_as_uint(EntryAt(tile, place)) |
-             (static_cast<uint64_t>(__float_as_uint(EntryAt(tile + args_.side_bytes, place))) << 32);
-    }
-    pair = __shfl_sync(kAll, pair, owner);
-    if (lane_ < cluster_) {
-      StoreRemote(&shared_.pivot[i & 1], pair, &shared_.exchanged[i & 1],
-                  static_cast<uint32_t>(lane_));
-    }
-    return lane_ == owner ? pivot : -1;
-  }
-
-  __device__ void Append(int i, int side, int bits, int id) {
-    const unsigned at = atomicAdd(&shared_.found[i & 1][side], 1u);
-    if (at >= kCandidatesMax) return;
-    const int64_t list = (RowAt(i) * cluster_ + rank_) * 2 + side;
-    args_.candidates[list * kCandidatesMax + at] =
-        make_uint2(static_cast<uint32_t>(bits), static_cast<uint32_t>(id));
-  }
-
-  // Step 3 for one tile. `rare`: it may hold the pivot or the row's end.
-  __device__ __forceinline__ void AddTile(const RowPlan& plan, const char* tile, bool rare, int c,
+  // Step 3 for one tile. `masked`: it holds the pivot, or the row's end.
+  __device__ __forceinline__ void AddTile(const RowPlan& plan, const char* tile, bool masked, int c,
                                           int pivot, LaneSums* sums, float (&e)[8], float (&q)[8]) {
     LaneLogits<T> train, infer;
     train.Load(tile, lane_);
@@ -379,6 +295,19 @@ class RowSums {
 #pragma unroll
       for (int j = 0; j < 8; ++j) y[j] = x[j];
     }
+    unsigned counts = 0xff;
+    unsigned inside = 0xff;
+    if (masked) {
+      inside = 0;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const bool is_inside = TileId(c) * kTileEntries + PlaceInTile<T>(lane_, j) < args_.vocab;
+        inside |= static_cast<unsigned>(is_inside) << j;
+        // An outsider moves no extreme: y takes both signs, or is 0 throughout.
+        if (!is_inside) x[j] = y[j] = 0;
+      }
+      counts = inside & ~(pivot >= 0 && pivot / 8 == c ? 1u << (pivot & 7) : 0u);
+    }
     int high = sums->high;
     uint32_t low = sums->low;
 #pragma unroll
@@ -386,48 +315,53 @@ class RowSums {
       high = max(high, max(__float_as_int(y[j]), __float_as_int(y[j + 1])));
       low = max(low, max(__float_as_uint(y[j]), __float_as_uint(y[j + 1])));
     }
-    // NaN lies beyond every bound.
-    const bool small = low <= plan.small_low && high <= plan.small_high;
-    if (!rare && __all_sync(kAll, small)) {
-      sums->high = high, sums->low = low;
-      return AddCommon<kSmallRange>(plan, train, x, y, sums, e, q);
-    }
-    const bool medium = low <= plan.medium_low && high <= plan.medium_high;
-    if (!rare && __all_sync(kAll, medium)) {
-      sums->high = high, sums->low = low;
-      return AddCommon<kMediumRange>(plan, train, x, y, sums, e, q);
-    }
-    RareTile out;
-    out.inside = out.counts = 0;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      out.a[j] = train.At(j), out.x[j] = x[j], out.y[j] = y[j];
-      const bool inside = TileId(c) * kTileEntries + PlaceInTile<T>(lane_, j) < args_.vocab;
-      out.inside |= static_cast<unsigned>(inside) << j;
-      out.counts |= static_cast<unsigned>(inside && c * 8 + j != pivot) << j;
-    }
-#pragma unroll
-    for (int k = 0; k < kLaneSums; ++k) out.sum[k] = sums->sum[k];
-    out.high = sums->high, out.low = sums->low;
-    out.scale = args_.scale, out.minus_k = plan.minus_k;
-    AddRareTile<kSquare>(&out);
-#pragma unroll
-    for (int k = 0; k < kLaneSums; ++k) sums->sum[k] = out.sum[k];
-    sums->high = out.high, sums->low = out.low;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) e[j] = out.e[j], q[j] = out.q[j];
-  }
-
-  template <TermRange kRange>
-  __device__ __forceinline__ void AddCommon(const RowPlan& plan, const LaneLogits<T>& train,
-                                            const float (&x)[8], const float (&y)[8],
-                                            LaneSums* sums, float (&e)[8], float (&q)[8]) {
+    sums->high = high;
+    sums->low = low;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       sums->sum[8] += y[j];
       sums->sum[9] = fmaf(y[j], y[j], sums->sum[9]);
-      AddTerms<kRange, kSquare>(train.At(j), x[j], args_.scale, plan.minus_k, true, sums, &e[j],
-                                &q[j]);
+    }
+    // NaN lies beyond every bound.
+    const bool small = low <= plan.small_low && high <= plan.small_high;
+    if (__all_sync(kAll, small)) {
+      if (!masked) {
+        AddAll<kSmallRange, false>(plan, train, x, inside, counts, sums, e, q);
+      } else {
+        AddAll<kSmallRange, true>(plan, train, x, inside, counts, sums, e, q);
+      }
+      return;
+    }
+    const bool medium = low <= plan.medium_low && high <= plan.medium_high;
+    if (!masked && __all_sync(kAll, medium)) {
+      return AddAll<kMediumRange, false>(plan, train, x, inside, counts, sums, e, q);
+    }
+    RareTile out;
+    out.counts = counts;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      out.a[j] = (inside >> j & 1) != 0 ? train.At(j) : 0.0f;
+      out.x[j] = x[j];
+    }
+#pragma unroll
+    for (int k = 0; k < kLaneSums; ++k) out.sum[k] = sums->sum[k];
+    out.scale = args_.scale, out.minus_k = plan.minus_k;
+    AddRareTile<kSquare>(&out);
+#pragma unroll
+    for (int k = 0; k < kLaneSums; ++k) sums->sum[k] = out.sum[k];
+#pragma unroll
+    for (int j = 0; j < 8; ++j) e[j] = out.e[j], q[j] = out.q[j];
+  }
+
+  template <TermRange kRange, bool kMasked>
+  __device__ __forceinline__ void AddAll(const RowPlan& plan, const LaneLogits<T>& train,
+                                         const float (&x)[8], unsigned inside, unsigned counts,
+                                         LaneSums* sums, float (&e)[8], float (&q)[8]) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float a = !kMasked || (inside >> j & 1) != 0 ? train.At(j) : 0.0f;
+      AddTerms<kRange, kMasked, kSquare>(a, x[j], args_.scale, plan.minus_k,
+                                         (counts >> j & 1) != 0, sums, &e[j], &q[j]);
     }
   }
 
@@ -437,30 +371,26 @@ class RowSums {
     float q[kChunks][8];
     Place at;  // of row i
     const bool ahead = LooksAhead();
-    Maxima maxima = FindMaxima(0, at);
+    if (ahead) FindMaxima(0, at);
     for (int i = 0; i < count_; ++i) {
-      if (!ahead && i > 0) maxima = FindMaxima(i, at);
-      Maxima next = maxima;
-      if (ahead && i + 1 < count_) {
-        Place next_at = at;
-        next_at.Step(kParts, args_.slots);
-        next = FindMaxima(i + 1, next_at);
+      const int sought = ahead ? i + 1 : i;
+      if (sought < count_) {
+        Place sought_at = at;
+        sought_at.Step(ahead ? kParts : 0, args_.slots);
+        FindMaxima(sought, sought_at);
       }
       if (i > 0) AddAbsolute(i - 1, e, q);
       BarrierWait(&shared_.plan_ready[i & 1], (i >> 1) & 1);
       const RowPlan plan = shared_.plan[i & 1];
-      int pivot = -1;
-      const bool finds =
-          maxima.train >= plan.train_threshold || maxima.infer >= plan.infer_threshold;
       const bool holds = plan.pivot_warp == rank_ * kWarps + warp_;
-      if (__any_sync(kAll, finds) || holds) pivot = CollectTops(i, at, plan, maxima);
+      const int pivot_chunk = holds ? (plan.pivot & 63) / 8 : -1;
+      const int pivot = holds && plan.pivot / 64 == lane_ ? plan.pivot & 63 : -1;
       LaneSums sums;
       const char* slot = SlotAt(at.slot);
 #pragma unroll
       for (int c = 0; c < kChunks; ++c) {
         if (c < whole_ || c == cut_) {
-          const bool rare = c == cut_ || (holds && __any_sync(kAll, pivot / 8 == c && pivot >= 0));
-          AddTile(plan, TileAt(slot, c), rare, c, pivot, &sums, e[c], q[c]);
+          AddTile(plan, TileAt(slot, c), c == cut_ || c == pivot_chunk, c, pivot, &sums, e[c], q[c]);
         }
         if ((c + 1) % kPartChunks == 0) {
           __syncwarp();
@@ -470,7 +400,6 @@ class RowSums {
         }
       }
       StoreSums(i, sums);
-      maxima = next;
     }
     AddAbsolute(count_ - 1, e, q);
     __syncwarp();
@@ -535,11 +464,11 @@ class RowSums {
   }
 
   // What no bulk copy takes: a row's odd end, and rows that start anywhere.
-  __device__ __noinline__ void FillPlainly(char* to, const char* from, int bytes) {
+  __device__ void FillPlainly(char* to, const char* from, int bytes) {
     const T* source = reinterpret_cast<const T*>(from);
     T* target = reinterpret_cast<T*>(to);
     const int count = bytes / static_cast<int>(sizeof(T));
-#pragma unroll 16
+#pragma unroll 4
     for (int k = lane_; k < count; k += 32) target[k] = source[k];
   }
 
@@ -547,10 +476,16 @@ class RowSums {
     if (count_ == 0) return;
     for (int n = 0; n < args_.slots; ++n) Fill(n / kParts, n % kParts, n);
     const bool ahead = LooksAhead();
-    MakePlan(0);
     Place at;
-    for (int i = 0; i < count_; ++i) {
-      if (ahead ? i + 1 < count_ : i > 0) MakePlan(ahead ? i + 1 : i);
+    Place plan_at;
+    for (int i = ahead ? -1 : 0; i < count_; ++i) {
+      const int planned = ahead ? i + 1 : i;
+      if (planned < count_) {
+        MakePlan(planned, plan_at);
+        plan_at.Step(kParts, args_.slots);
+      }
+      if (i < 0) continue;
+      const uint32_t found = CollectTops(i, at);
       for (int part = 0; part < kParts; ++part) {
         const int next = part + args_.slots;
         if (i + next / kParts < count_) {
@@ -560,18 +495,116 @@ class RowSums {
         at.Step(1, args_.slots);
       }
       const uint64_t pivot = PublishSlope(i);
-      WriteSums(i, pivot);
+      WriteSums(i, pivot, found);
     }
     BarrierWait(&shared_.sums_done[count_ & 1], (count_ >> 1) & 1);
     if (lane_ == kPartialAbsolute) WriteAbsolute(count_ - 1);
   }
 
-  __device__ __noinline__ void MakePlan(int i) {
+  // The place of a warp's tile in every chunk: tiles beyond an even share go to the warps that
+  // share a scheduler with the clerk.
+  __device__ static int PlaceOf(int warp) {
+    const int beside = kWarps % 4;
+    return warp % 4 == beside ? warp / 4 : kWarps / 4 + warp - (warp + 3 - beside) / 4;
+  }
+
+  // Where the largest train entry of a warp lies, as RowPlan::pivot, -1 if nowhere (NaN); *pair its
+  // two logits.
+  __device__ int LocatePivot(Place at, int warp, int bits, uint64_t* pair) {
+    *pair = 0;
+    const int place = PlaceOf(warp);
+#pragma unroll 1
+    for (int c = 0; c < kChunks; ++c) {
+      if (c > 0 && c % kPartChunks == 0) at.Step(1, args_.slots);
+      const int tile = c * kWarps + place;
+      if (tile >= tiles_) break;
+      const char* from = SlotAt(at.slot) + (c % kPartChunks * kWarps + place) * kTileBytes;
+      LaneLogits<T> logits;
+      logits.Load(from, lane_);
+      int found = -1;
+#pragma unroll
+      for (int j = 7; j >= 0; --j) {
+        if (OrderedBits(logits.At(j)) == bits) found = j;
+      }
+      const int first = (first_tile_ + tile) * kTileEntries;
+      if (found >= 0 && first + PlaceInTile<T>(lane_, found) >= args_.vocab) found = -1;
+      const unsigned owners = __ballot_sync(kAll, found >= 0);
+      if (owners == 0) continue;
+      const int owner = __ffs(static_cast<int>(owners)) - 1;
+      const int j = __shfl_sync(kAll, found, owner);
+      const int entry = PlaceInTile<T>(owner, j);
+      *pair = __float_as_uint(EntryAt(from, entry)) |
+              (static_cast<uint64_t>(__float_as_uint(EntryAt(from + args_.side_bytes, entry))) << 32);
+      return owner * 64 + c * 8 + j;
+    }
+    return -1;
+  }
+
+  // Entries of one warp's tiles at or above the threshold go to the block's list of candidates,
+  // which has `found` already. Returns how many it has then.
+  __device__ unsigned CollectWarp(int i, int side, Place at, int warp, int threshold,
+                                  unsigned found) {
+    const int place = PlaceOf(warp);
+    const int64_t list = ((RowAt(i) * cluster_ + rank_) * 2 + side) * kCandidatesMax;
+#pragma unroll 1
+    for (int c = 0; c < kChunks; ++c) {
+      if (c > 0 && c % kPartChunks == 0) at.Step(1, args_.slots);
+      const int tile = c * kWarps + place;
+      if (tile >= tiles_) break;
+      LaneLogits<T> logits;
+      logits.Load(SlotAt(at.slot) + (c % kPartChunks * kWarps + place) * kTileBytes +
+                      side * args_.side_bytes,
+                  lane_);
+      LaneMax<T> best;
+      best.Add(logits);
+      if (!__any_sync(kAll, !(OrderedBits(best.Value()) < threshold))) continue;
+      const int first = (first_tile_ + tile) * kTileEntries;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const int bits = OrderedBits(logits.At(j));
+        const int id = first + PlaceInTile<T>(lane_, j);
+        const bool is_top = bits >= threshold && id < args_.vocab;
+        const unsigned tops = __ballot_sync(kAll, is_top);
+        if (tops == 0) continue;
+        const unsigned slot = found + static_cast<unsigned>(__popc(tops & ((1u << lane_) - 1)));
+        if (is_top && slot < kCandidatesMax) {
+          args_.candidates[list + slot] =
+              make_uint2(static_cast<uint32_t>(bits), static_cast<uint32_t>(id));
+        }
+        found += static_cast<unsigned>(__popc(tops));
+      }
+    }
+    return found;
+  }
+
+  // The candidates of both sides. Returns their numbers, train in the low half.
+  __device__ __forceinline__ uint32_t CollectTops(int i, const Place& at) {
+    const uint64_t mine =
+        lane_ < kWarps ? shared_.maxima[i & 3][rank_ * kWarps + lane_] : uint64_t{0};
+    uint32_t numbers = 0;
+#pragma unroll 1
+    for (int side = 0; side < 2; ++side) {
+      const int threshold =
+          side == 0 ? shared_.plan[i & 1].train_threshold : shared_.plan[i & 1].infer_threshold;
+      const int top = static_cast<int>(side == 0 ? mine : mine >> 32);
+      unsigned warps = __ballot_sync(kAll, lane_ < kWarps && top >= threshold);
+      unsigned found = 0;
+#pragma unroll 1
+      for (; warps != 0; warps &= warps - 1) {
+        found = CollectWarp(i, side, at, __ffs(static_cast<int>(warps)) - 1, threshold, found);
+      }
+      numbers |= min(found, 0xffffu) << (16 * side);
+    }
+    return numbers;
+  }
+
+  __device__ __forceinline__ void MakePlan(int i, const Place& at) {
     const uint64_t* maxima = shared_.maxima[i & 3];
     const int entries = cluster_ * kWarps;
     if (lane_ == 0) {
       BarrierArriveExpect(&shared_.maxima_here[i & 3], static_cast<uint32_t>(entries) * 8);
-      BarrierArriveExpect(&shared_.exchanged[i & 1], static_cast<uint32_t>(entries) * 8 + 8);
+      BarrierArriveExpect(&shared_.exchanged[i & 1], static_cast<uint32_t>(entries) * 8);
+      BarrierArriveExpect(&shared_.pivot_here[i & 3], 8);
     }
     BarrierWait(&shared_.maxima_here[i & 3], (i >> 2) & 1);
     // The weighted mean of what happened to the largest entries: close to delta in every kind of
@@ -611,8 +644,17 @@ class RowSums {
     }
     low = FromOrderedBits(__reduce_min_sync(kAll, OrderedBits(low)));
     high = FromOrderedBits(__reduce_max_sync(kAll, OrderedBits(high)));
-    const int pivot_warp =
-        static_cast<int>(__reduce_min_sync(kAll, group[0] == top_train ? best : INT_MAX));
+    int pivot_warp = __reduce_min_sync(kAll, group[0] == top_train ? best : INT_MAX);
+    pivot_warp = pivot_warp == INT_MAX ? 0 : pivot_warp;  // someone must report
+    int pivot = -1;
+    if (pivot_warp / kWarps == rank_) {
+      uint64_t pair;
+      pivot = LocatePivot(at, pivot_warp % kWarps, top_train, &pair);
+      if (lane_ < cluster_) {
+        StoreRemote(&shared_.pivot[i & 3], pair, &shared_.pivot_here[i & 3],
+                    static_cast<uint32_t>(lane_));
+      }
+    }
     const int train_threshold = Ranked(0, group[0]);
     const int infer_threshold = Ranked(1, group[1]);
     if (lane_ == 0) {
@@ -629,7 +671,8 @@ class RowSums {
       plan.train_threshold = train_threshold;
       plan.infer_threshold = infer_threshold;
       plan.top_train = top_train;
-      plan.pivot_warp = pivot_warp == INT_MAX ? 0 : pivot_warp;  // someone must report
+      plan.pivot_warp = pivot < 0 ? -1 : pivot_warp;
+      plan.pivot = pivot;
       shared_.plan[i & 1] = plan;
       BarrierArrive(&shared_.plan_ready[i & 1]);
       if (rank_ == 0) {
@@ -681,12 +724,17 @@ class RowSums {
     PartialsOf(i)[kPartialAbsolute] = sum;
   }
 
-  // s = sum e E / sum e, over the whole row. Returns the pivot, whose place a neighbour may soon
-  // write again.
+  // s = sum e E / sum e, over the whole row. Returns the pivot.
   __device__ uint64_t PublishSlope(int i) {
     const int b = i & 1;
     const float minus_k = shared_.plan[b].minus_k;
     const float shift = shared_.plan[b].shift;
+    BarrierWait(&shared_.pivot_here[i & 3], (i >> 2) & 1);
+    const uint64_t pair = shared_.pivot[i & 3];
+    const float a = __uint_as_float(static_cast<uint32_t>(pair));
+    const float d = __uint_as_float(static_cast<uint32_t>(pair >> 32)) - a;
+    const float e = Exp2Approx(fmaf(a, args_.scale, minus_k));
+    const float excess = expm1f(fmaf(d, args_.inverse_tau, -shift));
     BarrierWait(&shared_.exchanged[b], (i >> 1) & 1);
     float of_e = 0;
     float of_q = 0;
@@ -696,11 +744,6 @@ class RowSums {
       of_e += __uint_as_float(static_cast<uint32_t>(both));
       of_q += __uint_as_float(static_cast<uint32_t>(both >> 32));
     }
-    const uint64_t pair = shared_.pivot[b];
-    const float a = __uint_as_float(static_cast<uint32_t>(pair));
-    const float d = __uint_as_float(static_cast<uint32_t>(pair >> 32)) - a;
-    const float e = Exp2Approx(fmaf(a, args_.scale, minus_k));
-    const float excess = expm1f(fmaf(d, args_.inverse_tau, -shift));
     for (int mask = 16; mask > 0; mask >>= 1) {
       of_e += __shfl_xor_sync(kAll, of_e, mask);
       of_q += __shfl_xor_sync(kAll, of_q, mask);
@@ -714,7 +757,7 @@ class RowSums {
   }
 
   // Leaves the block's sums of the row to the row's end.
-  __device__ void WriteSums(int i, uint64_t pair) {
+  __device__ void WriteSums(int i, uint64_t pair, uint32_t found) {
     const int b = i & 1;
     BarrierWait(&shared_.sums_done[b], (i >> 1) & 1);
     if (lane_ < kLaneSums) {
@@ -737,9 +780,7 @@ class RowSums {
     } else if (lane_ == kPartialAbsolute && i > 0) {
       WriteAbsolute(i - 1);
     } else if (lane_ == kPartialAbsolute + 1) {
-      args_.counts[RowAt(i) * cluster_ + rank_] =
-          min(shared_.found[b][0], 0xffffu) | (min(shared_.found[b][1], 0xffffu) << 16);
-      shared_.found[b][0] = shared_.found[b][1] = 0;
+      args_.counts[RowAt(i) * cluster_ + rank_] = found;
       if (rank_ == 0) {
         args_.heads[RowAt(i)].pivot_train = __uint_as_float(static_cast<uint32_t>(pair));
         args_.heads[RowAt(i)].pivot_infer = __uint_as_float(static_cast<uint32_t>(pair >> 32));

@@ -68,13 +68,13 @@ __device__ __forceinline__ Excess NearTerms(float x, float u) {
   return {fmaf(u, residual, x), residual, even};
 }
 
-// `counts`: false for the pivot, which is carried apart, and beyond the end of the row.
-template <TermRange kRange, bool kSquare>
+// `counts` (if masked): false for the pivot, which is carried apart, and beyond the row's end.
+template <TermRange kRange, bool kMasked, bool kSquare>
 __device__ __forceinline__ void AddTerms(float a, float x, float scale, float minus_k, bool counts,
                                          LaneSums* sums, float* e_out, float* q_out) {
   const float t = fmaf(a, scale, minus_k);
   float e = Exp2Approx(t);
-  if constexpr (kRange == kWholeRange) e = counts ? e : 0.0f;
+  if constexpr (kMasked) e = counts ? e : 0.0f;
   float u = x * x;
   Excess terms = NearTerms<kRange>(x, u);
   float weight = e * u;
