@@ -9,6 +9,7 @@
 #include <cuda_fp8.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace kcc {
 
@@ -139,8 +140,17 @@ struct LaneMax<float> {
   __device__ __forceinline__ float Value() const { return value; }
 };
 
-// Entry i of a row of any format, exactly.
-__device__ __forceinline__ float LoadLogitAt(const void* row, int dtype, int64_t i);
+// -inf, or the lowest value of a format without one.
+template <class T>
+__device__ __forceinline__ T LowestLogit() {
+  T value;
+  if constexpr (sizeof(T) == 1) {
+    value.__x = std::is_same_v<T, __nv_fp8_e4m3> ? 0xfe : 0xfc;
+  } else {
+    value = T(-kFloatInf);
+  }
+  return value;
+}
 
 // As DType numbers them.
 inline constexpr int kDeviceF32 = 1;

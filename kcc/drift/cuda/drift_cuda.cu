@@ -68,11 +68,10 @@ Cut CutOf() {
 template <class T>
 Cut CutFor(int warps, int chunks) {
 #ifdef KCC_CUDA_VARIANTS
-  if (warps == 7) return CutOf<T, 7, 9>();
-  if (warps == 11) return CutOf<T, 11, 6>();
+  if (warps == 9) return CutOf<T, 9, 7>();
 #endif
   (void)warps, (void)chunks;
-  return CutOf<T, 15, 5>();
+  return CutOf<T, 13, 5>();
 }
 
 Cut CutFor(DType dtype, int warps, int chunks) {
@@ -113,11 +112,11 @@ Device CurrentDevice() {
   return device;
 }
 
-// The cut of a row into blocks, one a multiprocessor. With the clerk they are 16 warps, four a
-// scheduler, which leaves 128 registers a thread: 80 of them hold e and q of 40 entries.
+// The cut of a row into blocks, one a multiprocessor. With those that serve they are 16 warps, four
+// a scheduler, which leaves 128 registers a thread: 80 of them hold e and q of 40 entries.
 bool ChooseCut(int64_t tiles, int* warps, int* chunks, int* cluster) {
   if (tiles < 32) return false;  // too few groups to rank, and too little to share
-  *warps = 15;
+  *warps = 13;
   *chunks = 5;
   if (g_forced.warps != 0) {
     *warps = g_forced.warps;
@@ -143,7 +142,7 @@ cudaLaunchConfig_t ConfigOf(const Launch& launch, int clusters, cudaStream_t str
                             cudaLaunchAttribute* attribute) {
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(clusters * launch.plan.cluster));
-  config.blockDim = dim3(static_cast<unsigned>((launch.plan.warps + 1) * 32));
+  config.blockDim = dim3(static_cast<unsigned>((launch.plan.warps + kServingWarps) * 32));
   config.dynamicSmemBytes = launch.shared;
   config.stream = stream;
   attribute->id = cudaLaunchAttributeClusterDimension;

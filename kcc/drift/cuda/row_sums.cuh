@@ -6,9 +6,9 @@
 //   2. finish row i - 1: sum |q - s e| over the registers that still hold its e and q (tv);
 //   3. with the plan of row i at hand, add up its terms (row_terms.cuh); send the sums that s
 //      needs to every block.
-// One more warp, the clerk, makes the plan (exponent K, shift c, thresholds, pivot) from the
-// largest entries, collects the top tokens, computes s, fills the ring, and adds the warps' sums
-// in double. Warps wait on
+// Three more warps serve them, so that none of this lies in their way: the planner makes the plan
+// (exponent K, shift c, thresholds, pivot) from the largest entries; the keeper collects the top
+// tokens and fills the ring; the closer computes s and adds the warps' sums in double. Warps wait on
 // counting barriers only; what crosses the cluster has a step of other work to arrive in. No
 // reduction depends on timing.
 #pragma once
@@ -28,6 +28,7 @@ inline constexpr int kPartialHigh = 11;
 inline constexpr int kPartialAbsolute = 12;
 inline constexpr int kCandidatesMax = 32;  // a block and side; more: the row is measured in double
 inline constexpr int kClusterMax = 16;
+inline constexpr int kServingWarps = 3;
 
 struct RowHead {
   float top_train;  // NaN or infinite: not a row for this kernel
@@ -77,18 +78,18 @@ template <int kWarps>
 struct SumsShared {
   uint64_t full[kSlotsMax];
   uint64_t empty[kSlotsMax];
-  uint64_t maxima_here[4];  // four rows: a fast neighbour may be two ahead of a slow clerk
-  uint64_t plan_ready[2];
+  uint64_t maxima_here[8];  // of so many rows, since a fast neighbour may be far ahead of a keeper
+  uint64_t plan_ready[4];
   uint64_t sums_done[2];
   uint64_t exchanged[2];
   uint64_t slope_ready[2];
-  uint64_t maxima[4][kClusterMax * kWarps];
+  uint64_t maxima[8][kClusterMax * kWarps];
   uint64_t exchange[2][kClusterMax * kWarps];  // sums of e and q by warp, as floats
   uint64_t pivot_here[4];
   uint64_t pivot[4];  // its train and infer logit, as floats
   uint32_t sums[2][kWarps][kLaneSums + 2];  // floats; low and high as in LaneSums
   float absolute[2][kWarps];
-  RowPlan plan[2];
+  RowPlan plan[4];
   float slope[2];
   alignas(16) int groups[2][32];
 };
@@ -144,17 +145,9 @@ class RowSums {
     tiles_ = max(0, min(args.block_tiles, args.tiles - first_tile_));
     place_ = PlaceOf(warp_);
     const int whole_row = args.vocab / kTileEntries;  // whole tiles of the row
-    whole_ = 0;
-    cut_ = -1;
-    for (int c = 0; c < kChunks; ++c) {
-      const int tile = c * kWarps + place_;
-      if (tile >= tiles_) break;
-      if (first_tile_ + tile < whole_row) {
-        ++whole_;
-      } else {
-        cut_ = c;
-      }
-    }
+    used_ = max(0, min(kChunks, (tiles_ - place_ + kWarps - 1) / kWarps));
+    const bool is_cut = used_ > 0 && first_tile_ + (used_ - 1) * kWarps + place_ >= whole_row;
+    cut_ = is_cut ? used_ - 1 : -1;
   }
 
   __device__ void Run() {
@@ -163,12 +156,12 @@ class RowSums {
         BarrierInit(&shared_.full[i], 1);
         BarrierInit(&shared_.empty[i], kWarps);
       }
+      for (int i = 0; i < 8; ++i) BarrierInit(&shared_.maxima_here[i], 1);
       for (int i = 0; i < 4; ++i) {
-        BarrierInit(&shared_.maxima_here[i], 1);
+        BarrierInit(&shared_.plan_ready[i], 1);
         BarrierInit(&shared_.pivot_here[i], 1);
       }
       for (int i = 0; i < 2; ++i) {
-        BarrierInit(&shared_.plan_ready[i], 1);
         BarrierInit(&shared_.sums_done[i], kWarps);
         BarrierInit(&shared_.exchanged[i], 1);
         BarrierInit(&shared_.slope_ready[i], 1);
@@ -176,10 +169,16 @@ class RowSums {
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     ClusterSync();
-    if (warp_ == kWarps) {
-      Clerk();
-    } else {
+    if (count_ == 0) {
+      // More clusters than rows.
+    } else if (warp_ < kWarps) {
       Compute();
+    } else if (warp_ == kWarps) {
+      Planner();
+    } else if (warp_ == kWarps + 1) {
+      Keeper();
+    } else {
+      Closer();
     }
     __syncwarp();
     ClusterSync();  // nobody leaves while a neighbour may still write here
@@ -215,8 +214,6 @@ class RowSums {
   __device__ __forceinline__ void FindMaxima(int i, Place at) {
     LaneMax<T> train_max;
     LaneMax<T> infer_max;
-    float train_rest = -kFloatInf;  // of a tile that the row's end cuts
-    float infer_rest = -kFloatInf;
     const char* slot = SlotAt(at.slot);
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
@@ -225,29 +222,22 @@ class RowSums {
         BarrierWait(&shared_.full[at.slot], at.phase);
       }
       const char* tile = TileAt(slot, c);
-      if (c < whole_) {
+      if (c < used_) {
         LaneLogits<T> train, infer;
         train.Load(tile, lane_);
         infer.Load(tile + args_.side_bytes, lane_);
         train_max.Add(train);
         infer_max.Add(infer);
       }
-      if (c == cut_) {
-#pragma unroll 1
-        for (int place = lane_; TileId(c) * kTileEntries + place < args_.vocab; place += 32) {
-          train_rest = MaxOrNan(train_rest, EntryAt(tile, place));
-          infer_rest = MaxOrNan(infer_rest, EntryAt(tile + args_.side_bytes, place));
-        }
-      }
     }
     const int train_top =
-        __reduce_max_sync(kAll, OrderedBits(MaxOrNan(train_max.Value(), train_rest)));
+        __reduce_max_sync(kAll, OrderedBits(train_max.Value()));
     const int infer_top =
-        __reduce_max_sync(kAll, OrderedBits(MaxOrNan(infer_max.Value(), infer_rest)));
+        __reduce_max_sync(kAll, OrderedBits(infer_max.Value()));
     if (lane_ < cluster_) {
       const uint64_t both = static_cast<uint32_t>(train_top) |
                             (static_cast<uint64_t>(static_cast<uint32_t>(infer_top)) << 32);
-      StoreRemote(&shared_.maxima[i & 3][rank_ * kWarps + warp_], both, &shared_.maxima_here[i & 3],
+      StoreRemote(&shared_.maxima[i & 7][rank_ * kWarps + warp_], both, &shared_.maxima_here[i & 7],
                   static_cast<uint32_t>(lane_));
     }
   }
@@ -260,7 +250,6 @@ class RowSums {
     float part[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
-      if (c >= whole_ && c != cut_) continue;
 #pragma unroll
       for (int j = 0; j < 8; ++j) part[j & 3] += fabsf(fmaf(-slope, e[c][j], q[c][j]));
     }
@@ -366,9 +355,8 @@ class RowSums {
   }
 
   __device__ void Compute() {
-    if (count_ == 0) return;
-    float e[kChunks][8];
-    float q[kChunks][8];
+    float e[kChunks][8] = {};  // chunks without a tile stay 0
+    float q[kChunks][8] = {};
     Place at;  // of row i
     const bool ahead = LooksAhead();
     if (ahead) FindMaxima(0, at);
@@ -380,17 +368,18 @@ class RowSums {
         FindMaxima(sought, sought_at);
       }
       if (i > 0) AddAbsolute(i - 1, e, q);
-      BarrierWait(&shared_.plan_ready[i & 1], (i >> 1) & 1);
-      const RowPlan plan = shared_.plan[i & 1];
+      BarrierWait(&shared_.plan_ready[i & 3], (i >> 2) & 1);
+      const RowPlan plan = shared_.plan[i & 3];
       const bool holds = plan.pivot_warp == rank_ * kWarps + warp_;
-      const int pivot_chunk = holds ? (plan.pivot & 63) / 8 : -1;
+      const unsigned masked = (holds ? 1u << ((plan.pivot & 63) / 8) : 0u) |
+                              (cut_ >= 0 ? 1u << cut_ : 0u);
       const int pivot = holds && plan.pivot / 64 == lane_ ? plan.pivot & 63 : -1;
       LaneSums sums;
       const char* slot = SlotAt(at.slot);
 #pragma unroll
       for (int c = 0; c < kChunks; ++c) {
-        if (c < whole_ || c == cut_) {
-          AddTile(plan, TileAt(slot, c), c == cut_ || c == pivot_chunk, c, pivot, &sums, e[c], q[c]);
+        if (c < used_) {
+          AddTile(plan, TileAt(slot, c), (masked >> c & 1) != 0, c, pivot, &sums, e[c], q[c]);
         }
         if ((c + 1) % kPartChunks == 0) {
           __syncwarp();
@@ -431,7 +420,7 @@ class RowSums {
     if (lane_ == 0) BarrierArrive(&shared_.sums_done[i & 1]);
   }
 
-  // ---- the clerk
+  // ---- planner, keeper, closer
 
   // Brings one part of the i-th row into a slot. All lanes.
   __device__ void Fill(int i, int part, int slot) {
@@ -447,9 +436,10 @@ class RowSums {
     const char* train = args_.train + row * args_.train_stride + offset;
     const char* infer = args_.infer + row * args_.infer_stride + offset;
     char* to = ring_ + slot * 2 * args_.side_bytes;
-    if (bytes > bulk) {
-      FillPlainly(to + bulk, train + bulk, bytes - bulk);
-      FillPlainly(to + args_.side_bytes + bulk, infer + bulk, bytes - bulk);
+    const int padded = max(0, end_tile - tile) * kTileBytes;
+    if (padded > bulk) {
+      FillPlainly(to + bulk, train + bulk, bytes - bulk, padded - bulk);
+      FillPlainly(to + args_.side_bytes + bulk, infer + bulk, bytes - bulk, padded - bulk);
       __syncwarp();
     }
     if (lane_ == 0) {
@@ -463,29 +453,34 @@ class RowSums {
     __syncwarp();
   }
 
-  // What no bulk copy takes: a row's odd end, and rows that start anywhere.
-  __device__ void FillPlainly(char* to, const char* from, int bytes) {
+  // What no bulk copy takes: a row's odd end, and rows that start anywhere. The last tile is filled
+  // up with the lowest value, which is no maximum.
+  __device__ void FillPlainly(char* to, const char* from, int bytes, int padded) {
     const T* source = reinterpret_cast<const T*>(from);
     T* target = reinterpret_cast<T*>(to);
     const int count = bytes / static_cast<int>(sizeof(T));
-#pragma unroll 4
+#pragma unroll 16
     for (int k = lane_; k < count; k += 32) target[k] = source[k];
+    for (int k = count + lane_; k < padded / static_cast<int>(sizeof(T)); k += 32) {
+      target[k] = LowestLogit<T>();
+    }
   }
 
-  __device__ void Clerk() {
-    if (count_ == 0) return;
-    for (int n = 0; n < args_.slots; ++n) Fill(n / kParts, n % kParts, n);
-    const bool ahead = LooksAhead();
+  __device__ void Planner() {
     Place at;
-    Place plan_at;
-    for (int i = ahead ? -1 : 0; i < count_; ++i) {
-      const int planned = ahead ? i + 1 : i;
-      if (planned < count_) {
-        MakePlan(planned, plan_at);
-        plan_at.Step(kParts, args_.slots);
-      }
-      if (i < 0) continue;
+    for (int i = 0; i < count_; ++i) {
+      MakePlan(i, at);
+      at.Step(kParts, args_.slots);
+    }
+  }
+
+  __device__ void Keeper() {
+    for (int n = 0; n < args_.slots; ++n) Fill(n / kParts, n % kParts, n);
+    Place at;
+    for (int i = 0; i < count_; ++i) {
+      BarrierWait(&shared_.plan_ready[i & 3], (i >> 2) & 1);
       const uint32_t found = CollectTops(i, at);
+      if (lane_ == 0) args_.counts[RowAt(i) * cluster_ + rank_] = found;
       for (int part = 0; part < kParts; ++part) {
         const int next = part + args_.slots;
         if (i + next / kParts < count_) {
@@ -494,18 +489,29 @@ class RowSums {
         }
         at.Step(1, args_.slots);
       }
+    }
+  }
+
+  __device__ void Closer() {
+    for (int i = 0; i < count_; ++i) {
+      if (lane_ == 0) {
+        BarrierArriveExpect(&shared_.exchanged[i & 1],
+                            static_cast<uint32_t>(cluster_ * kWarps) * 8);
+        BarrierArriveExpect(&shared_.pivot_here[i & 3], 8);
+      }
+      BarrierWait(&shared_.plan_ready[i & 3], (i >> 2) & 1);
       const uint64_t pivot = PublishSlope(i);
-      WriteSums(i, pivot, found);
+      WriteSums(i, pivot);
     }
     BarrierWait(&shared_.sums_done[count_ & 1], (count_ >> 1) & 1);
     if (lane_ == kPartialAbsolute) WriteAbsolute(count_ - 1);
   }
 
   // The place of a warp's tile in every chunk: tiles beyond an even share go to the warps that
-  // share a scheduler with the clerk.
+  // share a scheduler with a serving one; every fourth warp, from 0, does not.
   __device__ static int PlaceOf(int warp) {
-    const int beside = kWarps % 4;
-    return warp % 4 == beside ? warp / 4 : kWarps / 4 + warp - (warp + 3 - beside) / 4;
+    static_assert(kWarps % 4 == 1);
+    return warp % 4 == 0 ? kWarps - 1 - warp / 4 : warp - 1 - warp / 4;
   }
 
   // Where the largest train entry of a warp lies, as RowPlan::pivot, -1 if nowhere (NaN); *pair its
@@ -580,12 +586,12 @@ class RowSums {
   // The candidates of both sides. Returns their numbers, train in the low half.
   __device__ __forceinline__ uint32_t CollectTops(int i, const Place& at) {
     const uint64_t mine =
-        lane_ < kWarps ? shared_.maxima[i & 3][rank_ * kWarps + lane_] : uint64_t{0};
+        lane_ < kWarps ? shared_.maxima[i & 7][rank_ * kWarps + lane_] : uint64_t{0};
     uint32_t numbers = 0;
 #pragma unroll 1
     for (int side = 0; side < 2; ++side) {
       const int threshold =
-          side == 0 ? shared_.plan[i & 1].train_threshold : shared_.plan[i & 1].infer_threshold;
+          side == 0 ? shared_.plan[i & 3].train_threshold : shared_.plan[i & 3].infer_threshold;
       const int top = static_cast<int>(side == 0 ? mine : mine >> 32);
       unsigned warps = __ballot_sync(kAll, lane_ < kWarps && top >= threshold);
       unsigned found = 0;
@@ -599,14 +605,12 @@ class RowSums {
   }
 
   __device__ __forceinline__ void MakePlan(int i, const Place& at) {
-    const uint64_t* maxima = shared_.maxima[i & 3];
+    const uint64_t* maxima = shared_.maxima[i & 7];
     const int entries = cluster_ * kWarps;
     if (lane_ == 0) {
-      BarrierArriveExpect(&shared_.maxima_here[i & 3], static_cast<uint32_t>(entries) * 8);
-      BarrierArriveExpect(&shared_.exchanged[i & 1], static_cast<uint32_t>(entries) * 8);
-      BarrierArriveExpect(&shared_.pivot_here[i & 3], 8);
+      BarrierArriveExpect(&shared_.maxima_here[i & 7], static_cast<uint32_t>(entries) * 8);
     }
-    BarrierWait(&shared_.maxima_here[i & 3], (i >> 2) & 1);
+    BarrierWait(&shared_.maxima_here[i & 7], (i >> 3) & 1);
     // The weighted mean of what happened to the largest entries: close to delta in every kind of
     // row, so that nothing cancels. Any value would be right. Weights are relative to the lane's
     // own largest entry until the row's is known.
@@ -673,8 +677,8 @@ class RowSums {
       plan.top_train = top_train;
       plan.pivot_warp = pivot < 0 ? -1 : pivot_warp;
       plan.pivot = pivot;
-      shared_.plan[i & 1] = plan;
-      BarrierArrive(&shared_.plan_ready[i & 1]);
+      shared_.plan[i & 3] = plan;
+      BarrierArrive(&shared_.plan_ready[i & 3]);
       if (rank_ == 0) {
         RowHead* head = &args_.heads[RowAt(i)];
         head->top_train = top;
@@ -727,8 +731,8 @@ class RowSums {
   // s = sum e E / sum e, over the whole row. Returns the pivot.
   __device__ uint64_t PublishSlope(int i) {
     const int b = i & 1;
-    const float minus_k = shared_.plan[b].minus_k;
-    const float shift = shared_.plan[b].shift;
+    const float minus_k = shared_.plan[i & 3].minus_k;
+    const float shift = shared_.plan[i & 3].shift;
     BarrierWait(&shared_.pivot_here[i & 3], (i >> 2) & 1);
     const uint64_t pair = shared_.pivot[i & 3];
     const float a = __uint_as_float(static_cast<uint32_t>(pair));
@@ -757,7 +761,7 @@ class RowSums {
   }
 
   // Leaves the block's sums of the row to the row's end.
-  __device__ void WriteSums(int i, uint64_t pair, uint32_t found) {
+  __device__ void WriteSums(int i, uint64_t pair) {
     const int b = i & 1;
     BarrierWait(&shared_.sums_done[b], (i >> 1) & 1);
     if (lane_ < kLaneSums) {
@@ -780,7 +784,6 @@ class RowSums {
     } else if (lane_ == kPartialAbsolute && i > 0) {
       WriteAbsolute(i - 1);
     } else if (lane_ == kPartialAbsolute + 1) {
-      args_.counts[RowAt(i) * cluster_ + rank_] = found;
       if (rank_ == 0) {
         args_.heads[RowAt(i)].pivot_train = __uint_as_float(static_cast<uint32_t>(pair));
         args_.heads[RowAt(i)].pivot_infer = __uint_as_float(static_cast<uint32_t>(pair >> 32));
@@ -810,12 +813,12 @@ class RowSums {
   int first_tile_;
   int tiles_;
   int place_;  // of the warp's tiles in every chunk
-  int whole_;  // the warp's chunks with a whole tile
-  int cut_;    // its chunk that the row's end cuts, or -1
+  int used_;   // the warp's chunks with a tile
+  int cut_;    // the chunk that the row's end cuts, or -1
 };
 
 template <class T, int kWarps, int kChunks, bool kSquare>
-__global__ void __launch_bounds__((kWarps + 1) * 32, 1)
+__global__ void __launch_bounds__((kWarps + kServingWarps) * 32, 1)
     RowSumsKernel(const __grid_constant__ SumsArgs args, int cluster) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char memory[];
