@@ -2,14 +2,13 @@
 // clever about them, and the rows to try them on.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
-
-#include "kcc/drift/token_drift.h"
 
 namespace kcc {
 

@@ -1,0 +1,394 @@
+// Checks the CUDA backend: against the 113-bit reference, bit by bit over repeated runs, batch
+// splits and row orders, and on rows that only the careful kernel takes.
+//
+//   gpu_verify [--small] [--runs N]
+//
+// --small: few, short rows, for compute-sanitizer. Exit 0: all held; 1: something did not; 77: no
+// device, nothing was checked.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/gpu/logits.cuh"
+#include "bench/gpu/truth.h"
+
+namespace kcc {
+namespace {
+
+constexpr double kBand = 1e-5;
+
+struct Case {
+  const char* name;
+  DType dtype;
+  int64_t rows, vocab, stride;
+  LogitRecipe recipe;
+  double temperature = 1;
+  unsigned wanted = kCudaWantTopK | kCudaWantReverseChi2;
+};
+
+int g_failures = 0;
+
+void Expect(bool held, const std::string& what) {
+  if (held) return;
+  ++g_failures;
+  std::printf("  FAILED: %s\n", what.c_str());
+}
+
+struct Outputs {
+  std::vector<double> values;
+  std::vector<int32_t> argmax;
+  std::vector<int32_t> status;
+
+  double At(int value, size_t row) const {
+    return values[static_cast<size_t>(value) * status.size() + row];
+  }
+  bool operator==(const Outputs& other) const {
+    return std::memcmp(values.data(), other.values.data(), values.size() * 8) == 0 &&
+           argmax == other.argmax && status == other.status;
+  }
+};
+
+Outputs Download(const CudaDriftArgs& args) {
+  const auto rows = static_cast<size_t>(args.rows);
+  Outputs out;
+  out.values.resize(rows * kCudaValues);
+  out.argmax.resize(rows * 2);
+  out.status.resize(rows);
+  KCC_CUDA(cudaMemcpy(out.values.data(), args.values, out.values.size() * 8, cudaMemcpyDeviceToHost));
+  KCC_CUDA(cudaMemcpy(out.argmax.data(), args.argmax, out.argmax.size() * 4, cudaMemcpyDeviceToHost));
+  KCC_CUDA(cudaMemcpy(out.status.data(), args.status, out.status.size() * 4, cudaMemcpyDeviceToHost));
+  return out;
+}
+
+Outputs Run(DriftProblem* problem) {
+  CudaDriftArgs& args = problem->args;
+  const auto rows = static_cast<size_t>(args.rows);
+  KCC_CUDA(cudaMemset(args.values, 0xa5, rows * kCudaValues * 8));  // nothing may stay unwritten
+  KCC_CUDA(cudaMemset(args.argmax, 0xa5, rows * 8));
+  KCC_CUDA(cudaMemset(args.status, 0xa5, rows * 4));
+  problem->Measure();
+  KCC_CUDA(cudaDeviceSynchronize());
+  return Download(args);
+}
+
+std::vector<float> RowOf(const DriftProblem& problem, const void* side, int64_t row) {
+  const CudaDriftArgs& args = problem.args;
+  const size_t element = DTypeBits(args.train.dtype) / 8;
+  std::vector<char> raw(static_cast<size_t>(args.vocab) * element);
+  const auto offset = static_cast<size_t>(row * args.train.row_stride) * element;
+  KCC_CUDA(cudaMemcpy(raw.data(), static_cast<const char*>(side) + offset, raw.size(),
+                      cudaMemcpyDeviceToHost));
+  std::vector<float> out(static_cast<size_t>(args.vocab));
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = LogitOf(raw.data(), args.train.dtype, static_cast<int64_t>(i));
+  }
+  return out;
+}
+
+// How far a value may lie from the truth.
+double Allowed(int value, const GpuTruth& truth) {
+  const double want = truth.values[static_cast<size_t>(value)];
+  const double kl = truth.values[kCudaKl];
+  const double tv = truth.values[kCudaTv];
+  switch (value) {
+    case kCudaKl:
+    case kCudaReverseKl:
+    case kCudaChi2:
+    case kCudaReverseChi2:
+    case kCudaJs:
+    case kCudaHellinger:
+      return kl >= 1e-9 ? kBand * want : 1e-14 + 1e-2 * want;
+    case kCudaTv:
+      return tv >= 1e-6 ? kBand * want : 1e-11;
+    case kCudaEntropyGap:
+      return kBand * (want + 40 * tv) + 1e-15;
+    case kCudaMargin:
+    case kCudaTrainMargin:
+    case kCudaTop1Overlap:
+    case kCudaTop5Overlap:
+    case kCudaTop10Overlap:
+    case kCudaRank:
+    case kCudaTrainRank:
+      return 0;
+    case kCudaLogRatio:
+      return kBand * (std::fabs(want) + tv) + 1e-13;
+    case kCudaSpan:
+    case kCudaLinf:
+    case kCudaRawLinf:
+      return 1e-6 * want;
+    default:
+      return kBand * std::fabs(want) + 1e-12;
+  }
+}
+
+void CheckCase(const Case& test, size_t checked) {
+  DriftProblem problem(test.dtype, test.rows, test.vocab, test.stride, test.wanted,
+                       test.temperature);
+  problem.Fill(test.recipe);
+  KCC_CUDA(cudaDeviceSynchronize());
+  const Outputs out = Run(&problem);
+  checked = std::min(checked, static_cast<size_t>(test.rows));
+  std::vector<std::vector<float>> train(checked), infer(checked);
+  for (size_t i = 0; i < checked; ++i) {
+    train[i] = RowOf(problem, problem.train, static_cast<int64_t>(i));
+    infer[i] = RowOf(problem, problem.infer, static_cast<int64_t>(i));
+  }
+  std::vector<int32_t> tokens(static_cast<size_t>(test.rows));
+  KCC_CUDA(cudaMemcpy(tokens.data(), problem.tokens, tokens.size() * 4, cudaMemcpyDeviceToHost));
+  const bool costly = (test.wanted & kCudaWantOnDemand) != 0;
+  std::vector<GpuTruth> truths(checked);
+  std::atomic<size_t> next{0};
+  std::vector<std::thread> workers;
+  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t) {
+    workers.emplace_back([&] {
+      for (size_t i; (i = next++) < checked;) {
+        truths[i] = TruthOfRow(train[i], infer[i], test.temperature, tokens[i], costly);
+      }
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+
+  double worst_kl = 0, worst_tv = 0, worst_entropy = 0, least_kl = 1e300;
+  for (size_t i = 0; i < checked; ++i) {
+    const GpuTruth& truth = truths[i];
+    for (int value = 0; value < kCudaValues; ++value) {
+      const double got = out.At(value, i);
+      const bool lists = (test.wanted & (kCudaWantTopK | kCudaWantOnDemand)) != 0;
+      if (!costly && value >= kCudaJs) continue;
+      if (!lists && (value == kCudaTop5Overlap || value == kCudaTop10Overlap)) continue;
+      if ((test.wanted & (kCudaWantReverseChi2 | kCudaWantOnDemand)) == 0 &&
+          value == kCudaReverseChi2) {
+        continue;
+      }
+      const double want = truth.values[static_cast<size_t>(value)];
+      if (std::fabs(got - want) <= Allowed(value, truth)) continue;
+      char text[200];
+      std::snprintf(text, sizeof text, "%s row %zu (status %d): %s %.10g, truth %.10g (%.2g off)",
+                    test.name, i, out.status[i], CudaValueName(value), got, want,
+                    std::fabs(got - want) / std::fabs(want));
+      Expect(false, text);
+    }
+    Expect(out.argmax[i] == truth.argmax[0] && out.argmax[out.status.size() + i] == truth.argmax[1],
+           std::string(test.name) + ": argmax");
+    const auto error = [&](int value) {
+      const double want = truth.values[static_cast<size_t>(value)];
+      return want == 0 ? 0 : std::fabs(out.At(value, i) - want) / want;
+    };
+    if (truth.values[kCudaKl] >= 1e-9) worst_kl = std::max(worst_kl, error(kCudaKl));
+    if (truth.values[kCudaTv] >= 1e-6) worst_tv = std::max(worst_tv, error(kCudaTv));
+    worst_entropy = std::max(worst_entropy, error(kCudaEntropy));
+    least_kl = std::min(least_kl, truth.values[kCudaKl]);
+  }
+  size_t careful = 0;
+  for (const int32_t status : out.status) careful += status != kCudaRowFast ? 1 : 0;
+  std::printf("%-34s rows %5zu, careful %4zu, least KL %.1e, errors: KL %.1e TV %.1e entropy %.1e\n",
+              test.name, out.status.size(), careful, least_kl, worst_kl, worst_tv, worst_entropy);
+}
+
+std::vector<Case> Cases(bool small) {
+  const auto recipe = [](double sigma, double shift = 0, double offset = 0, double sharpen = 1,
+                         double peak = 0) {
+    LogitRecipe r;
+    r.sigma = sigma, r.shift = shift, r.offset = offset, r.sharpen = sharpen, r.peak = peak;
+    return r;
+  };
+  constexpr DType kB = DType::kBF16, kH = DType::kF16, kF = DType::kF32;
+  constexpr unsigned kLists = kCudaWantTopK | kCudaWantReverseChi2;
+  if (small) {
+    return {{"BF16 V=8448", kB, 40, 8448, 8448, recipe(0.01)},
+            {"BF16 V=32000", kB, 40, 32000, 32000, recipe(0.1)},
+            {"BF16 odd V", kB, 20, 9001, 9001, recipe(0.01)},
+            {"F32", kF, 20, 12345, 12352, recipe(0.01)},
+            {"F16", kH, 20, 16384, 16384, recipe(0.01)},
+            {"F8", DType::kF8E4M3, 8, 16384, 16384, recipe(0.2)},
+            {"careful, V=100", kB, 5, 100, 100, recipe(0.01)},
+            {"on demand", kB, 3, 9000, 9000, recipe(0.1), 1, kCudaWantOnDemand}};
+  }
+  return {
+      {"BF16 V=128256 sigma 0.01", kB, 4096, 128256, 128256, recipe(0.01)},
+      {"BF16 V=128256 sigma 0.001", kB, 256, 128256, 128256, recipe(0.001)},
+      {"BF16 V=128256 sigma 0.1", kB, 256, 128256, 128256, recipe(0.1)},
+      {"BF16 V=128256 sigma 1", kB, 256, 128256, 128256, recipe(1)},
+      {"BF16 V=128256 sigma 3", kB, 256, 128256, 128256, recipe(3)},
+      {"BF16 V=128256 shift 3", kB, 256, 128256, 128256, recipe(0.01, 3)},
+      {"BF16 V=128256 sharpen 3", kB, 256, 128256, 128256, recipe(0.05, 0, 0, 3)},
+      {"BF16 V=128256 no lists", kB, 256, 128256, 128256, recipe(0.01), 1, 0},
+      {"BF16 V=128256 tau 0.6", kB, 256, 128256, 128256, recipe(0.05), 0.6, kLists},
+      {"BF16 V=32000", kB, 256, 32000, 32000, recipe(0.02)},
+      {"BF16 V=151936 padded stride", kB, 256, 151936, 152064, recipe(0.02)},
+      {"BF16 V=262144", kB, 256, 262144, 262144, recipe(0.02)},
+      {"BF16 V=50257 unaligned", kB, 64, 50257, 50257, recipe(0.02)},
+      {"BF16 V=129000 odd end", kB, 64, 129001, 129008, recipe(0.02)},
+      {"F16 V=128256", kH, 256, 128256, 128256, recipe(0.01)},
+      {"F32 V=128256 sigma 1e-2", kF, 256, 128256, 128256, recipe(0.01)},
+      {"F32 V=128256 sigma 1e-4", kF, 256, 128256, 128256, recipe(1e-4)},
+      {"F32 V=128256 sigma 3e-5 shift -7", kF, 256, 128256, 128256, recipe(1e-3, -7)},
+      {"F32 offset 1000 shift 100", kF, 64, 128256, 128256, recipe(0.01, 100, 1000)},
+      {"F32 peak 24", kF, 64, 128256, 128256, recipe(0.01, 0, 0, 1, 24)},
+      {"F32 peak 32", kF, 64, 128256, 128256, recipe(0.01, 0, 0, 1, 32)},
+      {"F32 peak 40", kF, 64, 128256, 128256, recipe(0.01, 0, 0, 1, 40)},
+      {"BF16 peak 24", kB, 64, 128256, 128256, recipe(0.02, 0, 0, 1, 24)},
+      {"F8_E4M3 V=128256", DType::kF8E4M3, 64, 128256, 128256, recipe(0.2)},
+      {"F8_E5M2 V=128256", DType::kF8E5M2, 64, 128256, 128256, recipe(0.2)},
+      {"V=5000 in double", kB, 16, 5000, 5000, recipe(0.02)},
+      {"V=7 in double", kF, 16, 7, 7, recipe(0.02)},
+      {"on demand", kB, 16, 32000, 32000, recipe(0.1), 1, kCudaWantOnDemand},
+  };
+}
+
+// Rows of several kinds in one tensor; the result of a row must not depend on its company.
+void CheckBits(bool small, int runs) {
+  const int64_t rows = small ? 24 : 300;
+  const int64_t vocab = small ? 9000 : 128256;
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    DriftProblem problem(dtype, rows, vocab, vocab, kCudaWantTopK | kCudaWantReverseChi2);
+    LogitRecipe recipe;
+    recipe.sigma = 0.02;
+    problem.Fill(recipe);
+    const auto row_bytes = static_cast<size_t>(vocab) * DTypeBits(dtype) / 8;
+    const Outputs first = Run(&problem);
+    int differing = 0;
+    for (int run = 1; run < runs; ++run) differing += Run(&problem) == first ? 0 : 1;
+    Expect(differing == 0, std::to_string(differing) + " of the repeated runs differ");
+
+    std::vector<size_t> order(static_cast<size_t>(rows));
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::mt19937 random(7);
+    std::shuffle(order.begin(), order.end(), random);
+    DriftProblem shuffled(dtype, rows, vocab, vocab, kCudaWantTopK | kCudaWantReverseChi2);
+    shuffled.Fill(recipe);
+    for (size_t i = 0; i < order.size(); ++i) {
+      for (const auto& [to, from] : {std::pair(shuffled.train, problem.train),
+                                     std::pair(shuffled.infer, problem.infer)}) {
+        KCC_CUDA(cudaMemcpy(static_cast<char*>(to) + i * row_bytes,
+                            static_cast<char*>(from) + order[i] * row_bytes, row_bytes,
+                            cudaMemcpyDeviceToDevice));
+      }
+      KCC_CUDA(cudaMemcpy(shuffled.tokens + i, problem.tokens + order[i], 4,
+                          cudaMemcpyDeviceToDevice));
+    }
+    const Outputs mixed = Run(&shuffled);
+    size_t moved = 0;
+    for (size_t i = 0; i < order.size(); ++i) {
+      for (int value = 0; value < kCudaValues; ++value) {
+        const double a = mixed.At(value, i);
+        const double b = first.At(value, order[i]);
+        moved += std::memcmp(&a, &b, 8) != 0 ? 1 : 0;
+      }
+    }
+    Expect(moved == 0, std::to_string(moved) + " values depend on the order of rows");
+
+    // In splits of uneven size.
+    size_t split_differs = 0;
+    int64_t begin = 0;
+    for (int64_t part = 1; begin < rows; part = part * 3 + 1) {
+      const int64_t count = std::min(part, rows - begin);
+      CudaDriftArgs args = problem.args;
+      args.rows = count;
+      args.train.data = static_cast<char*>(problem.train) + static_cast<size_t>(begin) * row_bytes;
+      args.infer.data = static_cast<char*>(problem.infer) + static_cast<size_t>(begin) * row_bytes;
+      args.tokens = problem.tokens + begin;
+      Expect(MeasureDriftCuda(args) == nullptr, "a split is refused");
+      KCC_CUDA(cudaDeviceSynchronize());
+      const Outputs part_out = Download(args);
+      for (int64_t i = 0; i < count; ++i) {
+        for (int value = 0; value < kCudaValues; ++value) {
+          const double a = part_out.At(value, static_cast<size_t>(i));
+          const double b = first.At(value, static_cast<size_t>(begin + i));
+          split_differs += std::memcmp(&a, &b, 8) != 0 ? 1 : 0;
+        }
+      }
+      begin += count;
+    }
+    Expect(split_differs == 0, std::to_string(split_differs) + " values depend on the split");
+    std::printf("%s: bits over %d runs, a shuffle and uneven splits compared\n",
+                dtype == DType::kF32 ? "F32" : "BF16", runs);
+  }
+}
+
+void CheckIdentical(bool small) {
+  for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF16}) {
+    DriftProblem problem(dtype, 32, small ? 9000 : 128256, small ? 9000 : 128256,
+                         kCudaWantTopK | kCudaWantReverseChi2);
+    problem.Fill(LogitRecipe());
+    problem.args.infer.data = problem.train;
+    const Outputs out = Run(&problem);
+    for (size_t i = 0; i < 32; ++i) {
+      for (const int value : {kCudaKl, kCudaReverseKl, kCudaTv, kCudaChi2, kCudaReverseChi2,
+                              kCudaSpan, kCudaLinf, kCudaL2, kCudaRawLinf, kCudaRawL2,
+                              kCudaEntropyGap, kCudaLogRatio}) {
+        Expect(out.At(value, i) == 0, std::string("identical tensors: ") + CudaValueName(value));
+      }
+      for (const int value : {kCudaTop1Overlap, kCudaTop5Overlap, kCudaTop10Overlap}) {
+        Expect(out.At(value, i) == 1, std::string("identical tensors: ") + CudaValueName(value));
+      }
+      Expect(out.status[i] == kCudaRowFast, "identical tensors need no double");
+    }
+  }
+  std::printf("identical tensors: exactly 0\n");
+}
+
+// NaN, infinities, masks and equal logits, each in one row of an otherwise ordinary tensor.
+void CheckStrange() {
+  const int64_t vocab = 9000;
+  DriftProblem problem(DType::kF32, 8, vocab, vocab, kCudaWantTopK | kCudaWantReverseChi2);
+  problem.Fill(LogitRecipe());
+  const auto put = [&](void* side, int64_t row, int64_t at, float value) {
+    KCC_CUDA(cudaMemcpy(static_cast<float*>(side) + row * vocab + at, &value, 4,
+                        cudaMemcpyHostToDevice));
+  };
+  const float inf = std::numeric_limits<float>::infinity();
+  put(problem.train, 1, 17, std::nanf(""));
+  put(problem.infer, 2, 4242, inf);
+  put(problem.train, 3, 8999, -inf);
+  put(problem.infer, 3, 8999, -inf);
+  put(problem.infer, 4, 5, -inf);
+  const std::vector<float> flat(static_cast<size_t>(vocab), 2.5f);
+  for (void* side : {problem.train, problem.infer}) {
+    KCC_CUDA(cudaMemcpy(static_cast<float*>(side) + 5 * vocab, flat.data(), flat.size() * 4,
+                        cudaMemcpyHostToDevice));
+  }
+  const int32_t outside = static_cast<int32_t>(vocab);
+  KCC_CUDA(cudaMemcpy(problem.tokens + 6, &outside, 4, cudaMemcpyHostToDevice));
+  const Outputs out = Run(&problem);
+  Expect(out.status[0] == kCudaRowFast && out.status[7] == kCudaRowFast, "ordinary rows are fast");
+  Expect(out.status[1] == kCudaRowBadTrain && std::isnan(out.At(kCudaKl, 1)), "NaN is refused");
+  Expect(out.status[2] == kCudaRowBadInfer, "+inf is refused");
+  Expect(out.status[3] == kCudaRowCareful && std::isfinite(out.At(kCudaKl, 3)), "a mask is no value");
+  Expect(std::isinf(out.At(kCudaKl, 4)) && std::isfinite(out.At(kCudaReverseKl, 4)),
+         "-inf on the infer side makes kl infinite");
+  Expect(out.At(kCudaKl, 5) == 0 && out.At(kCudaTop10Overlap, 5) == 1 &&
+             out.argmax[5] == 0 && std::fabs(out.At(kCudaEntropy, 5) - std::log(9000.0)) < 1e-12,
+         "equal logits");
+  Expect(out.status[6] == kCudaRowBadToken, "a token outside the vocabulary is said");
+  std::printf("NaN, infinities, masks, equal logits, a stray token\n");
+}
+
+}  // namespace
+}  // namespace kcc
+
+int main(int argc, char** argv) {
+  bool small = false;
+  int runs = 100;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--small") == 0) small = true;
+    if (std::strcmp(argv[i], "--runs") == 0 && i + 1 < argc) runs = std::atoi(argv[++i]);
+  }
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::printf("skipped: 4 GPU checks, since this machine has no CUDA device\n");
+    return 77;
+  }
+  for (const kcc::Case& test : kcc::Cases(small)) kcc::CheckCase(test, small ? 4 : 16);
+  kcc::CheckBits(small, small ? 3 : runs);
+  kcc::CheckIdentical(small);
+  kcc::CheckStrange();
+  std::printf("%d failures\n", kcc::g_failures);
+  return kcc::g_failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,179 @@
+// How eight consecutive-enough logits of one lane are held, compared and widened, by format.
+//
+// A tile is 256 entries, eight a lane. 16-bit formats keep their packed pairs, so that maxima cost
+// half an instruction an entry; NaN wins a maximum, so that it cannot hide.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace kcc {
+
+inline constexpr int kTileEntries = 256;
+inline constexpr int kLaneEntries = 8;
+inline constexpr float kFloatInf = __builtin_huge_valf();
+
+// Floats in order as signed integers; NaN (as the maxima give it) above +inf.
+__device__ __forceinline__ int OrderedBits(float value) {
+  const int bits = __float_as_int(value);
+  return bits ^ ((bits >> 31) & 0x7fffffff);
+}
+__device__ __forceinline__ float FromOrderedBits(int bits) {
+  return __int_as_float(bits ^ ((bits >> 31) & 0x7fffffff));
+}
+
+__device__ __forceinline__ float MaxOrNan(float a, float b) {
+  float out;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+  return out;
+}
+
+// Entry j (0..7) of a lane lies at this place of the tile.
+template <class T>
+__device__ __forceinline__ int PlaceInTile(int lane, int j) {
+  if constexpr (sizeof(T) == 4) return (j & 4) * 32 + lane * 4 + (j & 3);
+  return lane * kLaneEntries + j;
+}
+
+template <class T>
+struct LaneLogits;
+
+template <>
+struct LaneLogits<__nv_bfloat16> {
+  uint32_t pairs[4];
+
+  __device__ __forceinline__ void Load(const void* tile, int lane) {
+    const uint4 v = static_cast<const uint4*>(tile)[lane];
+    pairs[0] = v.x, pairs[1] = v.y, pairs[2] = v.z, pairs[3] = v.w;
+  }
+  __device__ __forceinline__ float At(int j) const {
+    return __uint_as_float((j & 1) != 0 ? pairs[j / 2] & 0xffff0000u : pairs[j / 2] << 16);
+  }
+};
+
+template <>
+struct LaneLogits<__half> {
+  uint32_t pairs[4];
+
+  __device__ __forceinline__ void Load(const void* tile, int lane) {
+    const uint4 v = static_cast<const uint4*>(tile)[lane];
+    pairs[0] = v.x, pairs[1] = v.y, pairs[2] = v.z, pairs[3] = v.w;
+  }
+  __device__ __forceinline__ float At(int j) const {
+    const __half2 pair = *reinterpret_cast<const __half2*>(&pairs[j / 2]);
+    return (j & 1) != 0 ? __high2float(pair) : __low2float(pair);
+  }
+};
+
+template <>
+struct LaneLogits<float> {
+  float at[8];
+
+  __device__ __forceinline__ void Load(const void* tile, int lane) {
+    const float4 v = static_cast<const float4*>(tile)[lane];
+    const float4 w = static_cast<const float4*>(tile)[32 + lane];
+    at[0] = v.x, at[1] = v.y, at[2] = v.z, at[3] = v.w;
+    at[4] = w.x, at[5] = w.y, at[6] = w.z, at[7] = w.w;
+  }
+  __device__ __forceinline__ float At(int j) const { return at[j]; }
+};
+
+// FP8 is widened to halves, exactly, when it is loaded.
+template <__nv_fp8_interpretation_t kFormat>
+struct LaneFp8 : LaneLogits<__half> {
+  __device__ __forceinline__ void Load(const void* tile, int lane) {
+    const uint2 v = static_cast<const uint2*>(tile)[lane];
+    const uint32_t words[2] = {v.x, v.y};
+    for (int k = 0; k < 4; ++k) {
+      const auto two = static_cast<__nv_fp8x2_storage_t>(words[k / 2] >> (16 * (k & 1)));
+      const __half2_raw wide = __nv_cvt_fp8x2_to_halfraw2(two, kFormat);
+      pairs[k] = static_cast<uint32_t>(wide.x) | (static_cast<uint32_t>(wide.y) << 16);
+    }
+  }
+};
+template <>
+struct LaneLogits<__nv_fp8_e4m3> : LaneFp8<__NV_E4M3> {};
+template <>
+struct LaneLogits<__nv_fp8_e5m2> : LaneFp8<__NV_E5M2> {};
+
+// The largest entry seen by a lane.
+template <class T>
+struct LaneMax {  // halves
+  uint32_t packed = 0xfc00fc00u;
+
+  __device__ __forceinline__ void Add(const LaneLogits<T>& v) {
+    for (int k = 0; k < 4; ++k) {
+      asm("max.NaN.f16x2 %0, %0, %1;" : "+r"(packed) : "r"(v.pairs[k]));
+    }
+  }
+  __device__ __forceinline__ float Value() const {
+    const __half2 pair = *reinterpret_cast<const __half2*>(&packed);
+    return MaxOrNan(__low2float(pair), __high2float(pair));
+  }
+};
+
+template <>
+struct LaneMax<__nv_bfloat16> {
+  uint32_t packed = 0xff80ff80u;
+
+  __device__ __forceinline__ void Add(const LaneLogits<__nv_bfloat16>& v) {
+    for (int k = 0; k < 4; ++k) {
+      asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(packed) : "r"(v.pairs[k]));
+    }
+  }
+  __device__ __forceinline__ float Value() const {
+    return MaxOrNan(__uint_as_float(packed << 16), __uint_as_float(packed & 0xffff0000u));
+  }
+};
+
+template <>
+struct LaneMax<float> {
+  float value = -kFloatInf;
+
+  __device__ __forceinline__ void Add(const LaneLogits<float>& v) {
+    for (int j = 0; j < 8; ++j) value = MaxOrNan(value, v.at[j]);
+  }
+  __device__ __forceinline__ float Value() const { return value; }
+};
+
+// -inf, or the lowest value of a format without one.
+template <class T>
+__device__ __forceinline__ T LowestLogit() {
+  T value;
+  if constexpr (sizeof(T) == 1) {
+    value.__x = std::is_same_v<T, __nv_fp8_e4m3> ? 0xfe : 0xfc;
+  } else {
+    value = T(-kFloatInf);
+  }
+  return value;
+}
+
+// As DType numbers them.
+inline constexpr int kDeviceF32 = 1;
+inline constexpr int kDeviceF16 = 2;
+inline constexpr int kDeviceBF16 = 3;
+inline constexpr int kDeviceF8E4M3 = 4;
+inline constexpr int kDeviceF8E5M2 = 5;
+
+__device__ __forceinline__ float LoadLogitAt(const void* row, int dtype, int64_t i) {
+  switch (dtype) {
+    case kDeviceF32:
+      return static_cast<const float*>(row)[i];
+    case kDeviceF16:
+      return __half2float(static_cast<const __half*>(row)[i]);
+    case kDeviceBF16:
+      return __bfloat162float(static_cast<const __nv_bfloat16*>(row)[i]);
+    default: {
+      const auto bits = static_cast<const uint8_t*>(row)[i];
+      const auto format = dtype == kDeviceF8E4M3 ? __NV_E4M3 : __NV_E5M2;
+      const __half_raw raw = __nv_cvt_fp8_to_halfraw(bits, format);
+      return __half2float(__half(raw));
+    }
+  }
+}
+
+}  // namespace kcc

@@ -1,0 +1,402 @@
+// Every quantity of a row in double, by the definitions of drift/reference.cc: masks, one-sided
+// -inf, differences of hundreds, any pair of formats, and js, hellinger and rank. One block a row,
+// three visits to it; sums by lane, then by one fixed tree.
+#pragma once
+
+#include "kcc/drift/cuda/row_end.cuh"
+
+namespace kcc {
+
+inline constexpr int kCarefulThreads = 512;
+
+struct CarefulShared {
+  double sums[kCarefulThreads];
+  int bits[kCarefulThreads];
+  int ids[kCarefulThreads];
+  DeviceTop top[2];
+};
+
+// The same value in every thread.
+__device__ inline double BlockSum(double value, CarefulShared* shared) {
+  __syncthreads();
+  shared->sums[threadIdx.x] = value;
+  for (int half = kCarefulThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < static_cast<unsigned>(half)) {
+      shared->sums[threadIdx.x] += shared->sums[threadIdx.x + half];
+    }
+  }
+  __syncthreads();
+  return shared->sums[0];
+}
+
+__device__ inline double BlockMax(double value, CarefulShared* shared) {
+  __syncthreads();
+  shared->sums[threadIdx.x] = value;
+  for (int half = kCarefulThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < static_cast<unsigned>(half)) {
+      shared->sums[threadIdx.x] =
+          fmax(shared->sums[threadIdx.x], shared->sums[threadIdx.x + half]);
+    }
+  }
+  __syncthreads();
+  return shared->sums[0];
+}
+
+struct Best {
+  int bits;
+  int id;
+  __device__ bool Before(const Best& other) const {
+    return bits > other.bits || (bits == other.bits && id < other.id);
+  }
+};
+
+__device__ inline Best BlockBest(Best mine, CarefulShared* shared) {
+  __syncthreads();
+  shared->bits[threadIdx.x] = mine.bits;
+  shared->ids[threadIdx.x] = mine.id;
+  for (int half = kCarefulThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < static_cast<unsigned>(half)) {
+      const Best a = {shared->bits[threadIdx.x], shared->ids[threadIdx.x]};
+      const Best b = {shared->bits[threadIdx.x + half], shared->ids[threadIdx.x + half]};
+      const Best best = b.Before(a) ? b : a;
+      shared->bits[threadIdx.x] = best.bits;
+      shared->ids[threadIdx.x] = best.id;
+    }
+  }
+  __syncthreads();
+  return {shared->bits[0], shared->ids[0]};
+}
+
+class CarefulRow {
+ public:
+  __device__ CarefulRow(const RowArgs& args, int64_t row, CarefulShared* shared)
+      : args_(args),
+        row_(row),
+        shared_(*shared),
+        train_(args.TrainRow(row)),
+        infer_(args.InferRow(row)),
+        tau_(args.tau) {}
+
+  __device__ void Measure() {
+    const int status = Scan();
+    if (status != 0) return Refuse(status);
+    FindTop(0);
+    FindTop(1);
+    __syncthreads();
+    Weigh();
+    Divergences();
+    if (threadIdx.x != 0) return;
+    PublishTops(args_, row_, shared_.top[0], shared_.top[1]);
+    PublishAll();
+  }
+
+ private:
+  __device__ float A(int64_t i) const { return LoadLogitAt(train_, args_.train_dtype, i); }
+  __device__ float B(int64_t i) const { return LoadLogitAt(infer_, args_.infer_dtype, i); }
+
+  __device__ void Refuse(int status) {
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    for (int value = 0; value < kCudaValues; ++value) args_.Set(row_, value, nan(""));
+    if (args_.argmax != nullptr) {
+      args_.argmax[row_] = args_.argmax[args_.value_stride + row_] = -1;
+    }
+    args_.status[row_] = status;
+  }
+
+  // Extremes, the pivot, and whether the row is one at all.
+  __device__ int Scan() {
+    double bad_train = 0, bad_infer = 0, low = kDoubleInf, high = -kDoubleInf, sum = 0, count = 0;
+    double squares = 0;
+    Best pivot = {INT_MIN, INT_MAX};
+    double top_train = -kDoubleInf, top_infer = -kDoubleInf;
+    for (int64_t i = threadIdx.x; i < args_.vocab; i += kCarefulThreads) {
+      const float a = A(i);
+      const float b = B(i);
+      if (isnan(a) || a == kFloatInf) bad_train = 1;
+      if (isnan(b) || b == kFloatInf) bad_infer = 1;
+      if (a == -kFloatInf && b == -kFloatInf) continue;
+      count += 1;
+      top_train = fmax(top_train, static_cast<double>(a));
+      top_infer = fmax(top_infer, static_cast<double>(b));
+      const double d = static_cast<double>(b) - static_cast<double>(a);
+      low = fmin(low, d);
+      high = fmax(high, d);
+      if (a == -kFloatInf || b == -kFloatInf) continue;
+      sum += d;
+      squares += d * d;
+      const Best here = {OrderedBits(a), static_cast<int>(i)};
+      if (here.Before(pivot)) pivot = here;
+    }
+    if (BlockMax(bad_train, &shared_) > 0) return kCudaRowBadTrain;
+    if (BlockMax(bad_infer, &shared_) > 0) return kCudaRowBadInfer;
+    top_[0] = BlockMax(top_train, &shared_);
+    top_[1] = BlockMax(top_infer, &shared_);
+    if (top_[0] == -kDoubleInf || top_[1] == -kDoubleInf) return kCudaRowNoSupport;
+    low_ = -BlockMax(-low, &shared_);
+    high_ = BlockMax(high, &shared_);
+    count_ = BlockSum(count, &shared_);
+    sum_ = BlockSum(sum, &shared_);
+    squares_ = BlockSum(squares, &shared_);
+    const Best best = BlockBest(pivot, &shared_);
+    pivot_ = best.id == INT_MAX ? -1 : best.id;
+    token_ = args_.tokens == nullptr ? -1 : args_.tokens[row_];
+    if (token_ < -1 || token_ >= args_.vocab) return kCudaRowBadToken;
+    if (token_ >= 0 && A(token_) == -kFloatInf && B(token_) == -kFloatInf) return kCudaRowBadToken;
+    return 0;
+  }
+
+  // The ten best tokens: the winner of each round looks for its thread's next one.
+  __device__ void FindTop(int side) {
+    Best last = {INT_MAX, -1};
+    const auto next_after = [&](const Best& bound) {
+      Best best = {INT_MIN, INT_MAX};
+      for (int64_t i = threadIdx.x; i < args_.vocab; i += kCarefulThreads) {
+        const float value = side == 0 ? A(i) : B(i);
+        if (value == -kFloatInf) continue;
+        const Best here = {OrderedBits(value), static_cast<int>(i)};
+        if (bound.Before(here) && here.Before(best)) best = here;
+      }
+      return best;
+    };
+    const bool lists = (args_.wanted & (kCudaWantTopK | kCudaWantOnDemand)) != 0;
+    const int rounds = lists ? 10 : 2;
+    Best mine = next_after(last);
+    int found = 0;
+    for (; found < rounds; ++found) {
+      const Best winner = BlockBest(mine, &shared_);
+      if (winner.id == INT_MAX) break;
+      if (threadIdx.x == 0) {
+        shared_.top[side].bits[found] = winner.bits;
+        shared_.top[side].id[found] = winner.id;
+      }
+      if (mine.id == winner.id) mine = next_after(winner);
+    }
+    if (threadIdx.x == 0) shared_.top[side].count = found;
+  }
+
+  __device__ double LogProb(int side, double z) const {
+    return (z - top_[side]) / tau_ - log_others_[side];
+  }
+
+  // The masses beside the most likely tokens, and the pivot's log-ratio.
+  __device__ void Weigh() {
+    const int tops[2] = {shared_.top[0].id[0], shared_.top[1].id[0]};
+    const bool has_pivot = pivot_ >= 0;
+    const double pivot_a = has_pivot ? static_cast<double>(A(pivot_)) : 0;
+    const double pivot_b = has_pivot ? static_cast<double>(B(pivot_)) : 0;
+    shift_ = pivot_b - pivot_a;
+    const double mean = sum_ / count_;
+    double others[2] = {0, 0};
+    double sum = 0, largest = 0, centred = 0;
+    for (int64_t i = threadIdx.x; i < args_.vocab; i += kCarefulThreads) {
+      const double a = static_cast<double>(A(i));
+      const double b = static_cast<double>(B(i));
+      if (a == -kDoubleInf && b == -kDoubleInf) continue;
+      const double weight = exp((a - top_[0]) / tau_);
+      if (i != tops[0]) others[0] += weight;
+      if (i != tops[1]) others[1] += exp((b - top_[1]) / tau_);
+      const double d = b - a;
+      if (isfinite(d)) centred += (d - mean) * (d - mean);
+      if (i == pivot_ || !has_pivot) continue;
+      const double y = (d - shift_) / tau_;
+      if (b == -kDoubleInf) {
+        sum -= weight;
+      } else if (y < 1) {
+        sum += weight * expm1(y);
+      } else {  // e^y may overflow where its product with a small weight does not
+        sum += exp((a - top_[0]) / tau_ + y) - weight;
+        largest = fmax(largest, (b - pivot_b) / tau_);
+      }
+    }
+    others_[0] = BlockSum(others[0], &shared_);
+    others_[1] = BlockSum(others[1], &shared_);
+    log_others_[0] = log1p(others_[0]);
+    log_others_[1] = log1p(others_[1]);
+    sum = BlockSum(sum, &shared_);
+    largest = BlockMax(largest, &shared_);
+    centred_ = BlockSum(centred, &shared_);
+    const bool direct = largest > 600 || (pivot_a - top_[0]) / tau_ < -600;
+    at_shift_ = !has_pivot ? 0
+                : direct   ? LogProb(1, pivot_b) - LogProb(0, pivot_a)
+                           : -log1p(sum / (1 + others_[0]));
+  }
+
+  __device__ double Ratio(double a, double b) const {
+    return ((b - a) - shift_) / tau_ + at_shift_;
+  }
+
+  struct Sums {
+    double kl = 0, reverse_kl = 0, js = 0, tv = 0, hellinger = 0, chi2 = 0, reverse_chi2 = 0;
+    double logit_change = 0, far = 0, entropy[2] = {0, 0}, rank[2] = {0, 0};
+  };
+
+  __device__ static double JsTermDevice(double x) {
+    const double y = 0.5 * x;
+    if (fabs(y) > 1) {
+      const double tail = log1p(exp(-fabs(x)));
+      const double smaller = kDeviceLn2 - tail;
+      const double larger = kDeviceLn2 - fabs(x) - tail;
+      return x > 0 ? 0.5 * (exp(x) * smaller + larger) : 0.5 * (smaller + exp(x) * larger);
+    }
+    // e^y (y sinh y - cosh y log cosh y).
+    const double cosh_less_1 = 0.5 * CoshResidualDevice(y);
+    return exp(y) * fmax(0.0, y * sinh(y) - (1 + cosh_less_1) * log1p(cosh_less_1));
+  }
+
+  __device__ void AddNear(double p, double x, double logit, bool costly, Sums* s) const {
+    const double excess = expm1(x);
+    const double residual = ExpResidualDevice(x);
+    s->kl += p * residual;
+    s->reverse_kl += p * fmax(0.0, x * excess - residual);
+    s->tv += 0.5 * p * fabs(excess);
+    s->chi2 += p * CoshResidualDevice(x);
+    s->reverse_chi2 += p * excess * excess;
+    s->logit_change += p * excess * logit;
+    if (!costly) return;
+    const double root = expm1(0.5 * x);
+    s->js += p * JsTermDevice(x);
+    s->hellinger += 0.5 * p * root * root;
+  }
+
+  __device__ void AddFar(double log_p, double log_q, double x, Sums* s) const {
+    s->far = 1;
+    const double p = exp(log_p);
+    const double q = exp(log_q);
+    const double root = sqrt(p) - sqrt(q);
+    const double tail = log1p(exp(-fabs(x)));
+    const double log_share_p = kDeviceLn2 - tail - fmax(x, 0.0);
+    const double log_share_q = kDeviceLn2 - tail + fmin(x, 0.0);
+    s->kl += (q - p) - p * x;
+    s->reverse_kl += (p - q) + q * x;
+    s->js += 0.5 * (p * log_share_p + q * log_share_q);
+    s->tv += 0.5 * fabs(q - p);
+    s->hellinger += 0.5 * root * root;
+    const double shrink = expm1(-fabs(x));
+    const double larger = fmax(log_p, log_q);
+    const double squared = exp(larger) * shrink * shrink;
+    const double magnified = exp(larger + fabs(x)) * shrink * shrink;
+    s->chi2 += x > 0 ? squared : magnified;
+    s->reverse_chi2 += x > 0 ? magnified : squared;
+  }
+
+  __device__ void AddOneSided(double mass, bool on_train, Sums* s) const {
+    s->far = 1;
+    (on_train ? s->kl : s->reverse_kl) = kDoubleInf;
+    (on_train ? s->chi2 : s->reverse_chi2) = kDoubleInf;
+    (on_train ? s->reverse_kl : s->kl) += mass;
+    (on_train ? s->reverse_chi2 : s->chi2) += mass;
+    s->js += 0.5 * mass * kDeviceLn2;
+    s->tv += 0.5 * mass;
+    s->hellinger += 0.5 * mass;
+  }
+
+  __device__ void Divergences() {
+    const bool costly = (args_.wanted & kCudaWantOnDemand) != 0;
+    const float token_a = token_ >= 0 ? A(token_) : 0;
+    const float token_b = token_ >= 0 ? B(token_) : 0;
+    Sums s;
+    for (int64_t i = threadIdx.x; i < args_.vocab; i += kCarefulThreads) {
+      const float a = A(i);
+      const float b = B(i);
+      if (a == -kFloatInf && b == -kFloatInf) continue;
+      if (costly && token_ >= 0) {
+        s.rank[0] += a > token_a || (a == token_a && i < token_) ? 1 : 0;
+        s.rank[1] += b > token_b || (b == token_b && i < token_) ? 1 : 0;
+      }
+      const double log_p = LogProb(0, static_cast<double>(a));
+      const double log_q = LogProb(1, static_cast<double>(b));
+      const double p = exp(log_p);
+      const double q = exp(log_q);
+      if (p > 0) s.entropy[0] -= p * log_p;
+      if (q > 0) s.entropy[1] -= q * log_q;
+      if (a == -kFloatInf || b == -kFloatInf) {
+        AddOneSided(a != -kFloatInf ? p : q, a != -kFloatInf, &s);
+        continue;
+      }
+      const double x = Ratio(static_cast<double>(a), static_cast<double>(b));
+      if (fabs(x) <= 1) {
+        AddNear(p, x, (static_cast<double>(a) - top_[0]) / tau_, costly, &s);
+      } else {
+        AddFar(log_p, log_q, x, &s);
+      }
+    }
+    double* all = reinterpret_cast<double*>(&s);
+    double* to = reinterpret_cast<double*>(&total_);
+    static_assert(sizeof(Sums) == 13 * sizeof(double));
+    for (int k = 0; k < 13; ++k) to[k] = BlockSum(all[k], &shared_);
+  }
+
+  __device__ void PublishAll() {
+    const Sums& s = total_;
+    const bool costly = (args_.wanted & kCudaWantOnDemand) != 0;
+    const bool square = (args_.wanted & (kCudaWantReverseChi2 | kCudaWantOnDemand)) != 0;
+    const auto set = [&](int value, double to) { args_.Set(row_, value, to); };
+    const bool finite = low_ != -kDoubleInf && high_ != kDoubleInf;
+    set(kCudaSpan, finite ? (high_ - low_) / tau_ : kDoubleInf);
+    set(kCudaLinf, finite ? 0.5 * (high_ - low_) : kDoubleInf);
+    set(kCudaRawLinf, finite ? fmax(fabs(low_), fabs(high_)) : kDoubleInf);
+    set(kCudaL2, !finite ? kDoubleInf : high_ == low_ ? 0 : sqrt(centred_));
+    set(kCudaRawL2, finite ? sqrt(squares_) : kDoubleInf);
+    set(kCudaKl, s.kl);
+    set(kCudaReverseKl, s.reverse_kl);
+    set(kCudaTv, fmin(1.0, s.tv));
+    set(kCudaChi2, s.chi2);
+    set(kCudaReverseChi2, square ? s.reverse_chi2 : nan(""));
+    set(kCudaTrainEntropy, s.entropy[0]);
+    set(kCudaEntropy, s.entropy[1]);
+    set(kCudaEntropyGap, fabs(s.far == 0 ? s.logit_change + s.reverse_kl
+                                         : s.entropy[1] - s.entropy[0]));
+    set(kCudaConfidence, 1 / (1 + others_[1]));
+    set(kCudaTrainConfidence, 1 / (1 + others_[0]));
+    set(kCudaJs, costly ? fmin(s.js, kDeviceLn2) : nan(""));
+    set(kCudaHellinger, costly ? fmin(s.hellinger, 1.0) : nan(""));
+    set(kCudaRank, costly && token_ >= 0 ? s.rank[1] : nan(""));
+    set(kCudaTrainRank, costly && token_ >= 0 ? s.rank[0] : nan(""));
+    double ratio = nan(""), logprob = nan(""), train_logprob = nan("");
+    if (token_ >= 0) {
+      const double a = static_cast<double>(A(token_));
+      const double b = static_cast<double>(B(token_));
+      train_logprob = LogProb(0, a) + 0.0;
+      logprob = LogProb(1, b) + 0.0;
+      ratio = a != -kDoubleInf && b != -kDoubleInf ? 0.0 - Ratio(a, b) : train_logprob - logprob;
+    }
+    set(kCudaLogRatio, ratio);
+    set(kCudaLogprob, logprob);
+    set(kCudaTrainLogprob, train_logprob);
+    args_.status[row_] = kCudaRowCareful;
+  }
+
+  const RowArgs& args_;
+  const int64_t row_;
+  CarefulShared& shared_;
+  const void* const train_;
+  const void* const infer_;
+  const double tau_;
+  double top_[2] = {0, 0};
+  double others_[2] = {0, 0};
+  double log_others_[2] = {0, 0};
+  double low_ = 0, high_ = 0, count_ = 0, sum_ = 0, squares_ = 0, centred_ = 0;
+  double shift_ = 0, at_shift_ = 0;
+  int64_t pivot_ = -1;
+  int64_t token_ = -1;
+  Sums total_;
+};
+
+// The listed rows, or all of them.
+static __global__ void __launch_bounds__(kCarefulThreads)
+    CarefulKernel(const __grid_constant__ RowArgs args, int64_t first_row, int64_t count,
+                  bool all) {
+  __shared__ CarefulShared shared;
+  const int64_t rows = all ? count : args.careful_rows[0];
+  for (int64_t k = blockIdx.x; k < rows; k += gridDim.x) {
+    const int64_t row = first_row + (all ? k : args.careful_rows[1 + k]);
+    CarefulRow(args, row, &shared).Measure();
+    __syncthreads();
+  }
+}
+
+}  // namespace kcc

@@ -1,0 +1,373 @@
+// The end of a row in double: from the blocks' sums and the pivot to the divergences, with the
+// formulas of drift/row_end.cc (x - delta is the log-ratio; the pivot's own is found apart).
+// One warp a row. Rows whose sums cancel, overflow or are not finite go to the careful kernel.
+#pragma once
+
+#include "kcc/drift/cuda/drift_cuda.h"
+#include "kcc/drift/cuda/row_sums.cuh"
+
+namespace kcc {
+
+inline constexpr double kDeviceLn2 = 0.6931471805599453;
+inline constexpr double kDoubleInf = __builtin_huge_val();
+// Subtractions may enlarge the float32 error this much before a row is measured in double.
+inline constexpr double kAmplificationMax = 16;
+
+// What every kernel needs to know about the rows and where values go.
+struct RowArgs {
+  const void* train;
+  const void* infer;
+  int64_t train_stride;  // elements
+  int64_t infer_stride;
+  int train_dtype;
+  int infer_dtype;
+  int64_t vocab;
+  int64_t rows;
+  double tau;
+  const int32_t* tokens;
+  unsigned wanted;
+  double* values;         // [kCudaValues] rows of value_stride
+  int64_t value_stride;
+  int32_t* argmax;        // [2] rows of value_stride
+  int32_t* status;
+  int32_t* careful_rows;  // rows left to the careful kernel, their number first
+
+  __device__ const void* TrainRow(int64_t row) const {
+    return static_cast<const char*>(train) + row * train_stride * Bytes(train_dtype);
+  }
+  __device__ const void* InferRow(int64_t row) const {
+    return static_cast<const char*>(infer) + row * infer_stride * Bytes(infer_dtype);
+  }
+  __device__ static int Bytes(int dtype) {
+    return dtype == kDeviceF32 ? 4 : dtype == kDeviceF16 || dtype == kDeviceBF16 ? 2 : 1;
+  }
+  __device__ void Set(int64_t row, int value, double to) const {
+    values[value * value_stride + row] = to;
+  }
+};
+
+// e^x - 1 - x without cancellation.
+__device__ inline double ExpResidualDevice(double x) {
+  if (fabs(x) > 0.35) return expm1(x) - x;
+  double sum = 1.0 / 87178291200.0;
+  const double coefficients[] = {1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0,
+                                 1.0 / 3628800.0,    1.0 / 362880.0,    1.0 / 40320.0,
+                                 1.0 / 5040.0,       1.0 / 720.0,       1.0 / 120.0,
+                                 1.0 / 24.0,         1.0 / 6.0,         0.5};
+  for (const double c : coefficients) sum = fma(sum, x, c);
+  return x * x * sum;
+}
+
+// 2 (cosh x - 1).
+__device__ inline double CoshResidualDevice(double x) {
+  const double half = sinh(0.5 * x);
+  return 4 * half * half;
+}
+
+struct DeviceTop {
+  int bits[10];
+  int id[10];
+  int count;
+};
+
+// |first k of both| / k, as Overlap in top_tokens.h.
+__device__ inline double OverlapOf(const DeviceTop& a, const DeviceTop& b, int k) {
+  const int of_a = min(k, a.count);
+  const int of_b = min(k, b.count);
+  int shared = 0;
+  for (int i = 0; i < of_a; ++i) {
+    for (int j = 0; j < of_b; ++j) shared += a.id[i] == b.id[j] ? 1 : 0;
+  }
+  return static_cast<double>(shared) / static_cast<double>(max(of_a, of_b));
+}
+
+__device__ inline double MarginOf(const DeviceTop& top) {
+  if (top.count < 2) return kDoubleInf;
+  return static_cast<double>(FromOrderedBits(top.bits[0])) -
+         static_cast<double>(FromOrderedBits(top.bits[1]));
+}
+
+__device__ inline void PublishTops(const RowArgs& args, int64_t row, const DeviceTop& train,
+                                   const DeviceTop& infer) {
+  args.Set(row, kCudaMargin, MarginOf(infer));
+  args.Set(row, kCudaTrainMargin, MarginOf(train));
+  args.Set(row, kCudaTop1Overlap, OverlapOf(train, infer, 1));
+  const bool lists = (args.wanted & (kCudaWantTopK | kCudaWantOnDemand)) != 0;
+  args.Set(row, kCudaTop5Overlap, lists ? OverlapOf(train, infer, 5) : nan(""));
+  args.Set(row, kCudaTop10Overlap, lists ? OverlapOf(train, infer, 10) : nan(""));
+  if (args.argmax != nullptr) {
+    args.argmax[row] = infer.id[0];
+    args.argmax[args.value_stride + row] = train.id[0];
+  }
+}
+
+struct EndArgs {
+  RowArgs row;
+  const double* partials;
+  const RowHead* heads;
+  const uint32_t* counts;
+  const uint2* candidates;
+  int64_t first_row;  // of this batch in the caller's rows
+  int64_t count;
+  int cluster;
+  float scale;
+  float inverse_tau;
+};
+
+// The best tokens of one side, most likely first, ties by id. False: too many candidates.
+__device__ inline bool MergeCandidates(const EndArgs& args, int64_t at, int side, int lane,
+                                       DeviceTop* top) {
+  const unsigned all = 0xffffffffu;
+  int mine = 0;
+  if (lane < args.cluster) {
+    mine = static_cast<int>((args.counts[at * args.cluster + lane] >> (16 * side)) & 0xffff);
+  }
+  if (__any_sync(all, mine > kCandidatesMax)) return false;
+  int before = mine;  // inclusive prefix sum
+  for (int step = 1; step < 32; step *= 2) {
+    const int other = __shfl_up_sync(all, before, step);
+    if (lane >= step) before += other;
+  }
+  const int total = __shfl_sync(all, before, 31);
+  if (total > 64) return false;
+  int bits[2] = {INT_MIN, INT_MIN};
+  int id[2] = {INT_MAX, INT_MAX};
+  for (int block = 0; block < args.cluster; ++block) {
+    const int end = __shfl_sync(all, before, block);
+    const int begin = end - __shfl_sync(all, mine, block);
+    const int64_t list = ((at * args.cluster + block) * 2 + side) * kCandidatesMax;
+    for (int k = 0; k < 2; ++k) {
+      const int n = lane + 32 * k;
+      if (n < begin || n >= end) continue;
+      const uint2 candidate = args.candidates[list + (n - begin)];
+      bits[k] = static_cast<int>(candidate.x);
+      id[k] = static_cast<int>(candidate.y);
+    }
+  }
+  int rank[2] = {0, 0};
+  for (int n = 0; n < total; ++n) {
+    const int other_bits = __shfl_sync(all, n < 32 ? bits[0] : bits[1], n & 31);
+    const int other_id = __shfl_sync(all, n < 32 ? id[0] : id[1], n & 31);
+    for (int k = 0; k < 2; ++k) {
+      rank[k] += other_bits > bits[k] || (other_bits == bits[k] && other_id < id[k]) ? 1 : 0;
+    }
+  }
+  for (int k = 0; k < 2; ++k) {
+    if (lane + 32 * k < total && rank[k] < 10) {
+      top->bits[rank[k]] = bits[k];
+      top->id[rank[k]] = id[k];
+    }
+  }
+  if (lane == 0) top->count = min(10, total);
+  __syncwarp();
+  return true;
+}
+
+struct EndSums {
+  double rest[kPartials];
+};
+
+// The pivot and what follows from it.
+struct EndSolution {
+  double delta, pivot_ratio, log_z, z, pivot_logit;
+  double kl, reverse_kl, chi2, reverse_chi2, tv;
+  double train_entropy, infer_entropy, entropy_gap;
+  bool usable;
+};
+
+__device__ inline EndSolution SolveEnd(const double* rest, const RowHead& head, float scale,
+                                       float inverse_tau) {
+  EndSolution row;
+  row.usable = false;
+  const double z = rest[0];
+  const double q = rest[1];
+  const double residual = rest[2];
+  const double cosh = rest[3];
+  const double reverse = rest[4] - rest[2];
+  const double square = rest[5];
+  const double e_logit = rest[6] * kDeviceLn2;
+  const double q_logit = rest[7] * kDeviceLn2;
+  const double a = static_cast<double>(head.pivot_train);
+  const double bits = a * static_cast<double>(scale) - head.exponent;
+  const double e = exp2(bits);
+  const double x = (static_cast<double>(head.pivot_infer) - a) * static_cast<double>(inverse_tau) -
+                   static_cast<double>(head.shift);
+  row.pivot_logit = bits * kDeviceLn2;
+  row.z = e + z;
+  const double k_less_1 = expm1(-x);
+  const double argument = ((1 + k_less_1) * q + k_less_1 * z) / row.z;
+  if (!(argument > -1 + 1e-6)) return row;
+  row.pivot_ratio = 0.0 - log1p(argument);
+  row.delta = x - row.pivot_ratio;
+  const double delta = row.delta;
+  const double m = expm1(-delta);
+  const double shrink = 1 + m;
+  const double linear = m * q;
+  const double constant = z * ExpResidualDevice(-delta);
+  double kl = residual + linear + constant;
+  double reverse_kl = shrink * (reverse - delta * q + z * ExpResidualDevice(delta));
+  double reverse_chi2 = shrink * shrink * square + 2 * m * shrink * q + m * m * z;
+  double chi2 = 2 * cosh / shrink - (1 / shrink - shrink) * q + z * CoshResidualDevice(delta);
+  const double pivot_log_share = log1p(z / e);
+  row.log_z = row.pivot_logit + pivot_log_share;
+  const double entropy = e * pivot_log_share + z * row.log_z - e_logit;
+  const double change =
+      shrink * (q_logit - row.pivot_logit * q) + m * (e_logit - row.pivot_logit * z);
+  const double ratio = row.pivot_ratio;
+  const double pivot_excess = expm1(ratio);
+  const double pivot_residual = ExpResidualDevice(ratio);
+  const double magnitude = residual + fabs(linear) + constant;
+  const double amplification = magnitude == 0 ? 0 : magnitude / fmax(kl, 0.0);
+  kl += e * pivot_residual;
+  reverse_kl += e * (fabs(ratio) < 1 ? ratio * pivot_excess - pivot_residual
+                                     : 1 + (ratio - 1) * (pivot_excess + 1));
+  reverse_chi2 += e * pivot_excess * pivot_excess;
+  chi2 += e * CoshResidualDevice(ratio);
+  row.kl = fmax(0.0, kl / row.z);
+  row.reverse_kl = fmax(0.0, reverse_kl / row.z);
+  row.chi2 = fmax(0.0, chi2 / row.z);
+  row.reverse_chi2 = fmax(0.0, reverse_chi2 / row.z);
+  row.tv = fmin(1.0, 0.5 * (shrink * rest[kPartialAbsolute] + e * fabs(pivot_excess)) / row.z);
+  row.train_entropy = fmax(0.0, entropy / row.z);
+  const double moved = -change / row.z;
+  row.entropy_gap = fabs(moved - row.reverse_kl);
+  row.infer_entropy = fmax(0.0, row.train_entropy + (moved - row.reverse_kl));
+  const bool cancels = 4 * row.infer_entropy < row.train_entropy + fabs(moved) + row.reverse_kl;
+  // What the rest contributes may be small against the pivot's own term: its error counts then
+  // against their sum.
+  const double relative = amplification * fmax(kl - e * pivot_residual, 0.0) / fmax(kl, 1e-300);
+  const bool accurate = magnitude == 0 || amplification <= kAmplificationMax ||
+                        (isfinite(relative) && relative <= kAmplificationMax);
+  row.usable = accurate && !cancels &&
+               isfinite(row.kl + row.reverse_kl + row.chi2 + row.reverse_chi2 + row.tv +
+                        row.train_entropy + row.infer_entropy);
+  return row;
+}
+
+// logit_span, linf, l2 and their raw forms; false where a difference of sums cancelled.
+__device__ inline bool PublishDistances(const EndArgs& args, int64_t row, const double* rest,
+                                        const RowHead& head) {
+  const RowArgs& out = args.row;
+  const double tau = out.tau;
+  float lowest, highest;
+  const bool known = ExtremesOf(static_cast<int>(static_cast<uint32_t>(rest[kPartialHigh])),
+                                static_cast<uint32_t>(rest[kPartialLow]), &lowest, &highest);
+  if (!known) return false;
+  const auto low = static_cast<double>(lowest);
+  const auto high = static_cast<double>(highest);
+  const double sum = rest[8];
+  const double squares = rest[9];
+  const auto count = static_cast<double>(out.vocab);
+  const bool shifted = head.shifted != 0;
+  const double unit = shifted ? tau : 1;  // d = unit y + offset
+  const double offset = shifted ? static_cast<double>(head.shift) * tau : 0;
+  const double centred = fmax(0.0, squares - sum * sum / count);
+  const double raw = unit * unit * squares + 2 * unit * offset * sum + count * offset * offset;
+  out.Set(row, kCudaSpan, unit * (high - low) / tau);
+  out.Set(row, kCudaLinf, 0.5 * unit * (high - low));
+  out.Set(row, kCudaL2, high == low ? 0 : unit * sqrt(centred));
+  out.Set(row, kCudaRawLinf, fmax(fabs(unit * high + offset), fabs(unit * low + offset)));
+  out.Set(row, kCudaRawL2, sqrt(fmax(0.0, raw)));
+  const double scale = unit * unit * squares + count * offset * offset;
+  const double x_low = shifted ? low : low / tau - static_cast<double>(head.shift);
+  const double x_high = shifted ? high : high / tau - static_cast<double>(head.shift);
+  const bool inside = x_low >= -static_cast<double>(kWholeEnd) &&
+                      x_high <= static_cast<double>(kWholeEnd);
+  return inside && isfinite(squares) &&
+         (high == low || (centred >= 0.02 * squares && raw >= 0.02 * scale));
+}
+
+__device__ inline void PublishEnd(const EndArgs& args, int64_t row, const EndSolution& solved,
+                                  const RowHead& head, int infer_top) {
+  const RowArgs& out = args.row;
+  out.Set(row, kCudaKl, solved.kl);
+  out.Set(row, kCudaReverseKl, solved.reverse_kl);
+  out.Set(row, kCudaTv, solved.tv);
+  out.Set(row, kCudaChi2, solved.chi2);
+  const bool square = (out.wanted & kCudaWantReverseChi2) != 0;
+  out.Set(row, kCudaReverseChi2, square ? solved.reverse_chi2 : nan(""));
+  out.Set(row, kCudaEntropy, solved.infer_entropy);
+  out.Set(row, kCudaTrainEntropy, solved.train_entropy);
+  out.Set(row, kCudaEntropyGap, solved.entropy_gap);
+  for (int value = kCudaJs; value < kCudaValues; ++value) out.Set(row, value, nan(""));
+
+  const double pivot_logprob = solved.pivot_logit - solved.log_z;
+  const double inverse_tau = static_cast<double>(args.inverse_tau);
+  struct Token {
+    double ratio, logprob;
+  };
+  const auto token_at = [&](int id) -> Token {
+    const float a = LoadLogitAt(out.TrainRow(row), out.train_dtype, id);
+    const float b = LoadLogitAt(out.InferRow(row), out.infer_dtype, id);
+    if (a == head.pivot_train && b == head.pivot_infer) return {solved.pivot_ratio, pivot_logprob};
+    const double d = static_cast<double>(b) - static_cast<double>(a);
+    const double below = static_cast<double>(a) - static_cast<double>(head.pivot_train);
+    return {d * inverse_tau - static_cast<double>(head.shift) - solved.delta,
+            below * inverse_tau + pivot_logprob};
+  };
+  const Token top = token_at(infer_top);
+  out.Set(row, kCudaConfidence, fmin(1.0, exp(top.logprob + top.ratio)));
+  out.Set(row, kCudaTrainConfidence, exp(pivot_logprob));
+  double ratio = nan(""), logprob = nan(""), train_logprob = nan("");
+  int status = kCudaRowFast;
+  const int token = out.tokens == nullptr ? -1 : out.tokens[row];
+  if (token < -1 || token >= out.vocab) {
+    status = kCudaRowBadToken;
+  } else if (token >= 0) {
+    const Token at = token_at(token);
+    ratio = 0.0 - at.ratio;
+    train_logprob = at.logprob + 0.0;
+    logprob = fmin(0.0, at.logprob + at.ratio) + 0.0;
+  }
+  out.Set(row, kCudaLogRatio, ratio);
+  out.Set(row, kCudaLogprob, logprob);
+  out.Set(row, kCudaTrainLogprob, train_logprob);
+  out.status[row] = status;
+}
+
+inline constexpr int kEndWarps = 4;
+
+static __global__ void __launch_bounds__(kEndWarps * 32)
+    RowEndKernel(const __grid_constant__ EndArgs args) {
+  __shared__ DeviceTop tops[kEndWarps][2];
+  __shared__ double sums[kEndWarps][kPartials];
+  const int lane = static_cast<int>(threadIdx.x) & 31;
+  const int warp = static_cast<int>(threadIdx.x) >> 5;
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * kEndWarps + warp;
+  if (at >= args.count) return;
+  const int64_t row = args.first_row + at;
+  if (lane <= kPartialAbsolute) {
+    const double* from = args.partials + at * args.cluster * kPartials + lane;
+    double sum = from[0];
+    for (int block = 1; block < args.cluster; ++block) {
+      const double other = from[block * kPartials];
+      const auto signed_of = [](double bits) {
+        return static_cast<int>(static_cast<uint32_t>(bits));
+      };
+      sum = lane == kPartialLow    ? fmax(sum, other)
+            : lane == kPartialHigh ? (signed_of(other) > signed_of(sum) ? other : sum)
+                                   : sum + other;
+    }
+    sums[warp][lane] = sum;
+  }
+  const bool listed = MergeCandidates(args, at, 0, lane, &tops[warp][0]) &&
+                      MergeCandidates(args, at, 1, lane, &tops[warp][1]);
+  __syncwarp();
+  if (lane != 0) return;
+  const RowHead head = args.heads[at];
+  bool done = false;
+  if (listed && isfinite(head.top_train)) {
+    const EndSolution solved = SolveEnd(sums[warp], head, args.scale, args.inverse_tau);
+    if (solved.usable && PublishDistances(args, row, sums[warp], head)) {
+      PublishTops(args.row, row, tops[warp][0], tops[warp][1]);
+      PublishEnd(args, row, solved, head, tops[warp][1].id[0]);
+      done = true;
+    }
+  }
+  if (!done) {
+    const int slot = atomicAdd(args.row.careful_rows, 1);
+    args.row.careful_rows[1 + slot] = static_cast<int32_t>(at);
+  }
+}
+
+}  // namespace kcc
