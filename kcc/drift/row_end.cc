@@ -49,6 +49,24 @@ bool SolveDelta(const RestSums& rest, const CarriedToken& pivot,
 
 }  // namespace
 
+// From what a block sums in its range to the sums as they are defined. In the nearest range, with
+// M_k = sum e x^k, J = sum e x E = M_2 + M_3/2 + M_4/6 + M_5/24 ... gives M_3, and
+//   sum e (E - x) = M_2/6 + J/3 - M_4/72 - M_5/180,  2 sum e (cosh x - 1) = M_2 + M_4/12
+// to 7e-7 and 4e-8; the small M_5 is taken as 3/4 h^2 M_3, h being the end of the range.
+void ToDefinitions(int range, double (&sums)[kSumDSquare + 1]) {
+  if (range == kNearestRange) {
+    constexpr double kEnd = double{kExpRangeEnds[kNearestRange]};
+    const double m2 = sums[kSumResidual];
+    const double m4 = sums[kSumCosh];
+    const double j = sums[kSumReverse];
+    const double m5 = 0.75 * kEnd * kEnd * 2 * (j - m2 - m4 / 6);
+    sums[kSumResidual] = m2 / 6 + j / 3 - m4 / 72 - m5 / 180;
+    sums[kSumCosh] = 0.5 * (m2 + m4 / 12);
+  }
+  // x E less the residual E - x is the reverse term itself.
+  if (range != kWideRange) sums[kSumReverse] -= sums[kSumResidual];
+}
+
 RowSolution SolveRow(const RestSums& rest, const CarriedToken& pivot,
                      std::span<const CarriedToken> carried) {
   RowSolution row;

@@ -63,4 +63,36 @@ RowView ViewOf(const RowPair& pair, Target target, RowScratch* scratch) {
   return view;
 }
 
+void RankToken(const RowView& view, RowQuantities* row) {
+  const auto token = static_cast<size_t>(view.token);
+  for (const size_t side : {kTrain, kInfer}) {
+    const void* logits = side == kTrain ? view.train : view.infer;
+    const float own = view.Load(logits, token);
+    size_t above = 0;
+    for (size_t i = 0; i < view.vocab; ++i) {
+      const float other = view.Load(logits, i);
+      above += other > own || (other == own && i < token) ? 1 : 0;
+    }
+    row->rank[side] = static_cast<double>(above);
+  }
+}
+
+void ExactL2(const RowView& view, RowQuantities* row) {
+  double sum = 0;
+  double squares = 0;
+  for (size_t i = 0; i < view.vocab; ++i) {
+    const double d = double{view.Load(view.infer, i)} - double{view.Load(view.train, i)};
+    sum += d;
+    squares += d * d;
+  }
+  const double mean = sum / static_cast<double>(view.vocab);
+  double centred = 0;
+  for (size_t i = 0; i < view.vocab; ++i) {
+    const double d = (double{view.Load(view.infer, i)} - double{view.Load(view.train, i)}) - mean;
+    centred += d * d;
+  }
+  row->raw_l2 = std::sqrt(squares);
+  row->l2 = std::sqrt(centred);
+}
+
 }  // namespace kcc

@@ -73,10 +73,9 @@ class RowMeasurement {
   double RestAbsolute() const;
   void Extremes();
   void Distances(RowQuantities* row) const;
-  void ExactDistances(RowQuantities* row) const;
   void Token(RowQuantities* row) const;
   double InferEntropy() const;
-  void OnDemand(RowQuantities* row) const;
+  void JsAndHellinger(RowQuantities* row) const;
   double Ratio(size_t i) const;
   double LogProb(size_t i) const;
 
@@ -374,24 +373,6 @@ double SumLanes(const double (&lanes)[16]) {
   return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-// From what a block sums in its range to the sums as they are defined. In the nearest range, with
-// M_k = sum e x^k, J = sum e x E = M_2 + M_3/2 + M_4/6 + M_5/24 ... gives M_3, and
-//   sum e (E - x) = M_2/6 + J/3 - M_4/72 - M_5/180,  2 sum e (cosh x - 1) = M_2 + M_4/12
-// to 7e-7 and 4e-8; the small M_5 is taken as 3/4 h^2 M_3, h being the end of the range.
-void ToDefinitions(int range, double (&sums)[kSumDSquare + 1]) {
-  if (range == kNearestRange) {
-    constexpr double kEnd = double{kExpRangeEnds[kNearestRange]};
-    const double m2 = sums[kSumResidual];
-    const double m4 = sums[kSumCosh];
-    const double j = sums[kSumReverse];
-    const double m5 = 0.75 * kEnd * kEnd * 2 * (j - m2 - m4 / 6);
-    sums[kSumResidual] = m2 / 6 + j / 3 - m4 / 72 - m5 / 180;
-    sums[kSumCosh] = 0.5 * (m2 + m4 / 12);
-  }
-  // x E less the residual E - x is the reverse term itself.
-  if (range != kWideRange) sums[kSumReverse] -= sums[kSumResidual];
-}
-
 RestSums RowMeasurement::Rest() {
   double total[kSumDSquare + 1] = {};
   constexpr std::array<std::pair<int, int>, 3> kKinds = {{{kNearestRange, kNearestRange},
@@ -479,27 +460,9 @@ void RowMeasurement::Distances(RowQuantities* row) const {
   row->raw_l2 = std::sqrt(std::max(0.0, raw));
   // Where either form cancels, the row is visited again.
   if (centred < 0.05 * squares || raw < 0.05 * (squares + count * shift * shift)) {
-    ExactDistances(row);
+    ExactL2(view_, row);
+    if (max_d_ == min_d_) row->l2 = 0;
   }
-}
-
-void RowMeasurement::ExactDistances(RowQuantities* row) const {
-  double sum = 0;
-  double squares = 0;
-  for (size_t i = 0; i < view_.vocab; ++i) {
-    const double d = double{view_.Load(view_.infer, i)} - double{view_.Load(view_.train, i)};
-    sum += d;
-    squares += d * d;
-  }
-  const double mean = sum / static_cast<double>(view_.vocab);
-  double centred = 0;
-  for (size_t i = 0; i < view_.vocab; ++i) {
-    const double d =
-        (double{view_.Load(view_.infer, i)} - double{view_.Load(view_.train, i)}) - mean;
-    centred += d * d;
-  }
-  row->raw_l2 = std::sqrt(squares);
-  row->l2 = max_d_ == min_d_ ? 0 : std::sqrt(centred);
 }
 
 double RowMeasurement::Ratio(size_t i) const {
@@ -531,19 +494,11 @@ double RowMeasurement::InferEntropy() const {
   return entropy;
 }
 
-// js, hellinger and rank: entry by entry, in double.
-void RowMeasurement::OnDemand(RowQuantities* row) const {
+// js and hellinger: entry by entry, in double.
+void RowMeasurement::JsAndHellinger(RowQuantities* row) const {
   double js = 0;
   double hellinger = 0;
-  std::array<double, 2> rank{};
-  const size_t token = row->has_token ? static_cast<size_t>(view_.token) : 0;
-  const float token_train = view_.Load(view_.train, token);
-  const float token_infer = view_.Load(view_.infer, token);
   for (size_t i = 0; i < view_.vocab; ++i) {
-    const float train = view_.Load(view_.train, i);
-    const float infer = view_.Load(view_.infer, i);
-    rank[kTrain] += train > token_train || (train == token_train && i < token) ? 1 : 0;
-    rank[kInfer] += infer > token_infer || (infer == token_infer && i < token) ? 1 : 0;
     const double p = Exp(LogProb(i));
     const double ratio = Ratio(i);
     const double root = Expm1(0.5 * ratio);
@@ -552,7 +507,6 @@ void RowMeasurement::OnDemand(RowQuantities* row) const {
   }
   row->js = std::min(js, kLn2);
   row->hellinger = std::min(hellinger, 1.0);
-  row->rank = rank;
 }
 
 bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row) {
@@ -597,7 +551,10 @@ bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row) {
   const auto infer_top = static_cast<size_t>(top_[kInfer].entries[0].id);
   row->confidence = {std::min(1.0, Exp(LogProb(infer_top) + Ratio(infer_top))),
                      solution_.confidence};
-  if ((wanted & OnDemandSlots()).any()) OnDemand(row);
+  static const std::array<size_t, 2> rank_slots = {TokenSlot("rank"), TokenSlot("train_rank")};
+  static const std::array<size_t, 2> slow_slots = {TokenSlot("js"), TokenSlot("hellinger")};
+  if (row->has_token && (wanted[rank_slots[0]] || wanted[rank_slots[1]])) RankToken(view_, row);
+  if (wanted[slow_slots[0]] || wanted[slow_slots[1]]) JsAndHellinger(row);
   row->top = top_;
   for (TopTokens& top : row->top) {
     for (size_t i = 0; i < top.count; ++i) {

@@ -2,9 +2,10 @@
 // reading them.
 //
 // Same bits on every target, and for BF16 the bits of the same values stored as F32. KL, reverse
-// KL, TV and the chi-squareds are within 2e-6 of the exact value down to KL = 1e-12 (backends_test.cc).
-// Rows that the vector kernels do not take (a one-sided -inf, logits over 40 apart) are measured by
-// the reference backend. js, hellinger and rank, on demand, cost several times the rest.
+// KL, TV and the chi-squareds are within 2e-6 of the exact value down to KL = 1e-12
+// (backends_test.cc). Rows that the vector kernels do not take (a one-sided -inf, logits over 40
+// apart) are measured by the reference backend. js and hellinger, on demand, cost many times the
+// rest, rank a few times.
 #pragma once
 
 #include <cstdint>
