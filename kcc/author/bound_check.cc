@@ -228,7 +228,7 @@ const CheckedBound* BoundCheck::violated() const {
 Result<BoundCheck> CheckBounds(const PairedTraces& pair, const BoundAssumptions& assumptions,
                                const std::function<void(int64_t tokens)>& progress) {
   BoundChecker checker(pair.temperature());
-  TokenMeter meter(pair, BoundChecker::Slots());
+  TokenMeter meter(MeterSettings::Of(pair), BoundChecker::Slots());
   PairCursor cursor(pair);
   BoundCheck check;
   SampleRows sums;

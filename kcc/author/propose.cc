@@ -213,12 +213,12 @@ class Author {
   }
 
   std::string LargestSource(const EnvelopeInput& envelope) const {
-    ErrorSource largest = ErrorSource::kWeights;
+    EnvelopeSource largest = EnvelopeSource::kWeights;
     double most = -1;
-    for (const ErrorSource source :
-         {ErrorSource::kWeights, ErrorSource::kActivations, ErrorSource::kKvCache,
-          ErrorSource::kReduction, ErrorSource::kStorage, ErrorSource::kAngles,
-          ErrorSource::kAttention, ErrorSource::kLogits}) {
+    for (const EnvelopeSource source :
+         {EnvelopeSource::kWeights, EnvelopeSource::kActivations, EnvelopeSource::kKvCache,
+          EnvelopeSource::kReduction, EnvelopeSource::kStorage, EnvelopeSource::kAngles,
+          EnvelopeSource::kAttention, EnvelopeSource::kLogits}) {
       for (const KernelDescription* kernel : {&envelope.train, &envelope.infer}) {
         const Envelope of =
             EnvelopeOf(envelope.model, OnlySource(*kernel, source), EnvelopeForm::kStatistical);

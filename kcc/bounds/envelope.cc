@@ -242,61 +242,61 @@ double ComposeBlocks(std::span<const double> errors, std::span<const double> gai
   return e;
 }
 
-std::string_view SourceName(ErrorSource source) {
+std::string_view SourceName(EnvelopeSource source) {
   switch (source) {
-    case ErrorSource::kWeights:
+    case EnvelopeSource::kWeights:
       return "weight quantisation";
-    case ErrorSource::kActivations:
+    case EnvelopeSource::kActivations:
       return "activation quantisation";
-    case ErrorSource::kKvCache:
+    case EnvelopeSource::kKvCache:
       return "KV cache";
-    case ErrorSource::kReduction:
+    case EnvelopeSource::kReduction:
       return "reduction order";
-    case ErrorSource::kStorage:
+    case EnvelopeSource::kStorage:
       return "activation storage";
-    case ErrorSource::kAngles:
+    case EnvelopeSource::kAngles:
       return "rotary angles";
-    case ErrorSource::kAttention:
+    case EnvelopeSource::kAttention:
       return "attention tiling";
-    case ErrorSource::kLogits:
+    case EnvelopeSource::kLogits:
       return "logit storage";
   }
   return "";
 }
 
-KernelDescription OnlySource(const KernelDescription& kernel, ErrorSource source) {
+KernelDescription OnlySource(const KernelDescription& kernel, EnvelopeSource source) {
   KernelDescription only;
   switch (source) {
-    case ErrorSource::kWeights:
+    case EnvelopeSource::kWeights:
       only.weights = kernel.weights;
       only.quantizes_lm_head = kernel.quantizes_lm_head;
       break;
-    case ErrorSource::kActivations:
+    case EnvelopeSource::kActivations:
       only.activations = kernel.activations;
       only.quantizes_lm_head = kernel.quantizes_lm_head;
       break;
-    case ErrorSource::kKvCache:
+    case EnvelopeSource::kKvCache:
       only.kv_cache = kernel.kv_cache;
       break;
-    case ErrorSource::kReduction:
+    case EnvelopeSource::kReduction:
       only.u_accumulate = kernel.u_accumulate;
       only.schedule = kernel.schedule;
       only.block = kernel.block;
       only.products_round = kernel.products_round;
       break;
-    case ErrorSource::kStorage:
+    case EnvelopeSource::kStorage:
       only.u_store = kernel.u_store;
       break;
-    case ErrorSource::kAngles:
+    case EnvelopeSource::kAngles:
       only.u_angle = kernel.u_angle;
       break;
-    case ErrorSource::kAttention:
+    case EnvelopeSource::kAttention:
       only.attention_tile = kernel.attention_tile;
       only.u_attention = kernel.u_attention;
       only.exp_error = kernel.exp_error;
       only.u_probability = kernel.u_probability;
       break;
-    case ErrorSource::kLogits:
+    case EnvelopeSource::kLogits:
       only.u_logits = kernel.u_logits;
       break;
   }

@@ -113,7 +113,7 @@ Envelope EnvelopeOf(const ModelDescription& model, const KernelDescription& kern
                     EnvelopeForm form = EnvelopeForm::kWorstCase);
 
 // The kernel with one source left: which of them could explain a drift alone?
-enum class ErrorSource {
+enum class EnvelopeSource {
   kWeights,
   kActivations,
   kKvCache,
@@ -123,8 +123,8 @@ enum class ErrorSource {
   kAttention,
   kLogits
 };
-std::string_view SourceName(ErrorSource source);
-KernelDescription OnlySource(const KernelDescription& kernel, ErrorSource source);
+std::string_view SourceName(EnvelopeSource source);
+KernelDescription OnlySource(const KernelDescription& kernel, EnvelopeSource source);
 
 // The bare recursion e_{l+1} <= (1 + kappa_l) e_l + eps_l from e_0 = 0, for blocks whose gains were
 // measured or certified by other means: sum_l eps_l prod_{m>l}(1 + kappa_m). With measured gains

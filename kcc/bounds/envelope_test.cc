@@ -48,15 +48,15 @@ TEST(Envelope, GrowsWithLayersAndWithTheSourcesSwitchedOn) {
   kernel.weights = {Quantizer::kInt, 8, DType::kF8E4M3, Granularity::kPerTensor};
   kernel.quantizes_lm_head = true;
   const double both = EnvelopeOf(SmallModel(2), kernel).linf;
-  const double weights = EnvelopeOf(SmallModel(2), OnlySource(kernel, ErrorSource::kWeights)).linf;
+  const double weights = EnvelopeOf(SmallModel(2), OnlySource(kernel, EnvelopeSource::kWeights)).linf;
   const double reduction =
-      EnvelopeOf(SmallModel(2), OnlySource(kernel, ErrorSource::kReduction)).linf;
+      EnvelopeOf(SmallModel(2), OnlySource(kernel, EnvelopeSource::kReduction)).linf;
   EXPECT_GT(weights, reduction);
   EXPECT_GT(reduction, 0);
   EXPECT_GE(both, weights + reduction);
   EXPECT_GT(EnvelopeOf(SmallModel(3), kernel).linf, both);
   EXPECT_LT(EnvelopeOf(SmallModel(2), kernel, EnvelopeForm::kStatistical).linf, both);
-  EXPECT_EQ(EnvelopeOf(SmallModel(2), OnlySource(kernel, ErrorSource::kKvCache)).linf, 0);
+  EXPECT_EQ(EnvelopeOf(SmallModel(2), OnlySource(kernel, EnvelopeSource::kKvCache)).linf, 0);
 }
 
 TEST(Envelope, SaysWhereItIsVacuous) {
@@ -107,11 +107,11 @@ TEST(ComposeBlocks, CompoundsGains) {
   EXPECT_EQ(ComposeBlocks({}, {}), 0);
 }
 
-TEST(ErrorSource, HasANameEach) {
-  for (const ErrorSource source :
-       {ErrorSource::kWeights, ErrorSource::kActivations, ErrorSource::kKvCache,
-        ErrorSource::kReduction, ErrorSource::kStorage, ErrorSource::kAngles,
-        ErrorSource::kAttention, ErrorSource::kLogits}) {
+TEST(EnvelopeSource, HasANameEach) {
+  for (const EnvelopeSource source :
+       {EnvelopeSource::kWeights, EnvelopeSource::kActivations, EnvelopeSource::kKvCache,
+        EnvelopeSource::kReduction, EnvelopeSource::kStorage, EnvelopeSource::kAngles,
+        EnvelopeSource::kAttention, EnvelopeSource::kLogits}) {
     EXPECT_FALSE(SourceName(source).empty());
   }
 }

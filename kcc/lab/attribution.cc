@@ -40,7 +40,7 @@ class Attributor {
     KCC_TRY(TraceReader corner_reader, TraceReader::Open(corner));
     KCC_TRY(const PairedTraces pair,
             PairedTraces::Make(std::move(train_reader), std::move(corner_reader)));
-    TokenMeter meter(pair, wanted_);
+    TokenMeter meter(MeterSettings::Of(pair), wanted_);
     PairCursor cursor(pair);
     TokenReading reading;
     SliceBits of_request(slices_.size());
