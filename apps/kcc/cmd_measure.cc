@@ -37,10 +37,24 @@ int Write(const Summary& summary, const std::string& path, Console& console) {
   return kExitOk;
 }
 
+Result<MeasureOptions> ToMeasureOptions(const MeasureFlags& flags) {
+  MeasureOptions options;
+  if (!flags.shard.empty()) {
+    KCC_TRY(options.shard, ParseShard(flags.shard));
+  }
+  if (!flags.target.empty()) {
+    KCC_TRY(options.target, ParseTarget(flags.target));
+  }
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  options.threads = flags.threads > 0 ? flags.threads : std::max(1, cores);
+  return options;
+}
+
 }  // namespace
 
 Result<PairedTraces> OpenPair(const std::string& train, const std::string& infer,
                               const MeasureFlags& flags) {
+  KCC_TRY_VOID(ToMeasureOptions(flags));  // a wrong flag is said before a missing trace
   PairingOptions pairing;
   pairing.ignore_model_digest = flags.other_model;
   pairing.temperature = flags.temperature;
@@ -51,16 +65,7 @@ Result<PairedTraces> OpenPair(const std::string& train, const std::string& infer
 
 Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
                             const MeasureFlags& flags, Console& console) {
-  MeasureOptions options;
-  if (!flags.shard.empty()) {
-    KCC_TRY(options.shard, ParseShard(flags.shard));
-  }
-  if (!flags.target.empty()) {
-    KCC_TRY(options.target, ParseTarget(flags.target));
-  }
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  options.threads = flags.threads > 0 ? flags.threads : std::max(1, cores);
-
+  KCC_TRY(MeasureOptions options, ToMeasureOptions(flags));
   const SystemClock clock;
   Progress progress(console.err, console.terminal_err, clock);
   options.progress = [&](const MeasureProgress& at) {
