@@ -144,6 +144,13 @@ KCC_API kcc_status kcc_judge(const kcc_contract* contract, const kcc_summary* su
                              const char* stage, const char* about, const char* format,
                              kcc_text* out);
 
+/* ---- Bounds --------------------------------------------------------------------------------- */
+
+/* options: those of `kcc bound` as a JSON object, {"linf": 0.05, "reward_max": 1}; one of span,
+ * linf, l2, tv, kl, abs_log_ratio (what follows), reward_drift, gradient_bias (what guarantees it).
+ * Gives what `kcc bound --json` prints. */
+KCC_API kcc_status kcc_bound(const char* options, kcc_text* out);
+
 /* ---- RL ------------------------------------------------------------------------------------ */
 
 /* Log-probs of the same sampled tokens: [rows, columns] with a stride, or packed (offsets given:

@@ -245,6 +245,8 @@ void DeclareJudge(Program& program) {
                           [&](Console& console) { return RunJudge(options, console); });
   Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
   Argument(app, "SUMMARY", options.summary, kFileValue, "What kcc measure wrote")->required();
+  app->add_option("--traces", options.traces, "TRAIN:INFER it came from: context of worst tokens")
+      ->type_name("TRAIN:INFER...");
   DeclareJudgeFlags(app, options.flags);
 }
 

@@ -8,6 +8,7 @@
 #include "kcc/author/bound_check.h"
 #include "kcc/base/strings.h"
 #include "kcc/bounds/chain.h"
+#include "kcc/bounds/chain_json.h"
 
 namespace kcc::cli {
 namespace {
@@ -17,41 +18,12 @@ std::string Padded(std::string text, size_t width) {
   return text;
 }
 
-void WriteAssumptions(const BoundAssumptions& given, JsonWriter* json) {
-  json->Key("assumptions").BeginObject().Field("temperature", given.temperature);
-  if (given.reward_max) {
-    const double r = *given.reward_max;
-    json->Field("rewardMax", r);
-    json->Field("rewardMin", given.reward_range == RewardRange::kZeroToR ? 0 : -r);
-  }
-  if (given.advantage_max) json->Field("advantageMax", *given.advantage_max);
-  if (given.score_norm_max) json->Field("scoreNormMax", *given.score_norm_max);
-  if (given.tokens) json->Field("tokensMax", *given.tokens);
-  json->Field("weightMin", given.weights.low).Field("weightMax", given.weights.high);
-  json->EndObject();
-}
-
 int PrintForward(DriftForm form, double value, const BoundAssumptions& given, Console& console) {
-  const Chain chain = ForwardChain(form, value, given);
   if (console.json) {
-    JsonWriter json;
-    json.BeginObject().Field("kccBound", 1).Key("given").BeginObject();
-    json.Field("quantity", CatalogName(form)).Field("atMost", value).EndObject();
-    WriteAssumptions(given, &json);
-    json.Key("bounds").BeginObject();
-    for (const ChainRow& row : chain.rows) {
-      json.Key(row.name).BeginObject().Field("atMost", row.value).Field("formula", row.formula);
-      if (row.textbook) {
-        json.Field("textbook", *row.textbook).Field("textbookFormula", row.textbook_formula);
-      }
-      json.Field("what", row.what).EndObject();
-    }
-    json.EndObject().Key("missing").BeginArray();
-    for (const std::string_view name : chain.missing) json.Value(name);
-    json.EndArray().EndObject();
-    console.out << json.Take();
+    console.out << ForwardJson(form, value, given);
     return kExitOk;
   }
+  const Chain chain = ForwardChain(form, value, given);
   console.out << "If " << CatalogName(form) << " is at most " << ShortestNumber(value)
               << (form == DriftForm::kAbsLogRatio ? " in the mean over infer's tokens"
                                                   : " at every token")
@@ -81,22 +53,14 @@ int PrintForward(DriftForm form, double value, const BoundAssumptions& given, Co
 constexpr double kBf16Linf = 0.0625;
 
 int PrintBackward(Tolerated what, double budget, const BoundAssumptions& given, Console& console) {
-  const auto rows = BackwardChain(what, budget, given);
-  if (!rows.has_value()) return ReportError(rows.error(), console);
   if (console.json) {
-    JsonWriter json;
-    json.BeginObject().Field("kccBound", 1).Key("tolerated").BeginObject();
-    json.Field("quantity", Name(what)).Field("atMost", budget).EndObject();
-    WriteAssumptions(given, &json);
-    json.Key("thresholds").BeginObject();
-    for (const ThresholdRow& row : *rows) {
-      json.Key(row.quantity).BeginObject().Field("atMost", row.at_most);
-      json.Field("metric", row.metric).Field("formula", row.formula).EndObject();
-    }
-    json.EndObject().EndObject();
-    console.out << json.Take();
+    const Result<std::string> json = BackwardJson(what, budget, given);
+    if (!json.has_value()) return ReportError(json.error(), console);
+    console.out << *json;
     return kExitOk;
   }
+  const auto rows = BackwardChain(what, budget, given);
+  if (!rows.has_value()) return ReportError(rows.error(), console);
   console.out << "Each of these alone guarantees " << Name(what) << " <= " << ShortestNumber(budget)
               << ":\n";
   for (const ThresholdRow& row : *rows) {

@@ -1,8 +1,10 @@
 // kcc judge and kcc run: verdicts from a summary, or from two kernels at once. The exit code is the
 // verdict, so that CI needs nothing else.
 #include <filesystem>
+#include <span>
 
 #include "apps/kcc/commands.h"
+#include "apps/kcc/evidence.h"
 #include "apps/kcc/judging.h"
 #include "apps/kcc/measuring.h"
 #include "apps/kcc/reporting.h"
@@ -29,14 +31,15 @@ int ExitCodeOf(const Judgement& judgement, const std::string& fail_on) {
   return judgement.clauses.empty() ? kExitInconclusive : code;
 }
 
-// `traces` may be null: a summary alone does not hold what stands around the worst tokens.
+// A summary alone does not hold what stands around the worst tokens; traces add it.
 int JudgeAndReport(const ValidContract& contract, const std::string& file, const Summary& summary,
-                   const PairedTraces* traces, const JudgeFlags& flags, Console& console) {
+                   std::span<const PairedTraces> traces, const JudgeFlags& flags,
+                   Console& console) {
   const Judgement judgement = Judge(contract.contract, summary, ToJudgeOptions(flags));
   ReportData report =
       MakeReport(contract.contract, DisplayName(file), Version(), summary, judgement);
-  if (traces != nullptr) {
-    const Result<> added = AddWorstContext(*traces, &report);
+  for (const PairedTraces& pair : traces) {
+    const Result<> added = AddWorstContext(pair, &report);
     if (!added.has_value()) return ReportError(added.error(), console);
   }
   if (!flags.report.empty()) {
@@ -49,6 +52,20 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
                 << '\n';
   }
   return ExitCodeOf(judgement, flags.fail_on);
+}
+
+// TRAIN:INFER, which must be traces that the summary was measured from.
+Result<PairedTraces> OpenSource(const std::string& name, const Summary& summary) {
+  KCC_TRY(const auto names, SplitTraces(name));
+  KCC_TRY(PairedTraces pair, OpenPair(names.first, names.second, {}));
+  for (const Source& source : summary.sources) {
+    if (source.train.identity == pair.train().identity() &&
+        source.infer.identity == pair.infer().identity()) {
+      return pair;
+    }
+  }
+  return InvalidError("the summary was not measured from the traces '" + name +
+                      "'; name those it was, or leave --traces out");
 }
 
 }  // namespace
@@ -70,7 +87,13 @@ int RunJudge(const JudgeCommandOptions& options, Console& console) {
   if (!contract) return exit_code;
   const Result<Summary> summary = ReadSummaryFile(options.summary);
   if (!summary.has_value()) return ReportError(summary.error(), console);
-  return JudgeAndReport(*contract, options.contract, *summary, nullptr, options.flags, console);
+  std::vector<PairedTraces> traces;
+  for (const std::string& name : options.traces) {
+    Result<PairedTraces> pair = OpenSource(name, *summary);
+    if (!pair.has_value()) return ReportError(pair.error(), console);
+    traces.push_back(std::move(*pair));
+  }
+  return JudgeAndReport(*contract, options.contract, *summary, traces, options.flags, console);
 }
 
 int RunRun(const RunOptions& options, Console& console) {
@@ -85,8 +108,9 @@ int RunRun(const RunOptions& options, Console& console) {
     const Result<> written = WriteSummaryFile(options.summary, *summary);
     if (!written.has_value()) return ReportError(written.error(), console);
   }
-  return JudgeAndReport(*contract, options.contract, *summary, traces ? &*traces : nullptr,
-                        options.flags, console);
+  std::span<const PairedTraces> known;
+  if (traces) known = {&*traces, 1};
+  return JudgeAndReport(*contract, options.contract, *summary, known, options.flags, console);
 }
 
 }  // namespace kcc::cli

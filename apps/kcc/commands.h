@@ -106,6 +106,7 @@ struct JudgeFlags {
 struct JudgeCommandOptions {
   std::string contract;
   std::string summary;
+  std::vector<std::string> traces;  // TRAIN:INFER, for the worst tokens' context
   JudgeFlags flags;
 };
 int RunJudge(const JudgeCommandOptions& options, Console& console);

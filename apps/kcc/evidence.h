@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "apps/kcc/commands.h"
 #include "kcc/contract/contract.h"
@@ -13,7 +14,7 @@ namespace kcc::cli {
 Result<Summary> LoadEvidence(const std::string& name, const Contract* contract,
                              const MeasureFlags& flags, Console& console);
 
-// True for TRAIN:INFER.
-bool NamesTraces(const std::string& name);
+// TRAIN:INFER as the two directories.
+Result<std::pair<std::string, std::string>> SplitTraces(const std::string& name);
 
 }  // namespace kcc::cli

@@ -10,7 +10,7 @@
 namespace kcc::cli {
 namespace {
 
-Result<MeasureOptions> MeasureOptionsOf(const MeasureFlags& flags, Progress* progress) {
+Result<MeasureOptions> MeasureOptionsOf(const MeasureFlags& flags, Progress* progress = nullptr) {
   MeasureOptions options;
   if (!flags.shard.empty()) {
     KCC_TRY(options.shard, ParseShard(flags.shard));
@@ -20,6 +20,7 @@ Result<MeasureOptions> MeasureOptionsOf(const MeasureFlags& flags, Progress* pro
   }
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   options.threads = flags.threads > 0 ? flags.threads : std::max(1, cores);
+  if (progress == nullptr) return options;
   options.progress = [progress](const MeasureProgress& at) {
     progress->Show(at.tokens, at.tokens_total, at.bytes);
   };
@@ -56,6 +57,7 @@ Plan PlanOf(const Contract* contract) {
 
 Result<PairedTraces> OpenPair(const std::string& train, const std::string& infer,
                               const MeasureFlags& flags) {
+  KCC_TRY_VOID(MeasureOptionsOf(flags));  // a wrong flag is said before a missing trace
   KCC_TRY(TraceReader train_reader, TraceReader::Open(train));
   KCC_TRY(TraceReader infer_reader, TraceReader::Open(infer));
   return PairedTraces::Make(std::move(train_reader), std::move(infer_reader),

@@ -98,6 +98,7 @@ _FUNCTIONS = {
     "kcc_rl_replay": [_BATCH, c_int, c_char_p, _TEXT],
     "kcc_rl_dialect_run": [c_char_p, c_char_p, _BATCH, c_char_p, _HANDLE],
     "kcc_rl_dialect_metrics": [c_void_p, _TEXT],
+    "kcc_bound": [c_char_p, _TEXT],
     "kcc_rl_dialect_array": [c_void_p, c_char_p, _HANDLE, _HANDLE, POINTER(c_int64)],
 }
 _EXCEPTIONS = {

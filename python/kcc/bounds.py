@@ -14,6 +14,8 @@ def bound(**options: float) -> dict[str, Any]:
     Forward from one of span, linf, l2, tv, kl, abs_log_ratio; backward from reward_drift or
     gradient_bias; with temperature, reward_max, advantage_max, score_norm_max, tokens.
 
-    >>> bounds = bound(linf=0.05, reward_max=1.0)
+    >>> answer = bound(linf=0.05, reward_max=1.0)
+    >>> round(answer["bounds"]["tv"]["atMost"], 6)
+    0.024995
     """
     return json.loads(c.text("kcc_bound", json.dumps(options).encode()))

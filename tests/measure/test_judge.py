@@ -107,8 +107,15 @@ def test_judging_a_stored_summary_equals_running(kcc, tmp_path, pair):
     contract = write(tmp_path, ["{id: N-1, metric: p99_kl, atMost: 1e-4, level: L3}"])
     summary = tmp_path / "s.kccs"
     ran = kcc("run", contract, "--train", pair[0], "--infer", pair[1], "--summary", summary, "--json")
-    judged = kcc("judge", contract, summary, "--json")
+    judged = kcc("judge", contract, summary, "--traces", f"{pair[0]}:{pair[1]}", "--json")
     assert judged.out == ran.out and judged.code == ran.code
+    # Without the traces, what stands around the worst tokens is missing and nothing else.
+    alone, whole = json.loads(kcc("judge", contract, summary, "--json").out), json.loads(ran.out)
+    for row in whole["worst"]:
+        assert row.pop("context") and row.pop("tags")
+    assert alone == whole
+    other = kcc("judge", contract, summary, "--traces", f"{pair[1]}:{pair[0]}")
+    assert other.code == 2 and "not measured from" in other.err
     # A threshold that the summary did not count is decided from the histogram or left open.
     for threshold, codes in (("1e-12", {1}), ("1", {0}), ("3.7e-4", {0, 1, 3})):
         other = write(tmp_path, [f"{{id: N-1, metric: p99_kl, atMost: {threshold}, level: L3}}"])
