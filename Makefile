@@ -49,6 +49,7 @@ test-all: test lint
 	@tools/same_bytes.sh build/release build/clang
 	@$(CTEST) --test-dir build/release -L slow
 	@.venv/bin/python -m pytest -q -m slow tests
+	@tools/check_wheel.sh
 	@tools/fuzz.sh 600
 
 bench: build
