@@ -12,6 +12,7 @@
 #include "kcc/base/check.h"
 #include "kcc/kernel/exec_kernel.h"
 #include "kcc/kernel/trace_kernel.h"
+#include "kcc/lab/lab_kernel.h"
 
 namespace kcc::cli {
 namespace {
@@ -36,7 +37,7 @@ extern "C" void HandleSignal(int signal) {
 
 }  // namespace
 
-std::vector<KernelScheme> KernelSchemes() { return {TraceScheme(), ExecScheme()}; }
+std::vector<KernelScheme> KernelSchemes() { return {TraceScheme(), ExecScheme(), LabScheme()}; }
 
 Result<std::optional<std::string>> TraceDirectoryOf(const std::string& uri) {
   KCC_TRY(KernelUri parsed, ParseKernelUri(uri));
