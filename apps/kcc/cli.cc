@@ -44,6 +44,8 @@ struct Program {
   RunOptions run;
   ScoreOptions score;
   ScoreOptions generate;
+  AttributeOptions attribute;
+  LabOptions lab;
   ReportOptions report;
   CompareOptions compare;
   BoundOptions bound;
@@ -312,6 +314,70 @@ void DeclareGenerate(Program& program) {
   app->add_option("--stop", sampling.stop, "Token ids that end a continuation")
       ->type_name("ID")
       ->delimiter(',');
+}
+
+void DeclareAttribute(Program& program) {
+  auto& options = program.attribute;
+  options.kernels.batch = 64;
+  CLI::App* app = Declare(
+      program, "attribute", "Split the drift between two kernels among its four sources",
+      "kcc attribute --train lab:train --infer lab:fp8 --requests models/kcc-lab/eval.jsonl\n"
+      "kcc attribute --train lab:f32 --infer 'lab:custom?kv=e4m3' --first-divergence\n"
+      "kcc attribute --train 'exec:./engine.py' --infer 'exec:./engine.py --kv=fp8' "
+      "--requests r.jsonl",
+      [&](Console& console) { return RunAttribute(options, console); });
+  app->add_option("--train", options.train, "The kernel to start from")
+      ->type_name("KERNEL")
+      ->required();
+  app->add_option("--infer", options.infer, "The same kernel with other options")
+      ->type_name("KERNEL")
+      ->required();
+  app->add_option("--contract", options.contract, "Attribute on this contract's slices too")
+      ->type_name(std::string(kFileValue));
+  app->add_option("--quantity", options.quantities, "Token quantities; default: the usual six")
+      ->type_name("NAME")
+      ->delimiter(',');
+  app->add_option("--max-requests", options.requests_max, "Take so many, spread evenly; 0: all")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  AddSwitch(app, "--first-divergence", options.first_divergence,
+            "Name the first operator at which two lab kernels part, instead");
+  DeclareKernelFlags(app, options.kernels);
+}
+
+void DeclareLab(Program& program) {
+  auto& options = program.lab;
+  CLI::App* group = program.root.add_subcommand("lab", "The engine with every error on a switch");
+  group->footer("kcc lab list\nkcc lab e1 -o out");
+  group->require_subcommand(1);
+  Declare(
+      program, "list", "The lab's kernels and switches", "kcc lab list",
+      [](Console& console) { return RunLabList(console); }, group);
+  const auto declare = [&](const char* name, const char* help, const char* example,
+                           int (*run)(const LabOptions&, Console&)) {
+    CLI::App* app = Declare(
+        program, name, help, example,
+        [&options, run](Console& console) { return run(options, console); }, group);
+    app->add_option("--model", options.model, "The checkpoint; default: models/kcc-lab")
+        ->type_name("DIR");
+    app->add_option("--requests", options.requests, "Requests; default: the model's eval.jsonl")
+        ->type_name(std::string(kFileValue));
+    app->add_option("--contract", options.contract, "Whose slices; default: contracts/lab.yaml")
+        ->type_name(std::string(kFileValue));
+    app->add_option("--max-requests", options.requests_max, "Take so many, spread evenly; 0: all")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber);
+    app->add_option("-o,--output", options.output, "Where the page goes")
+        ->type_name("DIR")
+        ->required();
+    return app;
+  };
+  declare("e1", "Drift of one perturbation at a time (paper 8.1)", "kcc lab e1 -o out", RunLabE1);
+  declare("e2", "Pass rates over engines, load and slices (paper 8.2)", "kcc lab e2 -o out",
+          RunLabE2)
+      ->add_option("--threshold", options.threshold, "On a request's mean KL")
+      ->type_name("X")
+      ->check(CLI::PositiveNumber);
 }
 
 void DeclareReport(Program& program) {
@@ -600,6 +666,8 @@ void DeclareAll(Program& program) {
   DeclareRun(program);
   DeclareScore(program);
   DeclareGenerate(program);
+  DeclareAttribute(program);
+  DeclareLab(program);
   DeclareReport(program);
   DeclareCompare(program);
   DeclareBound(program);

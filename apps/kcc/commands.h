@@ -131,6 +131,29 @@ struct ScoreOptions {
 int RunScore(const ScoreOptions& options, Console& console);
 int RunGenerate(const ScoreOptions& options, Console& console);
 
+struct AttributeOptions {
+  std::string train;
+  std::string infer;
+  std::string contract;  // whose slices; empty: all tokens
+  std::vector<std::string> quantities;
+  int64_t requests_max = 0;
+  bool first_divergence = false;
+  KernelFlags kernels;
+};
+int RunAttribute(const AttributeOptions& options, Console& console);
+
+struct LabOptions {
+  std::string model;     // a checkpoint's directory
+  std::string requests;  // a requests file
+  std::string contract;  // whose slices
+  std::string output;    // directory of the page
+  int64_t requests_max = 0;
+  double threshold = 1e-3;  // of e2
+};
+int RunLabList(Console& console);
+int RunLabE1(const LabOptions& options, Console& console);
+int RunLabE2(const LabOptions& options, Console& console);
+
 struct ReportOptions {
   std::string file;
   std::string output;  // empty: print alone

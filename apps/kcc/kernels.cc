@@ -13,6 +13,7 @@
 #include "kcc/kernel/exec_kernel.h"
 #include "kcc/kernel/openai_kernel.h"
 #include "kcc/kernel/trace_kernel.h"
+#include "kcc/lab/lab_kernel.h"
 
 namespace kcc::cli {
 namespace {
@@ -38,7 +39,7 @@ extern "C" void HandleSignal(int signal) {
 }  // namespace
 
 std::vector<KernelScheme> KernelSchemes() {
-  return {TraceScheme(), ExecScheme(), OpenAiScheme(false), OpenAiScheme(true)};
+  return {TraceScheme(), ExecScheme(), OpenAiScheme(false), OpenAiScheme(true), LabScheme()};
 }
 
 Result<std::optional<std::string>> TraceDirectoryOf(const std::string& uri) {

@@ -46,7 +46,8 @@ class Attributor {
     SliceBits of_request(slices_.size());
     for (size_t i = 0; i < pair.requests().size(); ++i) {
       RequestSums& sums = SumsOf(std::string(pair.requests()[i].id));
-      slices_.ForRequest(pair, static_cast<int32_t>(i), &of_request);
+      const auto request = static_cast<int32_t>(i);
+      slices_.ForRequest(pair.train_request(request), pair.infer_request(request), &of_request);
       cursor.Seek(static_cast<int32_t>(i));
       for (;;) {
         KCC_TRY(const bool more, cursor.Next());
@@ -54,7 +55,8 @@ class Attributor {
         KCC_TRY_VOID(meter.Read(cursor.train(), cursor.infer(), &reading));
         SliceBits bits = of_request;
         if (slices_.any_reads_token()) {
-          slices_.ForToken(pair, static_cast<int32_t>(i), cursor.train(), cursor.infer(), &bits);
+          slices_.ForToken(pair.train_request(request), pair.infer_request(request), cursor.train(),
+                           cursor.infer(), &bits);
         }
         Add(bits, reading.drift, mask, &sums);
       }

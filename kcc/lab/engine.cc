@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kcc/kernel/exec_protocol.h"
 #include "kcc/lab/sampler.h"
 
 namespace kcc {

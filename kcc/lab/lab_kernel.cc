@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kcc/lab/sampler.h"
+#include "kcc/kernel/exec_protocol.h"
 #include "kcc/numeric/double_math.h"
 #include "kcc/trace/writer.h"
 

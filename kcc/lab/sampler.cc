@@ -18,14 +18,6 @@ uint64_t SplitMix(uint64_t value) {
 
 }  // namespace
 
-uint64_t RequestSeed(uint64_t run_seed, std::string_view request_id) {
-  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  for (const char c : request_id) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  }
-  return SplitMix(run_seed ^ SplitMix(hash)) >> 11;
-}
-
 double UniformAt(uint64_t seed, uint64_t position) {
   return static_cast<double>(SplitMix(SplitMix(seed) ^ position) >> 11) * 0x1p-53;
 }

@@ -4,15 +4,10 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "kcc/kernel/kernel.h"
 
 namespace kcc {
-
-// A request's own seed: from the run's seed and the request's id. Below 2^53, so that JSON keeps
-// it.
-uint64_t RequestSeed(uint64_t run_seed, std::string_view request_id);
 
 // Uniform in [0, 1).
 double UniformAt(uint64_t seed, uint64_t position);

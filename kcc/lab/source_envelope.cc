@@ -211,43 +211,57 @@ KernelDescription DescribeKernel(const LabSwitches& s, size_t context) {
 
 }  // namespace
 
-Result<std::array<SourceEnvelope, 5>> SourceEnvelopes(const Checkpoint& checkpoint,
-                                                      const LabSwitches& train,
-                                                      const LabSwitches& infer,
-                                                      std::span<const KernelRequest> requests) {
-  ModelDescription model = DescribeWeights(checkpoint, infer.group);
+struct EnvelopeModel::State {
+  ModelDescription model;
+};
+
+EnvelopeModel::EnvelopeModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
+EnvelopeModel::EnvelopeModel(EnvelopeModel&&) noexcept = default;
+EnvelopeModel::~EnvelopeModel() = default;
+
+Result<EnvelopeModel> EnvelopeModel::Measure(const Checkpoint& checkpoint,
+                                             std::span<const KernelRequest> requests,
+                                             size_t group) {
+  auto state = std::make_unique<State>();
+  state->model = DescribeWeights(checkpoint, group);
   size_t context = 1;
   for (const KernelRequest& request : requests) context = std::max(context, request.tokens.size());
-  model.context = static_cast<int64_t>(context);
+  state->model.context = static_cast<int64_t>(context);
   LabSwitches exact;
   exact.accumulator_bits = 52;
   exact.audit = AuditLevel::kOff;
   KCC_TRY(const std::unique_ptr<LabKernel> kernel, LabKernel::Make(checkpoint, exact));
   kernel->engine().forward().set_probe(
       [&](size_t, size_t, size_t point, std::span<const float> row) {
-        Observe(point, row, &model);
+        Observe(point, row, &state->model);
       });
   const auto done = kernel->engine().Score(
       requests, [](size_t, size_t, int32_t, std::span<const float>) { return Result<>(); });
   if (!done.has_value()) return done.error();
+  return EnvelopeModel(std::move(state));
+}
 
-  const KernelDescription base = DescribeKernel(train, context);
+SourceEnvelope EnvelopeModel::Between(const LabSwitches& train, const LabSwitches& infer) const {
+  const auto context = static_cast<size_t>(state_->model.context);
+  const KernelDescription a = DescribeKernel(train, context);
+  const KernelDescription b = DescribeKernel(infer, context);
+  const Envelope of_train = EnvelopeOf(state_->model, a, EnvelopeForm::kWorstCase);
+  const Envelope of_infer = EnvelopeOf(state_->model, b, EnvelopeForm::kWorstCase);
+  SourceEnvelope made;
+  made.worst_linf = of_train.linf + of_infer.linf;
+  made.vacuous = of_train.vacuous || of_infer.vacuous;
+  made.statistical_linf = EnvelopeOf(state_->model, a, EnvelopeForm::kStatistical).linf +
+                          EnvelopeOf(state_->model, b, EnvelopeForm::kStatistical).linf;
+  return made;
+}
+
+std::array<SourceEnvelope, 5> EnvelopeModel::BySource(const LabSwitches& train,
+                                                      const LabSwitches& infer) const {
   std::array<SourceEnvelope, 5> envelopes;
-  for (size_t i = 0; i < envelopes.size(); ++i) {
-    LabSwitches switched = train;
-    for (size_t k = 0; k < kErrorSources.size(); ++k) {
-      if (k == i || i == 4) switched = WithSource(switched, infer, kErrorSources[k]);
-    }
-    const KernelDescription other = DescribeKernel(switched, context);
-    const auto sum = [&](EnvelopeForm form) {
-      const Envelope a = EnvelopeOf(model, base, form);
-      const Envelope b = EnvelopeOf(model, other, form);
-      if (form == EnvelopeForm::kWorstCase) envelopes[i].vacuous = a.vacuous || b.vacuous;
-      return a.linf + b.linf;
-    };
-    envelopes[i].worst_linf = sum(EnvelopeForm::kWorstCase);
-    envelopes[i].statistical_linf = sum(EnvelopeForm::kStatistical);
+  for (size_t i = 0; i < kErrorSources.size(); ++i) {
+    envelopes[i] = Between(train, WithSource(train, infer, kErrorSources[i]));
   }
+  envelopes[4] = Between(train, infer);
   return envelopes;
 }
 

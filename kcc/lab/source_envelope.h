@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <span>
 
 #include "kcc/base/result.h"
@@ -22,11 +23,24 @@ struct SourceEnvelope {
   double statistical_linf = 0;  // for thresholds to propose
 };
 
-// By source, and last for all of them together. The activations are measured by running the
-// requests through a float64-accumulating kernel; the envelopes hold for those requests.
-Result<std::array<SourceEnvelope, 5>> SourceEnvelopes(const Checkpoint& checkpoint,
-                                                      const LabSwitches& train,
-                                                      const LabSwitches& infer,
-                                                      std::span<const KernelRequest> requests);
+// A model as envelopes need it: norms of its weights, and the ranges of its activations over some
+// requests, measured by a kernel that sums in double. Envelopes hold for those requests.
+class EnvelopeModel {
+ public:
+  // `group`: inputs that share a scale where weights are quantised in groups; 0: none.
+  static Result<EnvelopeModel> Measure(const Checkpoint& checkpoint,
+                                       std::span<const KernelRequest> requests, size_t group);
+  EnvelopeModel(EnvelopeModel&&) noexcept;
+  ~EnvelopeModel();
+
+  SourceEnvelope Between(const LabSwitches& train, const LabSwitches& infer) const;
+  // Train with one source switched, by source; the last is all of them together.
+  std::array<SourceEnvelope, 5> BySource(const LabSwitches& train, const LabSwitches& infer) const;
+
+ private:
+  struct State;
+  explicit EnvelopeModel(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace kcc

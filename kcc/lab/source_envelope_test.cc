@@ -28,16 +28,17 @@ TEST(SourceEnvelopes, NoMeasuredDriftExceedsTheWorstCase) {
       {{"accumulate", "m13"}},
       {{"batch", "dynamic"}, {"route", "replica:2"}},
   };
+  const auto described = EnvelopeModel::Measure(model, requests, 0);
+  ASSERT_TRUE(described.has_value()) << described.error().Format();
   for (const NamedValues& options : kernels) {
     const LabSwitches infer = Switches("f32", options);
-    const auto envelopes = SourceEnvelopes(model, train, infer, requests);
-    ASSERT_TRUE(envelopes.has_value()) << envelopes.error().Format();
+    const auto envelopes = described->BySource(train, infer);
     const double all = LargestGap(exact, RowsOf(model, infer, requests));
-    EXPECT_LE(all, (*envelopes)[4].worst_linf);
-    EXPECT_GT((*envelopes)[4].worst_linf, 0);
+    EXPECT_LE(all, envelopes[4].worst_linf);
+    EXPECT_GT(envelopes[4].worst_linf, 0);
     for (size_t i = 0; i < 4; ++i) {
       const LabSwitches one = WithSource(train, infer, kErrorSources[i]);
-      EXPECT_LE(LargestGap(exact, RowsOf(model, one, requests)), (*envelopes)[i].worst_linf)
+      EXPECT_LE(LargestGap(exact, RowsOf(model, one, requests)), envelopes[i].worst_linf)
           << Name(kErrorSources[i]);
     }
   }

@@ -264,6 +264,12 @@ const Request& PairedTraces::infer_request(int32_t i) const {
   return infer_.requests()[static_cast<size_t>(row)];
 }
 
+FieldValue PairedTraces::Field(int32_t i, std::string_view field) const {
+  const FieldValue value = infer_request(i).Field(field);
+  if (!std::holds_alternative<std::monostate>(value)) return value;
+  return train_request(i).Field(field);
+}
+
 std::vector<int32_t> PairedTraces::Order(const Shard& shard) const {
   KCC_CHECK(shard.count >= 1 && shard.index >= 1 && shard.index <= shard.count);
   // A request weighs its tokens and one, so that generated traces are split as well.

@@ -68,6 +68,8 @@ class PairedTraces {
   const std::vector<PairedRequest>& requests() const { return requests_; }
   const Request& train_request(int32_t i) const;
   const Request& infer_request(int32_t i) const;
+  // A request's field: the infer side's, else the train side's. Views live as long as this.
+  FieldValue Field(int32_t i, std::string_view field) const;
 
   // Indices of the requests of a shard in the train trace's file order, in which reading them is
   // fastest. Shards 1..n of one pair of traces are disjoint and complete, whatever the file order.

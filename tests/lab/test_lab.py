@@ -1,0 +1,162 @@
+"""The lab through the real program: parity with PyTorch, listing, attribution, first divergence."""
+
+import json
+import pathlib
+import struct
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHIPPED = ROOT / "models" / "kcc-lab"
+
+
+def tensors_of(trace):
+    """The columns of every token file of a trace, one after the other."""
+    columns = {}
+    for path in sorted(pathlib.Path(trace).glob("tokens-*.safetensors")):
+        data = path.read_bytes()
+        (size,) = struct.unpack_from("<Q", data)
+        for name, entry in json.loads(data[8 : 8 + size]).items():
+            if name in ("request", "position", "logits"):
+                begin, end = (8 + size + offset for offset in entry["data_offsets"])
+                dtype = "<f4" if name == "logits" else "<i4"
+                array = np.frombuffer(data[begin:end], dtype).reshape(entry["shape"])
+                columns.setdefault(name, []).append(array)
+    return {name: np.concatenate(parts) for name, parts in columns.items()}
+
+
+def worst_gap(model, requests, trace):
+    """The largest difference between PyTorch's float64 logits and the trace's."""
+    import torch
+
+    columns = tensors_of(trace)
+    lines = (pathlib.Path(trace) / "requests.jsonl").read_text().splitlines()
+    row_of = {json.loads(line)["id"]: row for row, line in enumerate(lines)}
+    worst = 0.0
+    rows = 0
+    with torch.no_grad():
+        for request in requests:
+            logits = model(torch.tensor([request["prompt"] + request["output"]]))[0].numpy()
+            mine = np.nonzero(columns["request"] == row_of[request["id"]])[0]
+            gap = np.abs(columns["logits"][mine] - logits[columns["position"][mine] - 1])
+            worst = max(worst, float(gap.max()))
+            rows += len(mine)
+    assert rows == len(columns["request"]) == sum(len(r["output"]) for r in requests)
+    return worst
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A random model of the shipped shape, smaller."""
+    torch = pytest.importorskip("torch")
+    from kcc.model import llama
+
+    torch.manual_seed(5)
+    config = llama.Config(
+        vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=1024,
+    )
+    model = llama.Llama(config)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                weight.mul_(8)
+    directory = tmp_path_factory.mktemp("model")
+    llama.save(model, directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def requests_file(tmp_path_factory):
+    bits = np.random.default_rng(3)
+    path = tmp_path_factory.mktemp("requests") / "r.jsonl"
+    with path.open("w") as out:
+        for i in range(6):
+            prompt = bits.integers(0, 96, int(bits.integers(1, 60))).tolist()
+            output = bits.integers(0, 96, int(bits.integers(1, 30))).tolist()
+            line = {"id": f"r{i}", "prompt": prompt, "output": output, "tags": ["even" if i % 2 == 0 else "odd"]}
+            out.write(json.dumps(line) + "\n")
+    return path
+
+
+def test_train_equals_pytorch_float64(kcc, checkpoint, requests_file, tmp_path):
+    import torch
+    from kcc.model import llama
+
+    done = kcc("score", f"lab:train?model={checkpoint}", "--requests", requests_file, "-o", tmp_path / "t")
+    assert done.code == 0, done.err
+    requests = [json.loads(line) for line in requests_file.read_text().splitlines()]
+    assert worst_gap(llama.load(checkpoint, torch.float64), requests, tmp_path / "t") < 1e-5
+
+
+@pytest.mark.skipif(not (SHIPPED / "model.safetensors").exists(), reason="no shipped model")
+def test_train_equals_pytorch_float64_on_the_evaluation_set(kcc, tmp_path):
+    torch = pytest.importorskip("torch")
+    from kcc.model import llama
+
+    file = SHIPPED / "eval.jsonl"
+    done = kcc("score", "lab:train", "--requests", file, "-o", tmp_path / "t")
+    assert done.code == 0, done.err
+    requests = [json.loads(line) for line in file.read_text().splitlines()]
+    assert worst_gap(llama.load(SHIPPED, torch.float64), requests, tmp_path / "t") < 1e-5
+
+
+def test_list_names_every_kernel_and_switch(kcc):
+    listed = kcc("lab", "list", "--json").json
+    assert {"train", "bf16", "fp8", "int4"} <= {kernel["name"] for kernel in listed["kernels"]}
+    assert {s["source"] for s in listed["switches"]} == {"operator", "precision", "batch", "route", ""}
+    text = kcc("lab", "list").out
+    for switch in listed["switches"]:
+        assert f"  {switch['name']}: " in text
+
+
+@pytest.mark.parametrize(
+    "options, source",
+    [("attention=tiles:8", "operator"), ("weights=int4", "precision"), ("batch=dynamic", "batch"), ("route=shape:9", "route")],
+)
+def test_attribution_gives_one_source_its_share(kcc, checkpoint, requests_file, options, source):
+    done = kcc(
+        "attribute", "--train", f"lab:f32?model={checkpoint}", "--infer",
+        f"lab:custom?{options}&model={checkpoint}", "--requests", requests_file, "--json",
+    )
+    assert done.code == 0, done.err
+    for cell in done.json["cells"]:
+        shares = [cell[name]["share"] for name in ("operator", "precision", "batch", "route")]
+        assert ((shares[0] + shares[1]) + shares[2]) + shares[3] == cell["total"]
+        assert abs(cell[source]["share"]) >= 0.95 * abs(cell["total"])
+    for envelope in done.json["envelopes"].values():
+        assert envelope["measuredLinf"] <= envelope["worstLinf"]
+
+
+def test_first_divergence_names_the_operator(kcc, checkpoint, requests_file):
+    arguments = ["--train", f"lab:f32?model={checkpoint}", "--requests", requests_file, "--first-divergence"]
+    done = kcc("attribute", *arguments, "--infer", f"lab:custom?swiglu=fused&model={checkpoint}")
+    assert done.code == 0, done.err
+    assert "layer 0, gated" in done.out
+    same = kcc("attribute", *arguments, "--infer", f"lab:f32?chunk=5&page=7&model={checkpoint}")
+    assert "agree bit for bit" in same.out
+
+
+@pytest.mark.parametrize(
+    "kernel, message",
+    [
+        ("lab:fp9", "the lab has no kernel 'fp9'"),
+        ("lab:custom?kv=fp8", "switch kv takes"),
+        ("lab:custom?promote=128", "needs a narrow accumulator"),
+        ("lab:f32?model=nowhere", "nowhere"),
+    ],
+)
+def test_mistakes_are_named(kcc, requests_file, tmp_path, kernel, message):
+    done = kcc("score", kernel, "--requests", requests_file, "-o", tmp_path / "t")
+    assert done.code in (2, 4)
+    assert message in done.err
+
+
+def test_decode_under_pressure_scores_the_same_bits(kcc, checkpoint, requests_file, tmp_path):
+    traces = {}
+    for name, options in {"calm": "", "pressed": "&path=decode&kv_tokens=112&page=8&chunk=7"}.items():
+        kernel = f"lab:f32?model={checkpoint}{options}"
+        assert kcc("score", kernel, "--requests", requests_file, "-o", tmp_path / name).code == 0
+        traces[name] = tensors_of(tmp_path / name)["logits"]
+    assert np.array_equal(traces["calm"], traces["pressed"])
