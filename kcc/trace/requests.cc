@@ -18,28 +18,28 @@ constexpr int64_t kExactIntegerMax = int64_t{1} << 53;
 
 std::string MinifiedJson(json::element element) { return simdjson::minify(element); }
 
-// The value of one field; none for null.
-Result<std::optional<RequestValue>> ReadValue(json::element element) {
+// The value of one field, which is not null.
+Result<RequestValue> ReadValue(json::element element) {
   switch (element.type()) {
     case json::element_type::NULL_VALUE:
-      return std::optional<RequestValue>();
+      break;
     case json::element_type::BOOL:
-      return std::optional<RequestValue>(bool{element});
+      return RequestValue(bool{element});
     case json::element_type::STRING:
-      return std::optional<RequestValue>(std::string(std::string_view(element)));
+      return RequestValue(std::string(std::string_view(element)));
     case json::element_type::DOUBLE:
-      return std::optional<RequestValue>(double{element});
+      return RequestValue(double{element});
     case json::element_type::UINT64:
-      return std::optional<RequestValue>(std::to_string(uint64_t{element}));
+      return RequestValue(std::to_string(uint64_t{element}));
     case json::element_type::INT64: {
       const int64_t integer{element};
       if (integer > kExactIntegerMax || integer < -kExactIntegerMax) {
-        return std::optional<RequestValue>(std::to_string(integer));
+        return RequestValue(std::to_string(integer));
       }
-      return std::optional<RequestValue>(static_cast<double>(integer));
+      return RequestValue(static_cast<double>(integer));
     }
     case json::element_type::OBJECT:
-      return std::optional<RequestValue>(MinifiedJson(element));
+      return RequestValue(MinifiedJson(element));
     case json::element_type::ARRAY: {
       std::vector<std::string> texts;
       for (const json::element item : json::array(element)) {
@@ -47,7 +47,7 @@ Result<std::optional<RequestValue>> ReadValue(json::element element) {
         texts.push_back(item.get(text) == simdjson::SUCCESS ? std::string(text)
                                                             : MinifiedJson(item));
       }
-      return std::optional<RequestValue>(std::move(texts));
+      return RequestValue(std::move(texts));
     }
   }
   return InvalidError("a value of a kind that JSON does not have");
@@ -77,10 +77,10 @@ Result<Request> ReadRequest(json::parser& parser, std::string_view line,
       }
       continue;
     }
+    if (element.is_null()) continue;
     if (std::find(without.begin(), without.end(), key) != without.end()) continue;
-    KCC_TRY(std::optional<RequestValue> value, ReadValue(element));
-    if (!value) continue;
-    if (!request.fields.emplace(std::string(key), std::move(*value)).second) {
+    KCC_TRY(RequestValue value, ReadValue(element));
+    if (!request.fields.emplace(std::string(key), std::move(value)).second) {
       return InvalidError("the field '" + std::string(key) + "' stands twice");
     }
   }
