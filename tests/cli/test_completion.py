@@ -40,7 +40,7 @@ def complete(kcc, kcc_path, tmp_path):
         (
             [""],
             ["check", "fmt", "diff", "schema", "metrics", "explain", "measure", "merge", "judge", "run"]
-            + ["report", "compare", "trace", "import", "completion"],
+            + ["score", "generate", "report", "compare", "trace", "import", "completion"],
         ),
         (["trace", ""], ["info", "head", "verify"]),
         (["run", "--fail-on", ""], ["L1", "L2", "L3"]),
