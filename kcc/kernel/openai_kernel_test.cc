@@ -282,8 +282,9 @@ TEST_F(OpenAiKernelTest, GenerationIsSeededStopsAndSaysWhatItsLogProbsMean) {
     Sampling sampling;
     sampling.temperature = 0.7;
     sampling.seed = 11;
-    sampling.output_tokens_max = 6;
+    sampling.output_tokens_max = 40;
     std::string texts[2];
+    int masked = 0;
     for (int run = 0; run < 2; ++run) {
       const std::string out = scratch / std::to_string(run);
       const auto generated = kernel->Generate(ThreeRequests(), sampling, out);
@@ -297,6 +298,7 @@ TEST_F(OpenAiKernelTest, GenerationIsSeededStopsAndSaysWhatItsLogProbsMean) {
       TokenCursor cursor(reader);
       while (const TokenEvidence* row = cursor.Next().value()) {
         texts[run] += std::to_string(row->token) + " ";
+        masked += row->masked;
         if (row->request != 0) continue;
         const double at = c.semantics == LogprobSemantics::kRaw ? 1.0 : sampling.temperature;
         const auto truth = ReferenceLogprobs(tokens, at);
@@ -312,6 +314,7 @@ TEST_F(OpenAiKernelTest, GenerationIsSeededStopsAndSaysWhatItsLogProbsMean) {
     }
     EXPECT_EQ(texts[0], texts[1]);
     EXPECT_NE(texts[0], "");
+    EXPECT_EQ(masked > 0, c.dialect == "llamacpp");
   }
 }
 
