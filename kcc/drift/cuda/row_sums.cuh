@@ -7,8 +7,8 @@
 //   3. with the plan of row i at hand, add up its terms (row_terms.cuh); send the sums that s
 //      needs to every block.
 // Three more warps serve them, so that none of this lies in their way: the planner makes the plan
-// (exponent K, shift c, thresholds, pivot) from the largest entries; the keeper collects the top
-// tokens and fills the ring; the closer computes s and adds the warps' sums in double. Warps wait on
+// (exponent K, shift c, thresholds, pivot) from the largest entries and collects the top tokens of
+// the train side; the keeper collects those of the infer side and fills the ring; the closer computes s and adds the warps' sums in double. Warps wait on
 // counting barriers only; what crosses the cluster has a step of other work to arrive in. No
 // reduction depends on timing.
 #pragma once
@@ -91,6 +91,7 @@ struct SumsShared {
   float absolute[2][kWarps];
   RowPlan plan[4];
   float slope[2];
+  uint32_t found[4];  // train candidates
   alignas(16) int groups[2][32];
 };
 
@@ -154,7 +155,7 @@ class RowSums {
     if (threadIdx.x == 0) {
       for (int i = 0; i < args_.slots; ++i) {
         BarrierInit(&shared_.full[i], 1);
-        BarrierInit(&shared_.empty[i], kWarps);
+        BarrierInit(&shared_.empty[i], kWarps + 1);  // and the planner
       }
       for (int i = 0; i < 8; ++i) BarrierInit(&shared_.maxima_here[i], 1);
       for (int i = 0; i < 4; ++i) {
@@ -280,10 +281,6 @@ class RowSums {
       }
       y[j] = d;
     }
-    if (plan.shifted != 0) {
-#pragma unroll
-      for (int j = 0; j < 8; ++j) y[j] = x[j];
-    }
     unsigned counts = 0xff;
     unsigned inside = 0xff;
     if (masked) {
@@ -297,20 +294,13 @@ class RowSums {
       }
       counts = inside & ~(pivot >= 0 && pivot / 8 == c ? 1u << (pivot & 7) : 0u);
     }
-    int high = sums->high;
-    uint32_t low = sums->low;
-#pragma unroll
-    for (int j = 0; j < 8; j += 2) {
-      high = max(high, max(__float_as_int(y[j]), __float_as_int(y[j + 1])));
-      low = max(low, max(__float_as_uint(y[j]), __float_as_uint(y[j + 1])));
+    if (plan.shifted != 0) {
+      AddSpread(x, sums);
+    } else {
+      AddSpread(y, sums);
     }
-    sums->high = high;
-    sums->low = low;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      sums->sum[8] += y[j];
-      sums->sum[9] = fmaf(y[j], y[j], sums->sum[9]);
-    }
+    const int high = sums->high;
+    const uint32_t low = sums->low;
     // NaN lies beyond every bound.
     const bool small = low <= plan.small_low && high <= plan.small_high;
     if (__all_sync(kAll, small)) {
@@ -340,6 +330,19 @@ class RowSums {
     for (int k = 0; k < kLaneSums; ++k) sums->sum[k] = out.sum[k];
 #pragma unroll
     for (int j = 0; j < 8; ++j) e[j] = out.e[j], q[j] = out.q[j];
+  }
+
+  __device__ __forceinline__ void AddSpread(const float (&y)[8], LaneSums* sums) {
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+      sums->high = max(sums->high, max(__float_as_int(y[j]), __float_as_int(y[j + 1])));
+      sums->low = max(sums->low, max(__float_as_uint(y[j]), __float_as_uint(y[j + 1])));
+    }
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      sums->sum[8] += y[j];
+      sums->sum[9] = fmaf(y[j], y[j], sums->sum[9]);
+    }
   }
 
   template <TermRange kRange, bool kMasked>
@@ -470,7 +473,13 @@ class RowSums {
     Place at;
     for (int i = 0; i < count_; ++i) {
       MakePlan(i, at);
-      at.Step(kParts, args_.slots);
+      const unsigned found = CollectTops(i, 0, at);
+      if (lane_ == 0) shared_.found[i & 3] = found;
+      __syncwarp();
+      for (int part = 0; part < kParts; ++part) {
+        if (lane_ == 0) BarrierArrive(&shared_.empty[at.slot]);
+        at.Step(1, args_.slots);
+      }
     }
   }
 
@@ -479,14 +488,14 @@ class RowSums {
     Place at;
     for (int i = 0; i < count_; ++i) {
       BarrierWait(&shared_.plan_ready[i & 3], (i >> 2) & 1);
-      const uint32_t found = CollectTops(i, at);
-      if (lane_ == 0) args_.counts[RowAt(i) * cluster_ + rank_] = found;
+      const unsigned found = CollectTops(i, 1, at);
       for (int part = 0; part < kParts; ++part) {
         const int next = part + args_.slots;
-        if (i + next / kParts < count_) {
-          BarrierWait(&shared_.empty[at.slot], at.phase);
-          Fill(i + next / kParts, next % kParts, at.slot);
+        BarrierWait(&shared_.empty[at.slot], at.phase);
+        if (part == 0 && lane_ == 0) {
+          args_.counts[RowAt(i) * cluster_ + rank_] = shared_.found[i & 3] | (found << 16);
         }
+        Fill(i + next / kParts, next % kParts, at.slot);
         at.Step(1, args_.slots);
       }
     }
@@ -583,25 +592,20 @@ class RowSums {
     return found;
   }
 
-  // The candidates of both sides. Returns their numbers, train in the low half.
-  __device__ __forceinline__ uint32_t CollectTops(int i, const Place& at) {
+  // The candidates of one side. Returns their number.
+  __device__ __forceinline__ unsigned CollectTops(int i, int side, const Place& at) {
+    const int threshold =
+        side == 0 ? shared_.plan[i & 3].train_threshold : shared_.plan[i & 3].infer_threshold;
     const uint64_t mine =
         lane_ < kWarps ? shared_.maxima[i & 7][rank_ * kWarps + lane_] : uint64_t{0};
-    uint32_t numbers = 0;
+    const int top = static_cast<int>(side == 0 ? mine : mine >> 32);
+    unsigned found = 0;
 #pragma unroll 1
-    for (int side = 0; side < 2; ++side) {
-      const int threshold =
-          side == 0 ? shared_.plan[i & 3].train_threshold : shared_.plan[i & 3].infer_threshold;
-      const int top = static_cast<int>(side == 0 ? mine : mine >> 32);
-      unsigned warps = __ballot_sync(kAll, lane_ < kWarps && top >= threshold);
-      unsigned found = 0;
-#pragma unroll 1
-      for (; warps != 0; warps &= warps - 1) {
-        found = CollectWarp(i, side, at, __ffs(static_cast<int>(warps)) - 1, threshold, found);
-      }
-      numbers |= min(found, 0xffffu) << (16 * side);
+    for (unsigned warps = __ballot_sync(kAll, lane_ < kWarps && top >= threshold); warps != 0;
+         warps &= warps - 1) {
+      found = CollectWarp(i, side, at, __ffs(static_cast<int>(warps)) - 1, threshold, found);
     }
-    return numbers;
+    return min(found, 0xffffu);
   }
 
   __device__ __forceinline__ void MakePlan(int i, const Place& at) {
