@@ -29,6 +29,13 @@ inline constexpr int kPartialAbsolute = 12;
 inline constexpr int kCandidatesMax = 32;  // a block and side; more: the row is measured in double
 inline constexpr int kClusterMax = 16;
 inline constexpr int kServingWarps = 3;
+// One lane arrives for its warp, after __syncwarp. Racecheck does not follow that; a build for it
+// lets every lane arrive.
+#ifdef KCC_CUDA_EVERY_LANE_ARRIVES
+inline constexpr int kVoices = 32;
+#else
+inline constexpr int kVoices = 1;
+#endif
 
 struct RowHead {
   float top_train;  // NaN or infinite: not a row for this kernel
@@ -154,8 +161,8 @@ class RowSums {
   __device__ void Run() {
     if (threadIdx.x == 0) {
       for (int i = 0; i < args_.slots; ++i) {
-        BarrierInit(&shared_.full[i], 1);
-        BarrierInit(&shared_.empty[i], kWarps + 1);  // and the planner
+        BarrierInit(&shared_.full[i], kVoices);
+        BarrierInit(&shared_.empty[i], (kWarps + 1) * kVoices);  // and the planner
       }
       for (int i = 0; i < 8; ++i) BarrierInit(&shared_.maxima_here[i], 1);
       for (int i = 0; i < 4; ++i) {
@@ -163,7 +170,7 @@ class RowSums {
         BarrierInit(&shared_.pivot_here[i], 1);
       }
       for (int i = 0; i < 2; ++i) {
-        BarrierInit(&shared_.sums_done[i], kWarps);
+        BarrierInit(&shared_.sums_done[i], kWarps * kVoices);
         BarrierInit(&shared_.exchanged[i], 1);
         BarrierInit(&shared_.slope_ready[i], 1);
       }
@@ -209,6 +216,12 @@ class RowSums {
   __device__ int TileId(int c) const { return first_tile_ + c * kWarps + place_; }
   __device__ float EntryAt(const char* tile, int place) const {
     return LoadLogitAt(tile, kDType, place);
+  }
+
+  // For the whole warp.
+  __device__ __forceinline__ void Arrive(uint64_t* barrier) {
+    __syncwarp();
+    if (kVoices > 1 || lane_ == 0) BarrierArrive(barrier);
   }
 
   // Step 1.
@@ -385,8 +398,7 @@ class RowSums {
           AddTile(plan, TileAt(slot, c), (masked >> c & 1) != 0, c, pivot, &sums, e[c], q[c]);
         }
         if ((c + 1) % kPartChunks == 0) {
-          __syncwarp();
-          if (lane_ == 0) BarrierArrive(&shared_.empty[at.slot]);
+          Arrive(&shared_.empty[at.slot]);
           at.Step(1, args_.slots);
           slot = SlotAt(at.slot);
         }
@@ -394,8 +406,7 @@ class RowSums {
       StoreSums(i, sums);
     }
     AddAbsolute(count_ - 1, e, q);
-    __syncwarp();
-    if (lane_ == 0) BarrierArrive(&shared_.sums_done[count_ & 1]);
+    Arrive(&shared_.sums_done[count_ & 1]);
   }
 
   __device__ __forceinline__ void StoreSums(int i, const LaneSums& sums) {
@@ -419,8 +430,7 @@ class RowSums {
       to[kPartialLow] = low;
       to[kPartialHigh] = static_cast<uint32_t>(high);
     }
-    __syncwarp();
-    if (lane_ == 0) BarrierArrive(&shared_.sums_done[i & 1]);
+    Arrive(&shared_.sums_done[i & 1]);
   }
 
   // ---- planner, keeper, closer
@@ -445,6 +455,7 @@ class RowSums {
       FillPlainly(to + args_.side_bytes + bulk, infer + bulk, bytes - bulk, padded - bulk);
       __syncwarp();
     }
+    if (kVoices > 1 && lane_ != 0) BarrierArrive(&shared_.full[slot]);
     if (lane_ == 0) {
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       BarrierArriveExpect(&shared_.full[slot], 2u * static_cast<uint32_t>(bulk));
@@ -475,9 +486,8 @@ class RowSums {
       MakePlan(i, at);
       const unsigned found = CollectTops(i, 0, at);
       if (lane_ == 0) shared_.found[i & 3] = found;
-      __syncwarp();
       for (int part = 0; part < kParts; ++part) {
-        if (lane_ == 0) BarrierArrive(&shared_.empty[at.slot]);
+        Arrive(&shared_.empty[at.slot]);
         at.Step(1, args_.slots);
       }
     }
