@@ -11,12 +11,12 @@ arch=${KCC_CUDA_ARCH:--gencode=arch=compute_90a,code=sm_90a}
 build() { echo "nvcc $1" >&2; nvcc "${flags[@]}" $arch -c "$1" -o "$out/$(basename "$1").o"; }
 jobs=()
 for source in kcc/drift/cuda/*.cu bench/gpu/*.cu; do build "$source" & jobs+=($!); done
-for source in kcc/base/dtype.cc kcc/base/check.cc bench/gpu/truth.cc; do
+for source in kcc/base/dtype.cc kcc/base/check.cc kcc/numeric/exact_sum.cc bench/gpu/truth.cc; do
   g++ -std=c++20 -O2 -ffp-contract=off -fPIC -I. -c "$source" -o "$out/$(basename "$source").o" &
   jobs+=($!)
 done
 for job in "${jobs[@]}"; do wait "$job"; done
-library=("$out"/*_cuda.cu.o "$out/dtype.cc.o" "$out/check.cc.o")
+library=("$out"/*_cuda.cu.o "$out/dtype.cc.o" "$out/check.cc.o" "$out/exact_sum.cc.o")
 nvcc $arch -shared -o "$out/libkcc_cuda.so" "${library[@]}"
 nvcc $arch -o "$out/gpu_verify" "$out/verify.cu.o" "$out/truth.cc.o" "${library[@]}"
 nvcc $arch -o "$out/gpu_timing" "$out/timing.cu.o" "${library[@]}"

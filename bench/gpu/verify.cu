@@ -17,6 +17,7 @@
 
 #include "bench/gpu/logits.cuh"
 #include "bench/gpu/truth.h"
+#include "kcc/drift/cuda/summary_cuda.h"
 
 namespace kcc {
 namespace {
@@ -370,6 +371,63 @@ void CheckStrange() {
   std::printf("NaN, infinities, masks, equal logits, a stray token\n");
 }
 
+// Sums, exceedances and histogram against the CPU's exact sum and a plain count.
+void CheckSummary() {
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> normal;
+  std::vector<double> values(50000);
+  for (double& v : values) v = normal(random) * std::exp2(static_cast<double>(random() % 60) - 40);
+  values[5] = 0, values[6] = -0.0, values[7] = std::numeric_limits<double>::infinity();
+  values[8] = 1e-3, values[9] = std::nan(""), values[10] = 5e-324, values[11] = -1e308;
+  const std::vector<double> thresholds = {-1, 0, 1e-3, 2};
+  ExactSum sum;
+  ExactProductSum squares;
+  uint64_t above[4] = {}, at[4] = {};
+  for (const double v : values) {
+    if (std::isnan(v)) continue;
+    if (std::isfinite(v)) sum.Add(v), squares.AddProduct(v, v);
+    for (size_t k = 0; k < 4; ++k) above[k] += v > thresholds[k], at[k] += v == thresholds[k];
+  }
+  double *device_values = nullptr, *device_thresholds = nullptr;
+  CudaSummary* device_summary = nullptr;
+  uint32_t* scratch = nullptr;
+  CudaBucket* buckets = nullptr;
+  KCC_CUDA(cudaMalloc(&device_values, values.size() * 8));
+  KCC_CUDA(cudaMalloc(&device_thresholds, 32));
+  KCC_CUDA(cudaMalloc(&device_summary, sizeof(CudaSummary)));
+  KCC_CUDA(cudaMalloc(&scratch, kCudaBuckets * 4));
+  KCC_CUDA(cudaMalloc(&buckets, 65536 * sizeof(CudaBucket)));
+  KCC_CUDA(cudaMemcpy(device_values, values.data(), values.size() * 8, cudaMemcpyHostToDevice));
+  KCC_CUDA(cudaMemcpy(device_thresholds, thresholds.data(), 32, cudaMemcpyHostToDevice));
+  Expect(SummarizeCuda(device_values, static_cast<int64_t>(values.size()), device_thresholds, 4,
+                       device_summary, scratch, buckets, 65536, nullptr) == nullptr,
+         "the summary is refused");
+  CudaSummary got;
+  KCC_CUDA(cudaMemcpy(&got, device_summary, sizeof got, cudaMemcpyDeviceToHost));
+  Expect(CanonicalFromChunks(got.sum) == sum.Canonical(), "the exact sum differs from the CPU's");
+  Expect(CanonicalFromChunks(got.squares) == squares.Canonical(), "the exact squares differ");
+  Expect(got.count == values.size() - 1 && got.nan == 1 && got.zeros == 2 && got.plus_infinite == 1,
+         "counts");
+  for (size_t k = 0; k < 4; ++k) {
+    uint64_t beyond = 0;
+    for (size_t j = 2 * k + 2; j <= 8; ++j) beyond += got.intervals[j];
+    Expect(beyond == above[k] && got.intervals[2 * k + 1] == at[k], "exceedances");
+  }
+  Expect(CudaSummaryMin(got) == -1e308 && std::isinf(CudaSummaryMax(got)), "extremes");
+  std::vector<CudaBucket> list(got.buckets);
+  KCC_CUDA(cudaMemcpy(list.data(), buckets, list.size() * sizeof(CudaBucket),
+                      cudaMemcpyDeviceToHost));
+  uint64_t counted = 0;
+  for (const CudaBucket& bucket : list) counted += bucket.count;
+  Expect(counted == got.count, "the histogram counts every value once");
+  for (void* each : {static_cast<void*>(device_values), static_cast<void*>(device_thresholds),
+                     static_cast<void*>(device_summary), static_cast<void*>(scratch),
+                     static_cast<void*>(buckets)}) {
+    cudaFree(each);
+  }
+  std::printf("summary: exact sums, exceedances, histogram\n");
+}
+
 }  // namespace
 }  // namespace kcc
 
@@ -382,13 +440,14 @@ int main(int argc, char** argv) {
   }
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::printf("skipped: 4 GPU checks, since this machine has no CUDA device\n");
+    std::printf("skipped: 5 GPU checks, since this machine has no CUDA device\n");
     return 77;
   }
   for (const kcc::Case& test : kcc::Cases(small)) kcc::CheckCase(test, small ? 4 : 16);
   kcc::CheckBits(small, small ? 3 : runs);
   kcc::CheckIdentical(small);
   kcc::CheckStrange();
+  kcc::CheckSummary();
   std::printf("%d failures\n", kcc::g_failures);
   return kcc::g_failures == 0 ? 0 : 1;
 }

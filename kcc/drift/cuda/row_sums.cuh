@@ -7,8 +7,8 @@
 //   3. with the plan of row i at hand, add up its terms (row_terms.cuh); send the sums that s
 //      needs to every block.
 // Three more warps serve them, so that none of this lies in their way: the planner makes the plan
-// (exponent K, shift c, thresholds, pivot) from the largest entries; the keeper collects the top
-// tokens and fills the ring; the closer computes s and adds the warps' sums in double. Warps wait on
+// (exponent K, shift c, thresholds, pivot) from the largest entries and collects the top tokens of
+// the train side; the keeper collects those of the infer side and fills the ring; the closer computes s and adds the warps' sums in double. Warps wait on
 // counting barriers only; what crosses the cluster has a step of other work to arrive in. No
 // reduction depends on timing.
 #pragma once
@@ -29,6 +29,13 @@ inline constexpr int kPartialAbsolute = 12;
 inline constexpr int kCandidatesMax = 32;  // a block and side; more: the row is measured in double
 inline constexpr int kClusterMax = 16;
 inline constexpr int kServingWarps = 3;
+// One lane arrives for its warp, after __syncwarp. Racecheck does not follow that; a build for it
+// lets every lane arrive.
+#ifdef KCC_CUDA_EVERY_LANE_ARRIVES
+inline constexpr int kVoices = 32;
+#else
+inline constexpr int kVoices = 1;
+#endif
 
 struct RowHead {
   float top_train;  // NaN or infinite: not a row for this kernel
@@ -91,6 +98,7 @@ struct SumsShared {
   float absolute[2][kWarps];
   RowPlan plan[4];
   float slope[2];
+  uint32_t found[4];  // train candidates
   alignas(16) int groups[2][32];
 };
 
@@ -153,8 +161,8 @@ class RowSums {
   __device__ void Run() {
     if (threadIdx.x == 0) {
       for (int i = 0; i < args_.slots; ++i) {
-        BarrierInit(&shared_.full[i], 1);
-        BarrierInit(&shared_.empty[i], kWarps);
+        BarrierInit(&shared_.full[i], kVoices);
+        BarrierInit(&shared_.empty[i], (kWarps + 1) * kVoices);  // and the planner
       }
       for (int i = 0; i < 8; ++i) BarrierInit(&shared_.maxima_here[i], 1);
       for (int i = 0; i < 4; ++i) {
@@ -162,7 +170,7 @@ class RowSums {
         BarrierInit(&shared_.pivot_here[i], 1);
       }
       for (int i = 0; i < 2; ++i) {
-        BarrierInit(&shared_.sums_done[i], kWarps);
+        BarrierInit(&shared_.sums_done[i], kWarps * kVoices);
         BarrierInit(&shared_.exchanged[i], 1);
         BarrierInit(&shared_.slope_ready[i], 1);
       }
@@ -208,6 +216,12 @@ class RowSums {
   __device__ int TileId(int c) const { return first_tile_ + c * kWarps + place_; }
   __device__ float EntryAt(const char* tile, int place) const {
     return LoadLogitAt(tile, kDType, place);
+  }
+
+  // For the whole warp.
+  __device__ __forceinline__ void Arrive(uint64_t* barrier) {
+    __syncwarp();
+    if (kVoices > 1 || lane_ == 0) BarrierArrive(barrier);
   }
 
   // Step 1.
@@ -280,10 +294,6 @@ class RowSums {
       }
       y[j] = d;
     }
-    if (plan.shifted != 0) {
-#pragma unroll
-      for (int j = 0; j < 8; ++j) y[j] = x[j];
-    }
     unsigned counts = 0xff;
     unsigned inside = 0xff;
     if (masked) {
@@ -297,20 +307,13 @@ class RowSums {
       }
       counts = inside & ~(pivot >= 0 && pivot / 8 == c ? 1u << (pivot & 7) : 0u);
     }
-    int high = sums->high;
-    uint32_t low = sums->low;
-#pragma unroll
-    for (int j = 0; j < 8; j += 2) {
-      high = max(high, max(__float_as_int(y[j]), __float_as_int(y[j + 1])));
-      low = max(low, max(__float_as_uint(y[j]), __float_as_uint(y[j + 1])));
+    if (plan.shifted != 0) {
+      AddSpread(x, sums);
+    } else {
+      AddSpread(y, sums);
     }
-    sums->high = high;
-    sums->low = low;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      sums->sum[8] += y[j];
-      sums->sum[9] = fmaf(y[j], y[j], sums->sum[9]);
-    }
+    const int high = sums->high;
+    const uint32_t low = sums->low;
     // NaN lies beyond every bound.
     const bool small = low <= plan.small_low && high <= plan.small_high;
     if (__all_sync(kAll, small)) {
@@ -340,6 +343,19 @@ class RowSums {
     for (int k = 0; k < kLaneSums; ++k) sums->sum[k] = out.sum[k];
 #pragma unroll
     for (int j = 0; j < 8; ++j) e[j] = out.e[j], q[j] = out.q[j];
+  }
+
+  __device__ __forceinline__ void AddSpread(const float (&y)[8], LaneSums* sums) {
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+      sums->high = max(sums->high, max(__float_as_int(y[j]), __float_as_int(y[j + 1])));
+      sums->low = max(sums->low, max(__float_as_uint(y[j]), __float_as_uint(y[j + 1])));
+    }
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      sums->sum[8] += y[j];
+      sums->sum[9] = fmaf(y[j], y[j], sums->sum[9]);
+    }
   }
 
   template <TermRange kRange, bool kMasked>
@@ -382,8 +398,7 @@ class RowSums {
           AddTile(plan, TileAt(slot, c), (masked >> c & 1) != 0, c, pivot, &sums, e[c], q[c]);
         }
         if ((c + 1) % kPartChunks == 0) {
-          __syncwarp();
-          if (lane_ == 0) BarrierArrive(&shared_.empty[at.slot]);
+          Arrive(&shared_.empty[at.slot]);
           at.Step(1, args_.slots);
           slot = SlotAt(at.slot);
         }
@@ -391,8 +406,7 @@ class RowSums {
       StoreSums(i, sums);
     }
     AddAbsolute(count_ - 1, e, q);
-    __syncwarp();
-    if (lane_ == 0) BarrierArrive(&shared_.sums_done[count_ & 1]);
+    Arrive(&shared_.sums_done[count_ & 1]);
   }
 
   __device__ __forceinline__ void StoreSums(int i, const LaneSums& sums) {
@@ -416,8 +430,7 @@ class RowSums {
       to[kPartialLow] = low;
       to[kPartialHigh] = static_cast<uint32_t>(high);
     }
-    __syncwarp();
-    if (lane_ == 0) BarrierArrive(&shared_.sums_done[i & 1]);
+    Arrive(&shared_.sums_done[i & 1]);
   }
 
   // ---- planner, keeper, closer
@@ -442,6 +455,7 @@ class RowSums {
       FillPlainly(to + args_.side_bytes + bulk, infer + bulk, bytes - bulk, padded - bulk);
       __syncwarp();
     }
+    if (kVoices > 1 && lane_ != 0) BarrierArrive(&shared_.full[slot]);
     if (lane_ == 0) {
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       BarrierArriveExpect(&shared_.full[slot], 2u * static_cast<uint32_t>(bulk));
@@ -470,7 +484,12 @@ class RowSums {
     Place at;
     for (int i = 0; i < count_; ++i) {
       MakePlan(i, at);
-      at.Step(kParts, args_.slots);
+      const unsigned found = CollectTops(i, 0, at);
+      if (lane_ == 0) shared_.found[i & 3] = found;
+      for (int part = 0; part < kParts; ++part) {
+        Arrive(&shared_.empty[at.slot]);
+        at.Step(1, args_.slots);
+      }
     }
   }
 
@@ -479,14 +498,14 @@ class RowSums {
     Place at;
     for (int i = 0; i < count_; ++i) {
       BarrierWait(&shared_.plan_ready[i & 3], (i >> 2) & 1);
-      const uint32_t found = CollectTops(i, at);
-      if (lane_ == 0) args_.counts[RowAt(i) * cluster_ + rank_] = found;
+      const unsigned found = CollectTops(i, 1, at);
       for (int part = 0; part < kParts; ++part) {
         const int next = part + args_.slots;
-        if (i + next / kParts < count_) {
-          BarrierWait(&shared_.empty[at.slot], at.phase);
-          Fill(i + next / kParts, next % kParts, at.slot);
+        BarrierWait(&shared_.empty[at.slot], at.phase);
+        if (part == 0 && lane_ == 0) {
+          args_.counts[RowAt(i) * cluster_ + rank_] = shared_.found[i & 3] | (found << 16);
         }
+        Fill(i + next / kParts, next % kParts, at.slot);
         at.Step(1, args_.slots);
       }
     }
@@ -583,25 +602,20 @@ class RowSums {
     return found;
   }
 
-  // The candidates of both sides. Returns their numbers, train in the low half.
-  __device__ __forceinline__ uint32_t CollectTops(int i, const Place& at) {
+  // The candidates of one side. Returns their number.
+  __device__ __forceinline__ unsigned CollectTops(int i, int side, const Place& at) {
+    const int threshold =
+        side == 0 ? shared_.plan[i & 3].train_threshold : shared_.plan[i & 3].infer_threshold;
     const uint64_t mine =
         lane_ < kWarps ? shared_.maxima[i & 7][rank_ * kWarps + lane_] : uint64_t{0};
-    uint32_t numbers = 0;
+    const int top = static_cast<int>(side == 0 ? mine : mine >> 32);
+    unsigned found = 0;
 #pragma unroll 1
-    for (int side = 0; side < 2; ++side) {
-      const int threshold =
-          side == 0 ? shared_.plan[i & 3].train_threshold : shared_.plan[i & 3].infer_threshold;
-      const int top = static_cast<int>(side == 0 ? mine : mine >> 32);
-      unsigned warps = __ballot_sync(kAll, lane_ < kWarps && top >= threshold);
-      unsigned found = 0;
-#pragma unroll 1
-      for (; warps != 0; warps &= warps - 1) {
-        found = CollectWarp(i, side, at, __ffs(static_cast<int>(warps)) - 1, threshold, found);
-      }
-      numbers |= min(found, 0xffffu) << (16 * side);
+    for (unsigned warps = __ballot_sync(kAll, lane_ < kWarps && top >= threshold); warps != 0;
+         warps &= warps - 1) {
+      found = CollectWarp(i, side, at, __ffs(static_cast<int>(warps)) - 1, threshold, found);
     }
-    return numbers;
+    return min(found, 0xffffu);
   }
 
   __device__ __forceinline__ void MakePlan(int i, const Place& at) {
