@@ -206,7 +206,10 @@ Result<> RlRow::Load(const RlBatch& batch, int64_t row) {
   for (size_t i = 0; i < count; ++i) {
     const double d = train[i] - rollout[i];
     log_ratio[i] = d;
-    usual &= (std::fabs(d) <= kRlLogRatioMax) & (train[i] <= 1e-3) & (rollout[i] <= 1e-3);
+    // One comparison of the largest keeps the loop free of branches; NaN fails it too.
+    const double over = std::max(train[i], rollout[i]);
+    usual &= std::fabs(d) <= kRlLogRatioMax;
+    usual &= over <= 1e-3;
   }
   for (size_t i = count; i < room; ++i) train[i] = rollout[i] = log_ratio[i] = 0;
   if (usual) return {};

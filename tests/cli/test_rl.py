@@ -1,0 +1,119 @@
+"""kcc rl through the real program: exit codes, --json, merging, and the page."""
+
+import json
+import re
+
+STEP = "examples/rl/step.safetensors"
+GOLDEN = "tests/data/rl"
+
+
+def test_diagnose_prints_figures_by_slice(kcc):
+    result = kcc("rl", "diagnose", STEP, "--json")
+    assert result.code == 0
+    data = result.json
+    assert data["figures"]["tokens"] == 2878
+    assert [s["slice"] for s in data["slices"]] == ["chat", "code", "grid"]
+    assert sum(s["tokens"] for s in data["slices"]) == 2878
+    assert data["slices"][2]["token"]["k3"] > 100 * data["slices"][0]["token"]["k3"]
+
+
+def test_limits_decide_the_exit_code(kcc):
+    assert kcc("rl", "diagnose", STEP, "--limit", "token.k3<=0.1").code == 0
+    assert kcc("rl", "diagnose", STEP, "--limit", "token.k3<=1e-6").code == 1
+    assert kcc("rl", "diagnose", STEP, "--limit", "tv_rows<=0.05").code == 3
+    assert kcc("rl", "diagnose", STEP, "--limit", "token.ess>=0.5").code == 0
+    typo = kcc("rl", "diagnose", STEP, "--limit", "token.kk3<=1")
+    assert typo.code == 2 and "token.k3" in typo.err
+    assert kcc("rl", "diagnose", STEP, "--limit", "nonsense").code == 2
+
+
+def test_summaries_merge(kcc, tmp_path):
+    kept = tmp_path / "step.kccrl"
+    assert kcc("rl", "diagnose", STEP, "-o", str(kept)).code == 0
+    once = kcc("rl", "diagnose", str(kept), "--json")
+    assert once.json == json.loads(kcc("rl", "diagnose", STEP, "--json").out)
+    twice = json.loads(kcc("rl", "diagnose", str(kept), str(kept), "--json").out)
+    assert twice["figures"]["tokens"] == 2 * 2878
+    kept.write_bytes(kept.read_bytes()[:-3])
+    assert kcc("rl", "diagnose", str(kept)).code == 2
+
+
+def test_threads_change_nothing(kcc):
+    one = kcc("rl", "diagnose", STEP, "--json", "--threads", "1")
+    three = kcc("rl", "diagnose", STEP, "--json", "--threads", "3")
+    assert one.out == three.out
+
+
+def test_lint_is_silent_on_the_example(kcc):
+    result = kcc("rl", "lint", STEP, "--json")
+    assert result.code == 0
+    assert result.json["findings"] == []
+
+
+def test_translate_warns(kcc):
+    options = '{"rollout_rs": "token_k1", "rollout_rs_threshold": "0.6_1.6"}'
+    result = kcc("rl", "translate", "verl", "--options", options, "--json")
+    assert result.code == 0
+    data = result.json
+    assert data["complete"] and any("1/w" in w for w in data["warnings"])
+    bad = kcc("rl", "translate", "verl", "--options", '{"rollout_rs": "geometric"}')
+    assert bad.code == 2
+
+
+def test_correct_writes_weights(kcc, tmp_path):
+    target = tmp_path / "weights.safetensors"
+    rule = '{"weight": {"mode": "truncate", "high": 1.1}}'
+    result = kcc("rl", "correct", STEP, "--rule", rule, "-o", str(target), "--json")
+    assert result.code == 0
+    figures = result.json["figures"][0]
+    assert figures["tokens_kept"] == figures["tokens"] and figures["units_outside"] > 0
+    size = int.from_bytes(target.read_bytes()[:8], "little")
+    header = json.loads(target.read_bytes()[8 : 8 + size])
+    assert header["weights"]["shape"] == [48, 96] and header["mask"]["dtype"] == "U8"
+    nothing = '{"reject": [{"statistic": "ratio", "low": 5, "high": 6}]}'
+    assert kcc("rl", "correct", STEP, "--rule", nothing).code == 1
+    assert kcc("rl", "correct", STEP, "--rule", '{"weigth": {}}').code == 2
+    assert kcc("rl", "correct", STEP).code == 2
+
+
+def test_replay_recommends_and_draws(kcc, tmp_path):
+    page = tmp_path / "replay.html"
+    result = kcc("rl", "replay", STEP, "-o", str(page), "--json")
+    assert result.code == 0
+    data = result.json
+    best = data["corrections"][data["recommended"]]
+    assert best["kept_min"] >= 0.5 and data["reason"]
+    assert len(best["figures"]) == 4
+    text = page.read_text()
+    assert "<svg" not in text.split("<script")[0]
+    assert not re.search(r'(src|href)="http', text)
+    assert kcc("rl", "replay", STEP, "--ess-min", "1").code in (0, 1)
+
+
+def test_conform_passes_on_every_golden_file(kcc):
+    names = ["areal", "errors", "ms_swift", "nemo", "open_instruct", "openrlhf", "prime_rl", "roll", "skyrl",
+             "slime", "trl", "verl"]
+    result = kcc("rl", "conform", *[f"{GOLDEN}/{name}.json" for name in names], "--float64", "--json")
+    assert result.code == 0
+    files = result.json["files"]
+    assert sum(f["cases"] for f in files) == 257
+    assert sum(f["refused"] for f in files) == 25
+
+
+def test_conform_reports_every_miss(kcc, tmp_path):
+    cases = json.loads(open(f"{GOLDEN}/trl.json").read())
+    cases[0]["expected"]["sampling/importance_sampling_ratio/mean"] = 1.5
+    wrong = tmp_path / "trl.json"
+    wrong.write_text(json.dumps(cases))
+    result = kcc("rl", "conform", str(wrong), "--json")
+    assert result.code == 1
+    misses = result.json["files"][0]["misses"]
+    assert [m["what"] for m in misses] == ["sampling/importance_sampling_ratio/mean"]
+
+
+def test_broken_dumps_are_errors(kcc, tmp_path):
+    assert kcc("rl", "lint", "missing.npz").code == 4
+    text = tmp_path / "dump.txt"
+    text.write_text("x")
+    result = kcc("rl", "diagnose", str(text))
+    assert result.code == 2 and ".safetensors" in result.err
