@@ -68,7 +68,7 @@ Result<std::vector<RequestSample>> Collect(const std::string& train, const std::
   const size_t top1 = TokenSlot("top1_overlap");
   const size_t top5 = TokenSlot("top5_overlap");
   for (const size_t slot : {margin, top1, top5}) wanted.set(slot);
-  TokenMeter meter(pair, wanted);
+  TokenMeter meter(MeterSettings::Of(pair), wanted);
   PairCursor cursor(pair);
   TokenReading reading;
   std::vector<RequestSample> samples;
@@ -76,7 +76,8 @@ Result<std::vector<RequestSample>> Collect(const std::string& train, const std::
     RequestSample sample;
     sample.id = pair.requests()[i].id;
     SliceBits bits(evaluator.size());
-    evaluator.ForRequest(pair, static_cast<int32_t>(i), &bits);
+    const auto request = static_cast<int32_t>(i);
+    evaluator.ForRequest(pair.train_request(request), pair.infer_request(request), &bits);
     for (size_t s = 0; s < evaluator.size(); ++s) sample.slices.push_back(bits.Test(s));
     cursor.Seek(static_cast<int32_t>(i));
     for (;;) {
