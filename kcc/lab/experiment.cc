@@ -84,7 +84,7 @@ Result<std::vector<RequestSample>> Collect(const std::string& train, const std::
       KCC_TRY(const bool more, cursor.Next());
       if (!more) break;
       KCC_TRY_VOID(meter.Read(cursor.train(), cursor.infer(), &reading));
-      TokenSample token;
+      DriftSample token;
       for (size_t q = 0; q < slots.size(); ++q) token.drift[q] = reading.drift.lo[slots[q]];
       token.margin = reading.drift.lo[margin];
       token.top1_differs = reading.drift.lo[top1] < 1;
@@ -117,14 +117,14 @@ Distribution DistributionOf(std::vector<double> values) {
   return made;
 }
 
-std::vector<DisagreementPoint> CurveOf(const std::vector<RequestSample>& samples) {
-  std::vector<DisagreementPoint> curve;
+std::vector<MarginPoint> CurveOf(const std::vector<RequestSample>& samples) {
+  std::vector<MarginPoint> curve;
   double total = 0;
   for (const RequestSample& sample : samples) total += static_cast<double>(sample.tokens.size());
   for (double exponent = -4; exponent <= 1.01; exponent += 0.25) {
-    DisagreementPoint point{std::pow(10, exponent), 0, 0};
+    MarginPoint point{std::pow(10, exponent), 0, 0};
     for (const RequestSample& sample : samples) {
-      for (const TokenSample& token : sample.tokens) {
+      for (const DriftSample& token : sample.tokens) {
         if (token.margin > point.margin) continue;
         point.top1 += token.top1_differs;
         point.top5 += token.top5_differs;
@@ -144,7 +144,7 @@ void Fill(const std::vector<RequestSample>& samples, size_t slices, E1Row* row) 
       std::vector<double> values;
       for (const RequestSample& sample : samples) {
         if (!sample.slices[s]) continue;
-        for (const TokenSample& token : sample.tokens) values.push_back(token.drift[q]);
+        for (const DriftSample& token : sample.tokens) values.push_back(token.drift[q]);
       }
       of_slice[q] = DistributionOf(std::move(values));
     }
@@ -244,7 +244,7 @@ Result<E2Result> RunE2(const Checkpoint& checkpoint, std::span<const KernelReque
       E2Row row{std::string(engine), concurrency, std::vector<E2Cell>(result.slices.size())};
       for (const RequestSample& sample : samples) {
         double sum = 0;
-        for (const TokenSample& token : sample.tokens) sum += token.drift[3];
+        for (const DriftSample& token : sample.tokens) sum += token.drift[3];
         const double mean = sum / std::max(1.0, static_cast<double>(sample.tokens.size()));
         for (size_t s = 0; s < result.slices.size(); ++s) {
           if (!sample.slices[s]) continue;

@@ -25,7 +25,7 @@ namespace kcc {
 inline constexpr std::array<std::string_view, 4> kE1Quantities = {"logit_span", "logit_linf", "tv",
                                                                   "kl"};
 
-struct TokenSample {
+struct DriftSample {
   std::array<double, 4> drift{};  // kE1Quantities
   double margin = 0;              // of train: best logit minus second best
   bool top1_differs = false;
@@ -35,7 +35,7 @@ struct TokenSample {
 struct RequestSample {
   std::string id;
   std::vector<bool> slices;  // request-level ones
-  std::vector<TokenSample> tokens;
+  std::vector<DriftSample> tokens;
 };
 
 struct ExperimentOptions {
@@ -52,7 +52,7 @@ inline constexpr double kHistogramLow = -15;
 inline constexpr double kHistogramStep = 0.5;
 inline constexpr size_t kHistogramBins = 36;
 
-struct DisagreementPoint {
+struct MarginPoint {
   double margin = 0;
   double top1 = 0;  // share of all tokens that have at most this margin and differ
   double top5 = 0;
@@ -63,7 +63,7 @@ struct E1Row {
   ErrorSource source = ErrorSource::kNone;
   std::string base;  // "train" or "f32"
   std::vector<std::array<Distribution, 4>> by_slice;
-  std::vector<DisagreementPoint> curve;
+  std::vector<MarginPoint> curve;
   double linf_max = 0;
   double envelope = 0;  // worst case, of this source alone
   bool vacuous = false;

@@ -45,7 +45,7 @@ std::string HistogramSvg(const Distribution& d) {
 
 std::string CurveSvg(const E1Row& row) {
   double most = 1e-6;
-  for (const DisagreementPoint& point : row.curve) {
+  for (const MarginPoint& point : row.curve) {
     most = std::max({most, point.top1, point.top5});
   }
   const auto line = [&](bool top5) {
