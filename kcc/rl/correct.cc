@@ -112,7 +112,7 @@ class Corrector {
     out->weight_kept = SumLanes(count_, [&](size_t i) { return phi[i]; });
     out->square = SumLanes(count_, [&](size_t i) { return phi[i] * phi[i]; });
     out->bias_token =
-        SumLanes(count_, [&](size_t i) { return std::fabs((1 - phi[i]) + excess[i]); });
+        SumLanes(count_, [&](size_t i) { return std::fabs((1 + excess[i]) - phi[i]); });
     out->bias_sequence =
         SumLanes(count_, [&](size_t i) { return std::fabs(sequence_ratio - phi[i]); });
   }
