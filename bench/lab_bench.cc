@@ -1,6 +1,6 @@
 // The lab's engine: prefill and decode throughput, f32 and 8-bit, on the shipped model.
 //
-//   lab_bench [--json] [MODEL_DIRECTORY]
+//   lab_bench [--json] [--threads N] [MODEL_DIRECTORY]
 //
 // Before a time is reported, batch-invariant f32 logits of the prompt are compared between one and
 // two threads, bit for bit. tools/bench_lab.py puts llama.cpp's figures beside these.
@@ -86,10 +86,13 @@ Figures MeasureKernel(LabKernel* kernel, const KernelRequest& request) {
 int main(int argc, char** argv) {
   using namespace kcc;
   bool json = false;
+  std::string threads = "2";
   std::string model(kLabModelDirectory);
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--json") == 0) {
       json = true;
+    } else if (std::strcmp(argv[i], "--threads") == 0 && i + 1 < argc) {
+      threads = argv[++i];
     } else {
       model = argv[i];
     }
@@ -110,9 +113,12 @@ int main(int argc, char** argv) {
   }
   JsonWriter writer;
   writer.BeginObject().Field("promptTokens", kPrompt).Field("outputTokens", kOutput);
-  if (!json) std::printf("%-8s %14s %14s   tokens/s, 2 threads\n", "weights", "prefill", "decode");
+  if (!json) {
+    std::printf("%-8s %14s %14s   tokens/s, threads: %s\n", "weights", "prefill", "decode",
+                threads.c_str());
+  }
   for (const char* weights : {"f32", "int8", "e4m3", "bf16", "int4"}) {
-    NamedValues options = {{"weights", weights}};
+    NamedValues options = {{"weights", weights}, {"threads", threads}};
     if (std::strcmp(weights, "f32") != 0) options.emplace_back("lm_head", "weights");
     const auto kernel = OpenOrExit(model, options);
     const Figures figures = MeasureKernel(kernel.get(), request);

@@ -28,4 +28,10 @@ for program in "$programs"/*_bench; do
   echo "== $(basename "$program")"
   "$program"
 done
+
+# The lab beside llama.cpp on the same model, where its npm package is installed.
+if [ -f models/kcc-lab/model.safetensors ]; then
+  echo "== lab and llama.cpp"
+  .venv/bin/python tools/bench_lab.py
+fi
 echo "JSON: $out"

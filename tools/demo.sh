@@ -21,3 +21,16 @@ say $kcc run examples/contract.yaml --train trace:examples/traces/train --infer 
   --report build/demo || true
 echo
 echo "open build/demo/report.html"
+
+# The lab: one binary, no torch, no server. FP8 passes on average and fails where it matters; then
+# which source of error brings the drift, and the first operator at which the two kernels part.
+if [ -f models/kcc-lab/model.safetensors ]; then
+  requests=models/kcc-lab/eval.jsonl
+  say $kcc run contracts/lab.yaml --train lab:train --infer lab:fp8 --requests $requests --batch 64 \
+    --report build/demo-lab || true
+  say $kcc attribute --train lab:train --infer lab:fp8 --requests $requests --max-requests 40 \
+    --contract contracts/lab.yaml --quantity kl
+  say $kcc attribute --train lab:train --infer lab:fp8 --requests $requests --max-requests 8 --first-divergence
+  echo
+  echo "open build/demo-lab/report.html"
+fi

@@ -65,8 +65,9 @@ struct E1Row {
   std::vector<std::array<Distribution, 4>> by_slice;
   std::vector<MarginPoint> curve;
   double linf_max = 0;
-  double envelope = 0;  // worst case, of this source alone
+  double envelope = 0;  // worst case
   bool vacuous = false;
+  double typical = 0;  // the envelope's statistical form
 };
 
 struct E1Result {

@@ -72,7 +72,7 @@ size_t WorstSlice(const E1Row& row) {
 }
 
 std::string EnvelopeText(const E1Row& row) {
-  return row.vacuous ? "vacuous" : ReadableNumber(row.envelope);
+  return ReadableNumber(row.envelope) + (row.vacuous ? " (vacuous)" : "");
 }
 
 std::string_view CellClass(const E2Cell& cell) {
@@ -128,19 +128,29 @@ std::string E1Page(const E1Result& result, std::string_view style) {
 std::string E1Markdown(const E1Result& result) {
   std::string text =
       "| perturbation | source | base | span p50 | span p99 | KL p50 | KL p99 | worst slice (KL "
-      "p99) "
-      "| top-1 changed | largest L∞ | envelope | tightness "
-      "|\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+      "p99) | top-1 changed | largest L∞ | worst case | tightness | typical | measured / typical "
+      "|\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const E1Row& row : result.rows) {
     const auto& all = row.by_slice[0];
     const size_t worst = WorstSlice(row);
-    text += "| `" + row.name + "` | " + std::string(Name(row.source)) + " | " + row.base + " | " +
-            ReadableNumber(all[0].p50) + " | " + ReadableNumber(all[0].p99) + " | " +
-            ReadableNumber(all[3].p50) + " | " + ReadableNumber(all[3].p99) + " | " +
-            result.slices[worst] + " (" + ReadableNumber(row.by_slice[worst][3].p99) + ") | " +
-            Fixed(100 * row.curve.back().top1, 2) + " % | " + ReadableNumber(row.linf_max) + " | " +
-            EnvelopeText(row) + " | " +
-            (row.vacuous ? "-" : ReadableNumber(row.linf_max / row.envelope)) + " |\n";
+    const std::vector<std::string> cells = {
+        "`" + row.name + "`",
+        std::string(Name(row.source)),
+        row.base,
+        ReadableNumber(all[0].p50),
+        ReadableNumber(all[0].p99),
+        ReadableNumber(all[3].p50),
+        ReadableNumber(all[3].p99),
+        result.slices[worst] + " (" + ReadableNumber(row.by_slice[worst][3].p99) + ")",
+        Fixed(100 * row.curve.back().top1, 2) + " %",
+        ReadableNumber(row.linf_max),
+        EnvelopeText(row),
+        ReadableNumber(row.linf_max / row.envelope),
+        ReadableNumber(row.typical),
+        ReadableNumber(row.linf_max / row.typical)};
+    text += "|";
+    for (const std::string& cell : cells) text += " " + cell + " |";
+    text += "\n";
   }
   return text;
 }

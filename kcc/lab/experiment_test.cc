@@ -13,7 +13,7 @@ using testing::SmallConfig;
 
 TEST(Experiment, E1ShowsEveryPerturbationWithinItsEnvelope) {
   const Checkpoint model = RandomCheckpoint(SmallConfig());
-  const std::vector<KernelRequest> requests = RandomRequests(4, 40, 2);
+  const std::vector<KernelRequest> requests = RandomRequests(4, 90, 2);
   const auto result = RunE1(model, requests, {});
   ASSERT_TRUE(result.has_value()) << result.error().Format();
   for (const E1Row& row : result->rows) {
@@ -36,7 +36,7 @@ TEST(Experiment, E1ShowsEveryPerturbationWithinItsEnvelope) {
 
 TEST(Experiment, E2CountsRequestsByEngineAndLoad) {
   const Checkpoint model = RandomCheckpoint(SmallConfig());
-  const std::vector<KernelRequest> requests = RandomRequests(4, 40, 2);
+  const std::vector<KernelRequest> requests = RandomRequests(4, 90, 2);
   const auto loose = RunE2(model, requests, 1e9, {});
   const auto tight = RunE2(model, requests, 0, {});
   ASSERT_TRUE(loose.has_value() && tight.has_value());

@@ -175,6 +175,9 @@ Request LabKernel::Describe(const KernelRequest& asked, const RequestOutcome& ou
       static_cast<double>(RequestSeed(sampling == nullptr ? 0 : sampling->seed, request.id));
   request.fields["kv_cache_mb"] = Megabytes(outcome.kv_bytes);
   request.fields["peak_memory_mb"] = Megabytes(engine_.stats().peak_bytes);
+  if (outcome.preemptions > 0) {
+    request.fields["preemptions"] = static_cast<double>(outcome.preemptions);
+  }
   if (switches_.audit != AuditLevel::kOff) {
     request.fields["replay_signature"] = outcome.audit.Signature();
   }

@@ -46,25 +46,28 @@ def worst_gap(model, requests, trace):
     return worst
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
+def random_checkpoint(directory, layers, heads, positions):
     """A random model of the shipped shape, smaller."""
     torch = pytest.importorskip("torch")
     from kcc.model import llama
 
     torch.manual_seed(5)
     config = llama.Config(
-        vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=1024,
+        vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_layers=layers,
+        num_attention_heads=heads, num_key_value_heads=2, max_position_embeddings=positions,
     )
     model = llama.Llama(config)
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() == 2:
                 weight.mul_(8)
-    directory = tmp_path_factory.mktemp("model")
     llama.save(model, directory)
     return directory
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return random_checkpoint(tmp_path_factory.mktemp("model"), layers=2, heads=4, positions=1024)
 
 
 @pytest.fixture(scope="module")
@@ -160,3 +163,23 @@ def test_decode_under_pressure_scores_the_same_bits(kcc, checkpoint, requests_fi
         assert kcc("score", kernel, "--requests", requests_file, "-o", tmp_path / name).code == 0
         traces[name] = tensors_of(tmp_path / name)["logits"]
     assert np.array_equal(traces["calm"], traces["pressed"])
+
+
+def test_contexts_of_8k_survive_preemption_with_the_same_bits(kcc, tmp_path):
+    model = random_checkpoint(tmp_path / "model", layers=1, heads=2, positions=8448)
+    bits = np.random.default_rng(9)
+    file = tmp_path / "long.jsonl"
+    with file.open("w") as out:
+        for i in range(3):
+            prompt = bits.integers(0, 96, 8192).tolist()
+            out.write(json.dumps({"id": f"long{i}", "prompt": prompt, "output": [1, 2, 3 + i]}) + "\n")
+    logits = {}
+    for name, options in {"calm": "", "pressed": "&kv_tokens=12000&concurrency=512&chunk=512"}.items():
+        kernel = f"lab:f32?model={model}{options}"
+        done = kcc("score", kernel, "--requests", file, "-o", tmp_path / name)
+        assert done.code == 0, done.err
+        logits[name] = tensors_of(tmp_path / name)["logits"]
+    assert logits["calm"].shape[0] == 9
+    assert np.array_equal(logits["calm"], logits["pressed"])
+    lines = [json.loads(line) for line in (tmp_path / "pressed" / "requests.jsonl").read_text().splitlines()]
+    assert sum(line.get("preemptions", 0) for line in lines) > 0
