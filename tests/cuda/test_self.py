@@ -21,12 +21,12 @@ def self_trace(kcc_path, directory, backend, spoil=0.0):
     rows = [line.split() for line in done.stdout.splitlines()]
     columns = {
         "request": np.arange(len(rows), dtype=np.int32),
-        "position": np.zeros(len(rows), dtype=np.int32),
+        "position": np.ones(len(rows), dtype=np.int32),
         "token": np.array([int(row[1]) for row in rows], dtype=np.int32),
         "logprob": np.array([float(row[2]) for row in rows], dtype=np.float32) + np.float32(spoil),
     }
     lines = [{"id": f"row{i:04d}", "prompt_tokens": 1, "output_tokens": 1, "ordinal": i,
-              "tags": [row[3]]} for i, row in enumerate(rows)]
+              "tags": [row[3]], "kernel_fingerprint": f"kcc-{backend}"} for i, row in enumerate(rows)]
     info = {"vocabSize": 4000, "evidence": "sampled-token", "kernelFingerprint": f"kcc-{backend}"}
     return write_trace(directory, info, lines, columns)
 
@@ -39,3 +39,4 @@ def test_the_fast_backend_measures_what_the_reference_measures(kcc, kcc_path, tm
     infer = self_trace(kcc_path, tmp_path / "infer", backend, spoil)
     done = kcc("run", ROOT / "contracts/kcc-self.yaml", "--train", train, "--infer", infer)
     assert done.code == code, done.out + done.err
+    assert ("✗ N-1" in done.out) == (spoil != 0), done.out
