@@ -23,11 +23,11 @@ MISTAKES = {
 
 
 def test_the_examples_are_valid_and_give_no_warning(kcc, contracts):
-    assert len(contracts) == 6
+    assert len(contracts) == 7
     outcome = kcc("check", "--strict", *contracts)
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.count(": ok: ") == 6
-    assert outcome.out.count("sha256:") == 6
+    assert outcome.out.count(": ok: ") == 7
+    assert outcome.out.count("sha256:") == 7
 
 
 def test_ten_mistakes_are_listed_with_line_caret_and_remedy(kcc):
