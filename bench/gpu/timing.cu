@@ -72,16 +72,18 @@ Row TimeCase(const std::string& name, DType dtype, int64_t rows, int64_t vocab, 
   problem.Measure();
   KCC_CUDA(cudaDeviceSynchronize());
   std::vector<int32_t> status(static_cast<size_t>(rows));
-  KCC_CUDA(cudaMemcpy(status.data(), problem.args.status, status.size() * 4, cudaMemcpyDeviceToHost));
+  KCC_CUDA(
+      cudaMemcpy(status.data(), problem.args.status, status.size() * 4, cudaMemcpyDeviceToHost));
   const auto careful = std::count_if(status.begin(), status.end(), [](int s) { return s != 0; });
   Row row{name, MedianMs(runs, [&] { problem.Measure(); }),
           2 * static_cast<double>(problem.bytes()) * 1e-9, PlanCudaDrift(problem.args)};
   const double floor = row.gigabytes / g_read_tbs;
-  std::printf("%-44s %8.3f ms  %5.2f TB/s  floor %7.3f ms  %5.1f %%  careful %5ld  "
-              "plan %dx%d cluster %d x%d slots %d\n",
-              name.c_str(), row.ms, row.gigabytes / row.ms, floor, 100 * floor / row.ms,
-              static_cast<long>(careful), row.plan.warps, row.plan.chunks, row.plan.cluster,
-              row.plan.clusters, row.plan.slots);
+  std::printf(
+      "%-44s %8.3f ms  %5.2f TB/s  floor %7.3f ms  %5.1f %%  careful %5ld  "
+      "plan %dx%d cluster %d x%d slots %d\n",
+      name.c_str(), row.ms, row.gigabytes / row.ms, floor, 100 * floor / row.ms,
+      static_cast<long>(careful), row.plan.warps, row.plan.chunks, row.plan.cluster,
+      row.plan.clusters, row.plan.slots);
   g_rows.push_back(row);
   return row;
 }

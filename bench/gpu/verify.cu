@@ -61,9 +61,12 @@ Outputs Download(const CudaDriftArgs& args) {
   out.values.resize(rows * kCudaValues);
   out.argmax.resize(rows * 2);
   out.status.resize(rows);
-  KCC_CUDA(cudaMemcpy(out.values.data(), args.values, out.values.size() * 8, cudaMemcpyDeviceToHost));
-  KCC_CUDA(cudaMemcpy(out.argmax.data(), args.argmax, out.argmax.size() * 4, cudaMemcpyDeviceToHost));
-  KCC_CUDA(cudaMemcpy(out.status.data(), args.status, out.status.size() * 4, cudaMemcpyDeviceToHost));
+  KCC_CUDA(
+      cudaMemcpy(out.values.data(), args.values, out.values.size() * 8, cudaMemcpyDeviceToHost));
+  KCC_CUDA(
+      cudaMemcpy(out.argmax.data(), args.argmax, out.argmax.size() * 4, cudaMemcpyDeviceToHost));
+  KCC_CUDA(
+      cudaMemcpy(out.status.data(), args.status, out.status.size() * 4, cudaMemcpyDeviceToHost));
   return out;
 }
 
@@ -188,8 +191,9 @@ void CheckCase(const Case& test, size_t checked) {
   }
   size_t careful = 0;
   for (const int32_t status : out.status) careful += status != kCudaRowFast ? 1 : 0;
-  std::printf("%-34s rows %5zu, careful %4zu, least KL %.1e, errors: KL %.1e TV %.1e entropy %.1e\n",
-              test.name, out.status.size(), careful, least_kl, worst_kl, worst_tv, worst_entropy);
+  std::printf(
+      "%-34s rows %5zu, careful %4zu, least KL %.1e, errors: KL %.1e TV %.1e entropy %.1e\n",
+      test.name, out.status.size(), careful, least_kl, worst_kl, worst_tv, worst_entropy);
 }
 
 std::vector<Case> Cases(bool small) {
@@ -265,14 +269,14 @@ void CheckBits(bool small, int runs) {
     DriftProblem shuffled(dtype, rows, vocab, vocab, kCudaWantTopK | kCudaWantReverseChi2);
     shuffled.Fill(recipe);
     for (size_t i = 0; i < order.size(); ++i) {
-      for (const auto& [to, from] : {std::pair(shuffled.train, problem.train),
-                                     std::pair(shuffled.infer, problem.infer)}) {
+      for (const auto& [to, from] :
+           {std::pair(shuffled.train, problem.train), std::pair(shuffled.infer, problem.infer)}) {
         KCC_CUDA(cudaMemcpy(static_cast<char*>(to) + i * row_bytes,
                             static_cast<char*>(from) + order[i] * row_bytes, row_bytes,
                             cudaMemcpyDeviceToDevice));
       }
-      KCC_CUDA(cudaMemcpy(shuffled.tokens + i, problem.tokens + order[i], 4,
-                          cudaMemcpyDeviceToDevice));
+      KCC_CUDA(
+          cudaMemcpy(shuffled.tokens + i, problem.tokens + order[i], 4, cudaMemcpyDeviceToDevice));
     }
     const Outputs mixed = Run(&shuffled);
     size_t moved = 0;
@@ -321,9 +325,9 @@ void CheckIdentical(bool small) {
     problem.args.infer.data = problem.train;
     const Outputs out = Run(&problem);
     for (size_t i = 0; i < 32; ++i) {
-      for (const int value : {kCudaKl, kCudaReverseKl, kCudaTv, kCudaChi2, kCudaReverseChi2,
-                              kCudaSpan, kCudaLinf, kCudaL2, kCudaRawLinf, kCudaRawL2,
-                              kCudaEntropyGap, kCudaLogRatio}) {
+      for (const int value :
+           {kCudaKl, kCudaReverseKl, kCudaTv, kCudaChi2, kCudaReverseChi2, kCudaSpan, kCudaLinf,
+            kCudaL2, kCudaRawLinf, kCudaRawL2, kCudaEntropyGap, kCudaLogRatio}) {
         Expect(out.At(value, i) == 0, std::string("identical tensors: ") + CudaValueName(value));
       }
       for (const int value : {kCudaTop1Overlap, kCudaTop5Overlap, kCudaTop10Overlap}) {
@@ -361,11 +365,12 @@ void CheckStrange() {
   Expect(out.status[0] == kCudaRowFast && out.status[7] == kCudaRowFast, "ordinary rows are fast");
   Expect(out.status[1] == kCudaRowBadTrain && std::isnan(out.At(kCudaKl, 1)), "NaN is refused");
   Expect(out.status[2] == kCudaRowBadInfer, "+inf is refused");
-  Expect(out.status[3] == kCudaRowCareful && std::isfinite(out.At(kCudaKl, 3)), "a mask is no value");
+  Expect(out.status[3] == kCudaRowCareful && std::isfinite(out.At(kCudaKl, 3)),
+         "a mask is no value");
   Expect(std::isinf(out.At(kCudaKl, 4)) && std::isfinite(out.At(kCudaReverseKl, 4)),
          "-inf on the infer side makes kl infinite");
-  Expect(out.At(kCudaKl, 5) == 0 && out.At(kCudaTop10Overlap, 5) == 1 &&
-             out.argmax[5] == 0 && std::fabs(out.At(kCudaEntropy, 5) - std::log(9000.0)) < 1e-12,
+  Expect(out.At(kCudaKl, 5) == 0 && out.At(kCudaTop10Overlap, 5) == 1 && out.argmax[5] == 0 &&
+             std::fabs(out.At(kCudaEntropy, 5) - std::log(9000.0)) < 1e-12,
          "equal logits");
   Expect(out.status[6] == kCudaRowBadToken, "a token outside the vocabulary is said");
   std::printf("NaN, infinities, masks, equal logits, a stray token\n");
@@ -415,8 +420,8 @@ void CheckSummary() {
   }
   Expect(CudaSummaryMin(got) == -1e308 && std::isinf(CudaSummaryMax(got)), "extremes");
   std::vector<CudaBucket> list(got.buckets);
-  KCC_CUDA(cudaMemcpy(list.data(), buckets, list.size() * sizeof(CudaBucket),
-                      cudaMemcpyDeviceToHost));
+  KCC_CUDA(
+      cudaMemcpy(list.data(), buckets, list.size() * sizeof(CudaBucket), cudaMemcpyDeviceToHost));
   uint64_t counted = 0;
   for (const CudaBucket& bucket : list) counted += bucket.count;
   Expect(counted == got.count, "the histogram counts every value once");

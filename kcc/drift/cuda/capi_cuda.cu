@@ -27,13 +27,13 @@ const char* kcc_cuda_value_name(int value) { return kcc::CudaValueName(value); }
 
 size_t kcc_cuda_workspace_bytes(int train_dtype, int infer_dtype, int64_t rows, int64_t vocab,
                                 unsigned wanted) {
-  return kcc::CudaDriftWorkspaceBytes(ArgsOf(nullptr, nullptr, train_dtype, infer_dtype, vocab,
-                                             vocab, rows, vocab, 1, wanted));
+  return kcc::CudaDriftWorkspaceBytes(
+      ArgsOf(nullptr, nullptr, train_dtype, infer_dtype, vocab, vocab, rows, vocab, 1, wanted));
 }
 
-const char* kcc_cuda_measure(const void* train, const void* infer, int train_dtype,
-                             int infer_dtype, int64_t train_stride, int64_t infer_stride,
-                             int64_t rows, int64_t vocab, double temperature, unsigned wanted,
+const char* kcc_cuda_measure(const void* train, const void* infer, int train_dtype, int infer_dtype,
+                             int64_t train_stride, int64_t infer_stride, int64_t rows,
+                             int64_t vocab, double temperature, unsigned wanted,
                              const int32_t* tokens, double* values, int32_t* argmax,
                              int32_t* status, void* workspace, size_t workspace_bytes,
                              void* stream) {

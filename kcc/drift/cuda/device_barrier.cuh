@@ -16,16 +16,15 @@ __device__ __forceinline__ void BarrierInit(uint64_t* barrier, uint32_t count) {
 }
 
 __device__ __forceinline__ void BarrierArrive(uint64_t* barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(barrier))
-               : "memory");
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(barrier)) : "memory");
 }
 
 // Arrives, and lets the phase wait for that many bytes more.
 __device__ __forceinline__ void BarrierArriveExpect(uint64_t* barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   SharedAddress(barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
 }
 
 __device__ __forceinline__ bool BarrierTry(uint64_t* barrier, uint32_t parity) {
@@ -64,11 +63,10 @@ __device__ __forceinline__ uint32_t RemoteAddress(const void* local, uint32_t ra
 // Stores eight bytes at the same place of a neighbour, and counts them on its barrier.
 __device__ __forceinline__ void StoreRemote(const void* local, uint64_t value,
                                             const uint64_t* barrier, uint32_t rank) {
-  asm volatile(
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(
-          RemoteAddress(local, rank)),
-      "l"(value), "r"(RemoteAddress(barrier, rank))
-      : "memory");
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(
+                   RemoteAddress(local, rank)),
+               "l"(value), "r"(RemoteAddress(barrier, rank))
+               : "memory");
 }
 
 __device__ __forceinline__ uint32_t ClusterRank() {

@@ -301,13 +301,33 @@ class Batches {
 }  // namespace
 
 const char* CudaValueName(int value) {
-  static const char* const kNames[kCudaValues] = {
-      "logit_span",     "logit_linf",    "logit_l2",      "raw_logit_linf",   "raw_logit_l2",
-      "kl",             "reverse_kl",    "tv",            "chi2",             "reverse_chi2",
-      "entropy",        "train_entropy", "entropy_gap",   "margin",           "train_margin",
-      "top1_overlap",   "top5_overlap",  "top10_overlap", "log_ratio",        "logprob",
-      "train_logprob",  "confidence",    "train_confidence", "js",            "hellinger",
-      "rank",           "train_rank"};
+  static const char* const kNames[kCudaValues] = {"logit_span",
+                                                  "logit_linf",
+                                                  "logit_l2",
+                                                  "raw_logit_linf",
+                                                  "raw_logit_l2",
+                                                  "kl",
+                                                  "reverse_kl",
+                                                  "tv",
+                                                  "chi2",
+                                                  "reverse_chi2",
+                                                  "entropy",
+                                                  "train_entropy",
+                                                  "entropy_gap",
+                                                  "margin",
+                                                  "train_margin",
+                                                  "top1_overlap",
+                                                  "top5_overlap",
+                                                  "top10_overlap",
+                                                  "log_ratio",
+                                                  "logprob",
+                                                  "train_logprob",
+                                                  "confidence",
+                                                  "train_confidence",
+                                                  "js",
+                                                  "hellinger",
+                                                  "rank",
+                                                  "train_rank"};
   return value >= 0 && value < kCudaValues ? kNames[value] : nullptr;
 }
 

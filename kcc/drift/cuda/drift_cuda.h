@@ -55,12 +55,12 @@ enum CudaWant : unsigned {
 
 // What a row came to.
 enum CudaRowStatus : int32_t {
-  kCudaRowFast = 0,         // measured by the fast kernel
-  kCudaRowCareful = 1,      // measured in double
-  kCudaRowBadTrain = 2,     // NaN or +inf among the train logits: values are NaN
-  kCudaRowBadInfer = 3,     // the same on the infer side
-  kCudaRowNoSupport = 4,    // one side is -inf throughout
-  kCudaRowBadToken = 5,     // the token lies outside the vocabulary or is -inf on both sides
+  kCudaRowFast = 0,       // measured by the fast kernel
+  kCudaRowCareful = 1,    // measured in double
+  kCudaRowBadTrain = 2,   // NaN or +inf among the train logits: values are NaN
+  kCudaRowBadInfer = 3,   // the same on the infer side
+  kCudaRowNoSupport = 4,  // one side is -inf throughout
+  kCudaRowBadToken = 5,   // the token lies outside the vocabulary or is -inf on both sides
 };
 
 struct CudaLogits {
@@ -94,9 +94,9 @@ const char* MeasureDriftCuda(const CudaDriftArgs& args);
 // How the fast kernel would cut the rows of this format on the current device; for benchmarks and
 // tests. cluster == 0: every row is measured in double.
 struct CudaPlan {
-  int warps = 0;    // that compute, per block
-  int chunks = 0;   // of 256 entries a warp
-  int cluster = 0;  // blocks that share a row pair
+  int warps = 0;     // that compute, per block
+  int chunks = 0;    // of 256 entries a warp
+  int cluster = 0;   // blocks that share a row pair
   int clusters = 0;  // resident at once
   int slots = 0;     // of the ring in shared memory
 };

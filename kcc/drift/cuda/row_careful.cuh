@@ -36,8 +36,7 @@ __device__ inline double BlockMax(double value, CarefulShared* shared) {
   for (int half = kCarefulThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.x < static_cast<unsigned>(half)) {
-      shared->sums[threadIdx.x] =
-          fmax(shared->sums[threadIdx.x], shared->sums[threadIdx.x + half]);
+      shared->sums[threadIdx.x] = fmax(shared->sums[threadIdx.x], shared->sums[threadIdx.x + half]);
     }
   }
   __syncthreads();
@@ -348,8 +347,8 @@ class CarefulRow {
     set(kCudaReverseChi2, square ? s.reverse_chi2 : nan(""));
     set(kCudaTrainEntropy, s.entropy[0]);
     set(kCudaEntropy, s.entropy[1]);
-    set(kCudaEntropyGap, fabs(s.far == 0 ? s.logit_change + s.reverse_kl
-                                         : s.entropy[1] - s.entropy[0]));
+    set(kCudaEntropyGap,
+        fabs(s.far == 0 ? s.logit_change + s.reverse_kl : s.entropy[1] - s.entropy[0]));
     set(kCudaConfidence, 1 / (1 + others_[1]));
     set(kCudaTrainConfidence, 1 / (1 + others_[0]));
     set(kCudaJs, costly ? fmin(s.js, kDeviceLn2) : nan(""));

@@ -26,9 +26,9 @@ struct RowArgs {
   double tau;
   const int32_t* tokens;
   unsigned wanted;
-  double* values;         // [kCudaValues] rows of value_stride
+  double* values;  // [kCudaValues] rows of value_stride
   int64_t value_stride;
-  int32_t* argmax;        // [2] rows of value_stride
+  int32_t* argmax;  // [2] rows of value_stride
   int32_t* status;
   int32_t* careful_rows;  // rows left to the careful kernel, their number first
 
@@ -271,8 +271,8 @@ __device__ inline bool PublishDistances(const EndArgs& args, int64_t row, const 
   const double scale = unit * unit * squares + count * offset * offset;
   const double x_low = shifted ? low : low / tau - static_cast<double>(head.shift);
   const double x_high = shifted ? high : high / tau - static_cast<double>(head.shift);
-  const bool inside = x_low >= -static_cast<double>(kWholeEnd) &&
-                      x_high <= static_cast<double>(kWholeEnd);
+  const bool inside =
+      x_low >= -static_cast<double>(kWholeEnd) && x_high <= static_cast<double>(kWholeEnd);
   return inside && isfinite(squares) &&
          (high == low || (centred >= 0.02 * squares && raw >= 0.02 * scale));
 }

@@ -8,125 +8,18 @@
 //      needs to every block.
 // Three more warps serve them, so that none of this lies in their way: the planner makes the plan
 // (exponent K, shift c, thresholds, pivot) from the largest entries and collects the top tokens of
-// the train side; the keeper collects those of the infer side and fills the ring; the closer computes s and adds the warps' sums in double. Warps wait on
-// counting barriers only; what crosses the cluster has a step of other work to arrive in. No
-// reduction depends on timing.
+// the train side; the keeper collects those of the infer side and fills the ring; the closer
+// computes s and adds the warps' sums in double. Warps wait on counting barriers only; what crosses
+// the cluster has a step of other work to arrive in. No reduction depends on timing.
 #pragma once
 
 #include <climits>
 #include <type_traits>
 
 #include "kcc/drift/cuda/device_barrier.cuh"
-#include "kcc/drift/cuda/row_terms.cuh"
+#include "kcc/drift/cuda/row_plan.cuh"
 
 namespace kcc {
-
-inline constexpr int kSlotsMax = 32;
-inline constexpr int kPartials = 16;  // doubles a block leaves about a row; 13 in use
-inline constexpr int kPartialLow = 10;
-inline constexpr int kPartialHigh = 11;
-inline constexpr int kPartialAbsolute = 12;
-inline constexpr int kCandidatesMax = 32;  // a block and side; more: the row is measured in double
-inline constexpr int kClusterMax = 16;
-inline constexpr int kServingWarps = 3;
-// One lane arrives for its warp, after __syncwarp. Racecheck does not follow that; a build for it
-// lets every lane arrive.
-#ifdef KCC_CUDA_EVERY_LANE_ARRIVES
-inline constexpr int kVoices = 32;
-#else
-inline constexpr int kVoices = 1;
-#endif
-
-struct RowHead {
-  float top_train;  // NaN or infinite: not a row for this kernel
-  float shift;      // c / tau
-  int exponent;     // K
-  int shifted;      // whether y is x
-  float pivot_train;
-  float pivot_infer;
-  float unused[2];
-};
-
-struct SumsArgs {
-  const char* train;
-  const char* infer;
-  int64_t train_stride;  // bytes
-  int64_t infer_stride;
-  int64_t rows;
-  int vocab;
-  int tiles;        // of a row
-  int block_tiles;  // of a block, but the last ones may have fewer
-  int slots;       // of the ring
-  int side_bytes;  // of a slot and side
-  bool aligned;  // rows start at multiples of 16 bytes
-  float scale;   // log2(e) / tau
-  float inverse_tau;
-  float tau;
-  int top_rank;  // the threshold is the largest but so many of the group maxima
-  double* partials;
-  RowHead* heads;
-  uint32_t* counts;  // candidates: train in the low half, infer in the high one
-  uint2* candidates;
-};
-
-struct RowPlan {
-  float minus_k;
-  float shift;
-  uint32_t small_low, medium_low;  // bounds of LaneSums::low and ::high
-  int small_high, medium_high;
-  int train_threshold, infer_threshold;  // ordered bits
-  int top_train;
-  int pivot_warp;  // in the cluster
-  int pivot;       // its lane * 64 + place among the lane's entries; known to its own block
-  int shifted;
-};
-
-template <int kWarps>
-struct SumsShared {
-  uint64_t full[kSlotsMax];
-  uint64_t empty[kSlotsMax];
-  uint64_t maxima_here[8];  // of so many rows, since a fast neighbour may be far ahead of a keeper
-  uint64_t plan_ready[4];
-  uint64_t sums_done[2];
-  uint64_t exchanged[2];
-  uint64_t slope_ready[2];
-  uint64_t maxima[8][kClusterMax * kWarps];
-  uint64_t exchange[2][kClusterMax * kWarps];  // sums of e and q by warp, as floats
-  uint64_t pivot_here[4];
-  uint64_t pivot[4];  // its train and infer logit, as floats
-  uint32_t sums[2][kWarps][kLaneSums + 2];  // floats; low and high as in LaneSums
-  float absolute[2][kWarps];
-  RowPlan plan[4];
-  float slope[2];
-  uint32_t found[4];  // train candidates
-  alignas(16) int groups[2][32];
-};
-
-// A tile with a wide range of x.
-struct RareTile {
-  float a[8];
-  float x[8];
-  float e[8];
-  float q[8];
-  float sum[kLaneSums];
-  unsigned counts;  // by entry: not the pivot, not beyond the row's end
-  float scale;
-  float minus_k;
-};
-
-// Out of line, to keep the common path short in the instruction cache.
-template <bool kSquare>
-__device__ __noinline__ void AddRareTile(RareTile* tile) {
-  LaneSums sums;
-  for (int k = 0; k < kLaneSums; ++k) sums.sum[k] = tile->sum[k];
-#pragma unroll 4
-  for (int j = 0; j < 8; ++j) {
-    AddTerms<kWholeRange, true, kSquare>(tile->a[j], tile->x[j], tile->scale, tile->minus_k,
-                                         (tile->counts >> j & 1) != 0, &sums, &tile->e[j],
-                                         &tile->q[j]);
-  }
-  for (int k = 0; k < kLaneSums; ++k) tile->sum[k] = sums.sum[k];
-}
 
 template <class T, int kWarps, int kChunks, bool kSquare>
 class RowSums {
@@ -244,10 +137,8 @@ class RowSums {
         infer_max.Add(infer);
       }
     }
-    const int train_top =
-        __reduce_max_sync(kAll, OrderedBits(train_max.Value()));
-    const int infer_top =
-        __reduce_max_sync(kAll, OrderedBits(infer_max.Value()));
+    const int train_top = __reduce_max_sync(kAll, OrderedBits(train_max.Value()));
+    const int infer_top = __reduce_max_sync(kAll, OrderedBits(infer_max.Value()));
     if (lane_ < cluster_) {
       const uint64_t both = static_cast<uint32_t>(train_top) |
                             (static_cast<uint64_t>(static_cast<uint32_t>(infer_top)) << 32);
@@ -365,8 +256,8 @@ class RowSums {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float a = !kMasked || (inside >> j & 1) != 0 ? train.At(j) : 0.0f;
-      AddTerms<kRange, kMasked, kSquare>(a, x[j], args_.scale, plan.minus_k,
-                                         (counts >> j & 1) != 0, sums, &e[j], &q[j]);
+      AddTerms<kRange, kMasked, kSquare>(a, x[j], args_.scale, plan.minus_k, (counts >> j & 1) != 0,
+                                         sums, &e[j], &q[j]);
     }
   }
 
@@ -387,8 +278,8 @@ class RowSums {
       BarrierWait(&shared_.plan_ready[i & 3], (i >> 2) & 1);
       const RowPlan plan = shared_.plan[i & 3];
       const bool holds = plan.pivot_warp == rank_ * kWarps + warp_;
-      const unsigned masked = (holds ? 1u << ((plan.pivot & 63) / 8) : 0u) |
-                              (cut_ >= 0 ? 1u << cut_ : 0u);
+      const unsigned masked =
+          (holds ? 1u << ((plan.pivot & 63) / 8) : 0u) | (cut_ >= 0 ? 1u << cut_ : 0u);
       const int pivot = holds && plan.pivot / 64 == lane_ ? plan.pivot & 63 : -1;
       LaneSums sums;
       const char* slot = SlotAt(at.slot);
@@ -558,8 +449,9 @@ class RowSums {
       const int owner = __ffs(static_cast<int>(owners)) - 1;
       const int j = __shfl_sync(kAll, found, owner);
       const int entry = PlaceInTile<T>(owner, j);
-      *pair = __float_as_uint(EntryAt(from, entry)) |
-              (static_cast<uint64_t>(__float_as_uint(EntryAt(from + args_.side_bytes, entry))) << 32);
+      *pair =
+          __float_as_uint(EntryAt(from, entry)) |
+          (static_cast<uint64_t>(__float_as_uint(EntryAt(from + args_.side_bytes, entry))) << 32);
       return owner * 64 + c * 8 + j;
     }
     return -1;
@@ -790,9 +682,9 @@ class RowSums {
 #pragma unroll
       for (int w = 1; w < kWarps; ++w) {
         const uint32_t other = shared_.sums[b][w][lane_];
-        value = lane_ == kPartialLow ? max(value, other)
-                                     : static_cast<uint32_t>(max(static_cast<int>(value),
-                                                                 static_cast<int>(other)));
+        value = lane_ == kPartialLow
+                    ? max(value, other)
+                    : static_cast<uint32_t>(max(static_cast<int>(value), static_cast<int>(other)));
       }
       PartialsOf(i)[lane_] = static_cast<double>(value);
     } else if (lane_ == kPartialAbsolute && i > 0) {
@@ -808,7 +700,7 @@ class RowSums {
 
   static constexpr unsigned kAll = 0xffffffffu;
   static constexpr int kTileBytes = kTileEntries * static_cast<int>(sizeof(T));
-  static constexpr int kDType = sizeof(T) == 4                       ? kDeviceF32
+  static constexpr int kDType = sizeof(T) == 4                     ? kDeviceF32
                                 : std::is_same_v<T, __half>        ? kDeviceF16
                                 : std::is_same_v<T, __nv_bfloat16> ? kDeviceBF16
                                 : std::is_same_v<T, __nv_fp8_e4m3> ? kDeviceF8E4M3

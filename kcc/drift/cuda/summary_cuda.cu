@@ -118,8 +118,7 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t bucket = blockIdx.x * kThreads + threadIdx.x;
   const uint32_t count = buckets[bucket];
   if (count == 0) return;
-  const auto at = static_cast<uint32_t>(
-      atomicAdd(reinterpret_cast<Wide*>(&out->buckets), Wide{1}));
+  const auto at = static_cast<uint32_t>(atomicAdd(reinterpret_cast<Wide*>(&out->buckets), Wide{1}));
   if (at < room) histogram[at] = {bucket, count};
 }
 

@@ -24,9 +24,9 @@ struct CudaSummary {
   uint64_t minus_infinite;
   uint64_t min_bits;  // in the order of doubles as unsigned integers; see CudaSummaryMin
   uint64_t max_bits;
-  uint64_t buckets;                                 // used ones
-  uint64_t intervals[2 * kCudaThresholdsMax + 1];   // below the first threshold, at it, between …
-  int64_t sum[ExactSum::kChunkCount];               // 32 bits of the sum each, with carries to come
+  uint64_t buckets;                                // used ones
+  uint64_t intervals[2 * kCudaThresholdsMax + 1];  // below the first threshold, at it, between …
+  int64_t sum[ExactSum::kChunkCount];              // 32 bits of the sum each, with carries to come
   int64_t squares[ExactProductSum::kChunkCount];
 };
 
