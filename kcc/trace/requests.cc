@@ -18,36 +18,43 @@ constexpr int64_t kExactIntegerMax = int64_t{1} << 53;
 
 std::string MinifiedJson(json::element element) { return simdjson::minify(element); }
 
-// The value of one field; none for null.
-Result<std::optional<RequestValue>> ReadValue(json::element element) {
+// The value of one field, which is not null.
+Result<> ReadValue(json::element element, RequestValue* value) {
   switch (element.type()) {
     case json::element_type::NULL_VALUE:
-      return std::optional<RequestValue>();
+      break;
     case json::element_type::BOOL:
-      return std::optional<RequestValue>(bool{element});
+      value->emplace<bool>(bool{element});
+      return {};
     case json::element_type::STRING:
-      return std::optional<RequestValue>(std::string(std::string_view(element)));
+      value->emplace<std::string>(std::string_view(element));
+      return {};
     case json::element_type::DOUBLE:
-      return std::optional<RequestValue>(double{element});
+      value->emplace<double>(double{element});
+      return {};
     case json::element_type::UINT64:
-      return std::optional<RequestValue>(std::to_string(uint64_t{element}));
+      value->emplace<std::string>(std::to_string(uint64_t{element}));
+      return {};
     case json::element_type::INT64: {
       const int64_t integer{element};
       if (integer > kExactIntegerMax || integer < -kExactIntegerMax) {
-        return std::optional<RequestValue>(std::to_string(integer));
+        value->emplace<std::string>(std::to_string(integer));
+      } else {
+        value->emplace<double>(static_cast<double>(integer));
       }
-      return std::optional<RequestValue>(static_cast<double>(integer));
+      return {};
     }
     case json::element_type::OBJECT:
-      return std::optional<RequestValue>(MinifiedJson(element));
+      value->emplace<std::string>(MinifiedJson(element));
+      return {};
     case json::element_type::ARRAY: {
-      std::vector<std::string> texts;
+      auto& texts = value->emplace<std::vector<std::string>>();
       for (const json::element item : json::array(element)) {
         std::string_view text;
         texts.push_back(item.get(text) == simdjson::SUCCESS ? std::string(text)
                                                             : MinifiedJson(item));
       }
-      return std::optional<RequestValue>(std::move(texts));
+      return {};
     }
   }
   return InvalidError("a value of a kind that JSON does not have");
@@ -77,12 +84,11 @@ Result<Request> ReadRequest(json::parser& parser, std::string_view line,
       }
       continue;
     }
+    if (element.is_null()) continue;
     if (std::find(without.begin(), without.end(), key) != without.end()) continue;
-    KCC_TRY(std::optional<RequestValue> value, ReadValue(element));
-    if (!value) continue;
-    if (!request.fields.emplace(std::string(key), std::move(*value)).second) {
-      return InvalidError("the field '" + std::string(key) + "' stands twice");
-    }
+    const auto [field, fresh] = request.fields.try_emplace(std::string(key));
+    if (!fresh) return InvalidError("the field '" + std::string(key) + "' stands twice");
+    KCC_TRY_VOID(ReadValue(element, &field->second));
   }
   if (request.id.empty()) return InvalidError("the request has no 'id'");
   for (const std::string_view field : {"prompt_tokens", "output_tokens"}) {
