@@ -40,7 +40,7 @@ def complete(kcc, kcc_path, tmp_path):
         (
             [""],
             ["check", "fmt", "diff", "schema", "metrics", "explain", "measure", "merge", "judge", "run"]
-            + ["score", "generate", "report", "compare", "trace", "import", "completion"],
+            + ["score", "generate", "attribute", "lab", "report", "compare", "trace", "import", "completion"],
         ),
         (["trace", ""], ["info", "head", "verify"]),
         (["run", "--fail-on", ""], ["L1", "L2", "L3"]),
@@ -66,7 +66,7 @@ def test_bash_completes(complete, words, candidates):
 def test_bash_knows_every_flag_of_every_command(kcc, complete):
     for command in complete(""):
         help_text = kcc(command, "--help").out
-        if command == "trace":  # a group completes what its members take
+        if command in ("trace", "lab"):  # a group completes what its members take
             help_text += "".join(kcc(command, member, "--help").out for member in complete(command, ""))
         for flag in complete(command, "-"):
             assert flag in help_text
