@@ -98,8 +98,8 @@ std::string Percent(double part, double total) {
 }
 
 void Pad(std::string_view text, size_t width, std::ostream& out) {
-  out << text;
-  for (size_t i = text.size(); i < width; ++i) out << ' ';
+  out << text << ' ';
+  for (size_t i = text.size() + 1; i < width; ++i) out << ' ';
 }
 
 void PrintCells(const Attributed& made, Console& console) {
@@ -116,7 +116,7 @@ void PrintCells(const Attributed& made, Console& console) {
       Pad("  mean of", 18, console.out);
       Pad("total", 12, console.out);
       for (const ErrorSource source : kErrorSources) {
-        Pad(Name(source), 30, console.out);
+        Pad(Name(source), 36, console.out);
       }
       console.out << "interaction\n";
     }
@@ -126,7 +126,7 @@ void PrintCells(const Attributed& made, Console& console) {
       Pad(Percent(cell.shapley.share[i], cell.shapley.total) + " [" +
               ReadableNumber(cell.interval[i].lo) + ", " + ReadableNumber(cell.interval[i].hi) +
               "]",
-          30, console.out);
+          36, console.out);
     }
     console.out << Percent(cell.shapley.interaction, cell.shapley.total) << '\n';
   }
@@ -137,8 +137,8 @@ void PrintCells(const Attributed& made, Console& console) {
     const size_t corner = i < 4 ? size_t{1} << i : kCorners - 1;
     Pad("  " + std::string(i < 4 ? Name(kErrorSources[i]) : "all"), 18, console.out);
     Pad(ReadableNumber(a.corner_linf_max[corner]), 12, console.out);
-    console.out << (envelope.vacuous ? "vacuous" : ReadableNumber(envelope.worst_linf)) << "; "
-                << ReadableNumber(envelope.statistical_linf) << '\n';
+    console.out << ReadableNumber(envelope.worst_linf) << (envelope.vacuous ? " (vacuous)" : "")
+                << "; " << ReadableNumber(envelope.statistical_linf) << '\n';
   }
 }
 

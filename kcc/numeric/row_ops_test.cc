@@ -46,7 +46,7 @@ std::vector<Real> ScoresOn(Target target, size_t rows, size_t count) {
 
 TEST(RowOps, ScoresAreChainsOverTheDimensions) {
   for (const Target target : AvailableTargets()) {
-    for (const size_t rows : {1, 3, 11}) {
+    for (const size_t rows : std::vector<size_t>{1, 3, 11}) {
       ScoresOn<float>(target, rows, 37);
       ScoresOn<double>(target, rows, 37);
     }
@@ -79,7 +79,7 @@ void ExpectValues(Target target, size_t rows, size_t count) {
 
 TEST(RowOps, ValuesAreChainsOverTheKeys) {
   for (const Target target : AvailableTargets()) {
-    for (const size_t rows : {1, 3, 11}) {
+    for (const size_t rows : std::vector<size_t>{1, 3, 11}) {
       ExpectValues<float>(target, rows, 19);
       ExpectValues<double>(target, rows, 19);
     }
@@ -104,7 +104,7 @@ TEST(RowOps, EveryTargetHasTheSameBits) {
   const RowOps& reference = RowOpsFor(Target::kScalar);
   for (const Target target : AvailableTargets()) {
     const RowOps& ops = RowOpsFor(target);
-    for (const size_t count : {1, 15, 16, 33, 257}) {
+    for (const size_t count : std::vector<size_t>{1, 15, 16, 33, 257}) {
       const std::vector<float> a = Random(count, 5, 20.0f);
       const std::vector<float> b = Random(count, 6);
       EXPECT_EQ(ops.sum(a.data(), count), reference.sum(a.data(), count));
