@@ -76,10 +76,34 @@ void Histogram::AddBucket(Bucket bucket, uint64_t count) {
   total_ += count;
 }
 
+void Histogram::Clear() {
+  for (size_t i = 0; i < used_.size() && !dense_.empty(); ++i) dense_[used_[i]] = 0;
+  used_.clear();
+  listed_.clear();
+  index_ = nullptr;
+  shared_ = false;
+  total_ = 0;
+}
+
+void Histogram::MergeNumbers(const Histogram& other) {
+  // A list that becomes long is searched for each entry; better none is made.
+  if (dense_.empty() && used_.size() + other.used_.size() > kListMax) MakeDense();
+  if (dense_.empty()) {
+    for (size_t i = 0; i < other.used_.size(); ++i) AddNumber(other.used_[i], other.CountOf(i));
+    return;
+  }
+  if (dense_.size() < index_->size()) dense_.resize(index_->size() + index_->size() / 4);
+  for (size_t i = 0; i < other.used_.size(); ++i) {
+    const uint32_t number = other.used_[i];
+    if (dense_[number] == 0) used_.push_back(number);
+    dense_[number] += other.CountOf(i);
+  }
+}
+
 void Histogram::Merge(const Histogram& other) {
   if (index_ == nullptr && other.shared_) Share(other.index_);
   if (index_ != nullptr && index_ == other.index_) {
-    for (size_t i = 0; i < other.used_.size(); ++i) AddNumber(other.used_[i], other.CountOf(i));
+    MergeNumbers(other);
     total_ += other.total_;
     return;
   }

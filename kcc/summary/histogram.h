@@ -61,6 +61,7 @@ class Histogram {
   void Add(double value, uint64_t count = 1) { AddBucket(BucketOf(value), count); }
   void AddBucket(Bucket bucket, uint64_t count);
   void Merge(const Histogram& other);
+  void Clear();  // keeps the room, shares no index any more
 
   uint64_t total() const { return total_; }
   bool empty() const { return total_ == 0; }
@@ -95,6 +96,7 @@ class Histogram {
     dense_[number] += count;
   }
   void MakeDense();
+  void MergeNumbers(const Histogram& other);  // of one index
   uint64_t CountOf(size_t i) const { return dense_.empty() ? listed_[i] : dense_[used_[i]]; }
 
   // Null until needed. Shared by an accumulator's histograms (shared_), which add to it; otherwise

@@ -100,6 +100,15 @@ void Moments::Merge(const Moments& other) {
   histogram.Merge(other.histogram);
 }
 
+void Moments::Clear() {
+  tally.Clear();
+  tally.intervals.clear();
+  squares.Clear();
+  min = std::numeric_limits<double>::infinity();
+  max = -std::numeric_limits<double>::infinity();
+  histogram.Clear();
+}
+
 Histogram::Bucket Moments::QuantileBucket(int percentile_ppm) const {
   KCC_CHECK(!empty());
   using Wide = unsigned __int128;
@@ -159,7 +168,7 @@ void WorstList::Insert(const Quantity& quantity, double badness, double value,
 void WorstList::Merge(const Quantity& quantity, const WorstList& other) {
   for (const WorstValue& row : other.values_) {
     // They come worst first: after the first that is not bad enough none is.
-    if (full() && Badness(quantity.direction, row.value) < floor_) return;
+    if (!Takes(Badness(quantity.direction, row.value))) return;
     Offer(quantity, row.value, row.request, row.position, row.token);
   }
 }

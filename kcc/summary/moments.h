@@ -91,6 +91,7 @@ struct Moments {
     histogram.Add(value);
   }
   void Merge(const Moments& other);
+  void Clear();  // keeps the room, for values of any series
   bool empty() const { return tally.count == 0; }
 
   // The type-1 quantile (MATH.md C.1) lies in this bucket. Precondition: not empty; 0 < ppm.
@@ -121,10 +122,12 @@ class WorstList {
   void Offer(const Quantity& quantity, double value, std::string_view request, int32_t position,
              int32_t token) {
     const double badness = Badness(quantity.direction, value);
-    if (full() && badness < floor_) return;
+    if (!Takes(badness)) return;
     Insert(quantity, badness, value, request, position, token);
   }
   void Merge(const Quantity& quantity, const WorstList& other);
+  // False if nothing as good as this can enter the list any more.
+  bool Takes(double badness) const { return !full() || !(badness < floor_); }
   const std::vector<WorstValue>& values() const { return values_; }
   bool operator==(const WorstList& other) const { return values_ == other.values_; }
   void Visit(Archive& archive, const Quantity& quantity);

@@ -1,8 +1,10 @@
 // From cells to slices: each cell's statistics are added to every slice it belongs to.
 //
 // Done statistic by statistic, so that what is added to stays in cache, and for eight slices at a
-// time: cells that agree on those eight are added up first. So a cell is added about once per eight
-// slices, not once per slice. Everything is additive, so the order cannot be seen.
+// time: cells that agree on those eight are added up first. Slices that read no token cannot tell
+// the tokens of a request apart, so for them the cells that differ in nothing else are added up
+// before that. So a cell is added about once or twice, not once per slice. Everything is additive,
+// so the order cannot be seen.
 #pragma once
 
 #include <vector>
