@@ -1,23 +1,25 @@
 #!/usr/bin/env python3
 """Times kcc's diagnose + correct + judge beside verl's and TRL's own work on the same step.
 
-  python bench/compare_rl_torch.py --verl VERL_CHECKOUT [--threads 1] [--bench build/release/bench/rl_bench]
+  python bench/compare_rl_torch.py --verl VERL_CHECKOUT [--threads 1]
 
 verl's rollout_corr_helper.py is loaded from a checkout of verl (none of it is kept here); the modules
 it imports but does not compute with are stood in for. TRL's block lives inside its trainer, so its
 operations are written anew: the ratio, its truncation and the metrics of the sampling/ group.
+kcc is called through its Python package on the same tensors; its weights must be torch's.
 """
 
 import argparse
 import importlib.util
-import json
 import pathlib
-import subprocess
 import sys
 import time
 import types
 
 import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+import kcc  # noqa: E402
 
 
 def load_verl(checkout):
@@ -85,7 +87,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--verl", help="a checkout of verl")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--bench", default="build/release/bench/rl_bench")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
@@ -94,16 +95,26 @@ def main():
     train = rollout + 0.02 * torch.randn(rows, columns)
     lengths = torch.randint(1, columns + 1, (rows, 1))
     mask = (torch.arange(columns)[None, :] < lengths).float()
-    result = json.loads(
-        subprocess.run([options.bench, f"--threads={options.threads}"], capture_output=True, check=True).stdout
-    )
-    table = {"kcc: diagnose + correct + judge": result["ms"]}
-    table["TRL's operations"] = best_of(5, lambda: trl_block(train, rollout, mask))
+    correction = {"weight": {"mode": "truncate", "level": "token", "high": 3.0}}
+    limits = {"tv_rows": 0.05, "token.k3": 0.001}
+
+    def kcc_step():
+        summary, corrected = kcc.rl.step(train, rollout, mask, correction=correction, threads=options.threads)
+        return summary.judge(limits), corrected
+
+    judged, corrected = kcc_step()
+    wanted = trl_block(train, rollout, mask)[1] * mask
+    # torch subtracts and exponentiates in float32, kcc in double: a rounding of the difference apart.
+    torch.testing.assert_close(corrected.weights, wanted, rtol=2e-6, atol=0)
+    assert [each["outcome"] for each in judged] == ["satisfied", "satisfied"], judged
+    ours = best_of(15, kcc_step)
+    table = {"kcc: diagnose + correct + judge": ours}
+    table["TRL's operations"] = best_of(15, lambda: trl_block(train, rollout, mask))
     if options.verl:
         verl = load_verl(options.verl)
         with torch.no_grad():
             table["verl: compute_rollout_correction_and_rejection_mask"] = best_of(
-                5,
+                15,
                 lambda: verl(
                     train, rollout, mask, rollout_is="token", rollout_is_threshold=2.0,
                     rollout_rs="seq_mean_k1", rollout_rs_threshold="0.99_1.01",
@@ -111,7 +122,7 @@ def main():
             )
     print(f"512 x 4096 tokens, {options.threads} thread(s), best of runs")
     for name, ms in table.items():
-        print(f"  {name:<55}{ms:9.1f} ms  {ms / result['ms']:6.1f}x")
+        print(f"  {name:<55}{ms:9.1f} ms  {ms / ours:6.1f}x")
 
 
 if __name__ == "__main__":

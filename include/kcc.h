@@ -30,7 +30,7 @@ extern "C" {
 #define KCC_API
 #endif
 
-#define KCC_ABI_VERSION 1
+#define KCC_ABI_VERSION 2
 
 typedef enum kcc_status {
   KCC_OK = 0,
@@ -209,6 +209,12 @@ KCC_API kcc_status kcc_rl_dialect_array(const kcc_rl_dialect* result, const char
                                         const double** values, const int64_t** offsets,
                                         int64_t* rows);
 KCC_API void kcc_rl_dialect_free(kcc_rl_dialect* result);
+
+/* kcc_rl_summary_add and kcc_rl_correct in one visit of the arrays, with the same results. On
+ * failure nothing was added; weights and mask may be written in part. Since version 2. */
+KCC_API kcc_status kcc_rl_step(kcc_rl_summary* summary, const kcc_rl_batch* batch,
+                               const char* correction, int threads, float* weights, uint8_t* mask,
+                               kcc_text* figures);
 
 #ifdef __cplusplus
 }

@@ -564,7 +564,8 @@ void DeclareRl(Program& program) {
   };
   const auto add_dump = [&](CLI::App* app) {
     Argument(app, "DUMP", options.inputs, kFileValue,
-             ".npz, .npy or .safetensors with train and rollout log-probs, or two traces")
+             ".npz, .npy, .safetensors, .pt or .jsonl with train and rollout log-probs, or two "
+             "traces")
         ->required();
     app->add_option("--slice-by", options.slice_by, "A request field that slices traces")
         ->type_name("FIELD");

@@ -135,6 +135,24 @@ std::string JudgementsJson(const std::vector<RlJudgement>& judgements) {
   return json.Take();
 }
 
+// Corrects; with a summary, diagnoses in the same visit.
+Result<> Correct(const kcc_rl_batch* batch, const char* correction, int threads, float* weights,
+                 uint8_t* mask, RlSummary* summary, kcc_text* figures) {
+  KCC_TRY_VOID(RequirePointer(correction, "correction"));
+  OwnedBatch owned;
+  KCC_TRY_VOID(TakeBatch(batch, &owned));
+  KCC_TRY(const RlCorrection parsed, ParseCorrection(correction));
+  KCC_TRY(const int count, ThreadCount(threads));
+  RlCorrectOutput output;
+  const size_t elements = Elements(owned.batch);
+  if (weights != nullptr) output.weights = {weights, elements};
+  if (mask != nullptr) output.mask = {mask, elements};
+  KCC_TRY(const auto result, summary == nullptr
+                                 ? CorrectRl(owned.batch, parsed, output, count)
+                                 : StepRl(owned.batch, parsed, output, count, summary));
+  return figures == nullptr ? Result<>() : GiveText(CorrectionFiguresJson(result), figures);
+}
+
 std::string AllFigures(const RlSummary& summary, double confidence) {
   RlReportOptions options;
   options.confidence = confidence;
@@ -228,18 +246,15 @@ void kcc_rl_summary_free(kcc_rl_summary* summary) { delete summary; }
 kcc_status kcc_rl_correct(const kcc_rl_batch* batch, const char* correction, int threads,
                           float* weights, uint8_t* mask, kcc_text* figures) {
   return Guard([&]() -> Result<> {
-    KCC_TRY_VOID(RequirePointer(correction, "correction"));
-    OwnedBatch owned;
-    KCC_TRY_VOID(TakeBatch(batch, &owned));
-    KCC_TRY(const kcc::RlCorrection parsed, kcc::ParseCorrection(correction));
-    KCC_TRY(const int count, ThreadCount(threads));
-    kcc::RlCorrectOutput output;
-    const size_t elements = Elements(owned.batch);
-    if (weights != nullptr) output.weights = {weights, elements};
-    if (mask != nullptr) output.mask = {mask, elements};
-    KCC_TRY(const auto result, kcc::CorrectRl(owned.batch, parsed, output, count));
-    if (figures == nullptr) return {};
-    return GiveText(kcc::CorrectionFiguresJson(result), figures);
+    return Correct(batch, correction, threads, weights, mask, nullptr, figures);
+  });
+}
+
+kcc_status kcc_rl_step(kcc_rl_summary* summary, const kcc_rl_batch* batch, const char* correction,
+                       int threads, float* weights, uint8_t* mask, kcc_text* figures) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(summary, "summary"));
+    return Correct(batch, correction, threads, weights, mask, &summary->summary, figures);
   });
 }
 

@@ -68,7 +68,7 @@ Result<> CheckToken(int64_t row, int64_t column, double train, double rollout) {
     if (std::isnan(value)) {
       return BadToken(row, column, side, value, "mask the token out or repair the array");
     }
-    if (value > 1e-3) {
+    if (value > kRlLogProbMax) {
       return BadToken(row, column, side, value,
                       "a log-prob is at most 0; pass log-probs, not probabilities or logits");
     }
@@ -209,7 +209,7 @@ Result<> RlRow::Load(const RlBatch& batch, int64_t row) {
     // One comparison of the largest keeps the loop free of branches; NaN fails it too.
     const double over = std::max(train[i], rollout[i]);
     usual &= std::fabs(d) <= kRlLogRatioMax;
-    usual &= over <= 1e-3;
+    usual &= over <= kRlLogProbMax;
   }
   for (size_t i = count; i < room; ++i) train[i] = rollout[i] = log_ratio[i] = 0;
   if (usual) return {};

@@ -91,5 +91,6 @@ struct RlRow {
   std::vector<uint8_t> valid_;
 };
 inline constexpr double kRlLogRatioMax = 700;
+inline constexpr double kRlLogProbMax = 1e-3;
 
 }  // namespace kcc

@@ -128,6 +128,13 @@ Result<std::vector<RlCorrectionFigures>> CorrectRl(const RlBatch& batch,
                                                    const RlCorrection& correction,
                                                    const RlCorrectOutput& output, int threads = 1);
 
+// Diagnoses into `summary` and corrects in one visit of the arrays: the same state as
+// RlSummary::Add leaves, and what CorrectRl gives. On an error nothing was added.
+Result<std::vector<RlCorrectionFigures>> StepRl(const RlBatch& batch,
+                                                const RlCorrection& correction,
+                                                const RlCorrectOutput& output, int threads,
+                                                RlSummary* summary);
+
 std::string CorrectionFiguresJson(std::span<const RlCorrectionFigures> figures);
 
 // The expression that bounds the estimator's bias, as text for people: "A G E(w - 2)+".

@@ -8,6 +8,7 @@
 
 #include "kcc/base/dtype.h"
 #include "kcc/base/strings.h"
+#include "kcc/rl/dump_formats.h"
 #include "kcc/trace/npy.h"
 #include "kcc/trace/pairing.h"
 #include "kcc/trace/safetensors.h"
@@ -52,24 +53,12 @@ std::string_view Stem(std::string_view name) {
   return name;
 }
 
-Result<> AddArray(std::string_view name, std::vector<int64_t> shape, std::vector<double> values,
-                  RlDump* dump) {
-  const std::string_view canonical = CanonicalArrayName(Stem(name));
-  if (canonical.empty()) return {};
-  if (dump->Find(canonical) != nullptr) {
-    return InvalidError("two arrays mean \"" + std::string(canonical) + "\"; the second is \"" +
-                        std::string(name) + "\"");
-  }
-  dump->arrays.push_back({std::string(canonical), std::move(shape), std::move(values)});
-  return {};
-}
-
 Result<> ReadNumpy(const std::string& path, RlDump* dump) {
   KCC_TRY(const NpyArrays arrays, NpyArrays::Open({path}));
   for (const NpyArray& array : arrays.arrays) {
     if (CanonicalArrayName(Stem(array.name)).empty()) continue;
     KCC_TRY(std::vector<double> values, array.ReadAll());
-    KCC_TRY_VOID(AddArray(array.name, array.header.shape, std::move(values), dump));
+    KCC_TRY_VOID(AddDumpArray(array.name, array.header.shape, std::move(values), dump));
   }
   return {};
 }
@@ -79,32 +68,6 @@ T Raw(const std::byte* data, size_t i) {
   T value;
   std::memcpy(&value, data + i * sizeof(T), sizeof(T));
   return value;
-}
-
-Result<double> Element(DType dtype, const std::byte* data, size_t i) {
-  switch (dtype) {
-    case DType::kF64:
-      return Raw<double>(data, i);
-    case DType::kF32:
-      return static_cast<double>(Raw<float>(data, i));
-    case DType::kF16:
-      return static_cast<double>(F16ToFloat(Raw<uint16_t>(data, i)));
-    case DType::kBF16:
-      return static_cast<double>(BF16ToFloat(Raw<uint16_t>(data, i)));
-    case DType::kI64:
-      return static_cast<double>(Raw<int64_t>(data, i));
-    case DType::kI32:
-      return static_cast<double>(Raw<int32_t>(data, i));
-    case DType::kI16:
-      return static_cast<double>(Raw<int16_t>(data, i));
-    case DType::kI8:
-      return static_cast<double>(Raw<int8_t>(data, i));
-    case DType::kU8:
-    case DType::kBool:
-      return static_cast<double>(Raw<uint8_t>(data, i));
-    default:
-      return InvalidError("dtype " + std::string(DTypeName(dtype)) + " is not read here");
-  }
 }
 
 Result<> ReadSafetensors(const std::string& path, RlDump* dump) {
@@ -125,11 +88,12 @@ Result<> ReadSafetensors(const std::string& path, RlDump* dump) {
       KCC_TRY(const FileWindow window,
               file.Map(tensor.begin + at * bytes, static_cast<size_t>(some * bytes)));
       for (int64_t i = 0; i < some; ++i) {
-        KCC_TRY(const double value, Element(tensor.dtype, window.data(), static_cast<size_t>(i)));
+        KCC_TRY(const double value,
+                DumpElement(tensor.dtype, window.data(), static_cast<size_t>(i)));
         values.push_back(value);
       }
     }
-    KCC_TRY_VOID(AddArray(tensor.name, tensor.shape, std::move(values), dump));
+    KCC_TRY_VOID(AddDumpArray(tensor.name, tensor.shape, std::move(values), dump));
   }
   const auto names = header.metadata.find("slice_names");
   if (names == header.metadata.end()) return {};
@@ -226,6 +190,44 @@ Error WrongShape(const RlDump::Array& array, std::string_view wanted) {
 
 }  // namespace
 
+Result<> AddDumpArray(std::string_view name, std::vector<int64_t> shape, std::vector<double> values,
+                      RlDump* dump) {
+  const std::string_view canonical = CanonicalArrayName(Stem(name));
+  if (canonical.empty()) return {};
+  if (dump->Find(canonical) != nullptr) {
+    return InvalidError("two arrays mean \"" + std::string(canonical) + "\"; the second is \"" +
+                        std::string(name) + "\"");
+  }
+  dump->arrays.push_back({std::string(canonical), std::move(shape), std::move(values)});
+  return {};
+}
+
+Result<double> DumpElement(DType dtype, const std::byte* data, size_t i) {
+  switch (dtype) {
+    case DType::kF64:
+      return Raw<double>(data, i);
+    case DType::kF32:
+      return static_cast<double>(Raw<float>(data, i));
+    case DType::kF16:
+      return static_cast<double>(F16ToFloat(Raw<uint16_t>(data, i)));
+    case DType::kBF16:
+      return static_cast<double>(BF16ToFloat(Raw<uint16_t>(data, i)));
+    case DType::kI64:
+      return static_cast<double>(Raw<int64_t>(data, i));
+    case DType::kI32:
+      return static_cast<double>(Raw<int32_t>(data, i));
+    case DType::kI16:
+      return static_cast<double>(Raw<int16_t>(data, i));
+    case DType::kI8:
+      return static_cast<double>(Raw<int8_t>(data, i));
+    case DType::kU8:
+    case DType::kBool:
+      return static_cast<double>(Raw<uint8_t>(data, i));
+    default:
+      return InvalidError("dtype " + std::string(DTypeName(dtype)) + " is not read here");
+  }
+}
+
 std::string_view CanonicalArrayName(std::string_view name) {
   for (const Alias& alias : kAliases) {
     if (HasWord(alias.names, name)) return alias.canonical;
@@ -311,12 +313,17 @@ Result<RlDump> ReadRlDump(const std::vector<std::string>& paths, const RlDumpOpt
       read = ReadNumpy(path, &dump);
     } else if (path.ends_with(".safetensors")) {
       read = ReadSafetensors(path, &dump);
+    } else if (path.ends_with(".pt") || path.ends_with(".pth")) {
+      read = ReadTorchDump(path, &dump);
+    } else if (path.ends_with(".jsonl")) {
+      read = ReadJsonDump(path, &dump);
     } else {
-      read = InvalidError("a dump is .npz, .npy, .safetensors or two traces");
+      read = InvalidError("a dump is .npz, .npy, .safetensors, .pt, .jsonl or two traces");
     }
     if (!read.has_value()) return std::move(read.error()).At(Place{path});
   }
   if (const RlDump::Array* offsets = dump.Find("offsets")) {
+    dump.offsets.clear();
     for (const double at : offsets->values) dump.offsets.push_back(static_cast<int64_t>(at));
   }
   KCC_TRY_VOID(FillSlices(&dump));

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "kcc/rl/diagnostics.h"
+#include "kcc/trace/trace_test_data.h"
 
 namespace kcc {
 namespace {
@@ -20,13 +23,74 @@ TEST(RlDump, ReadsTheExampleUnderItsTrainersNames) {
   EXPECT_EQ(summary.slices(), (std::vector<std::string>{"chat", "code", "grid"}));
 }
 
-TEST(RlDump, ReadsAPairOfTraces) {
+TEST(RlDump, ReadsAPairOfTracesOfSampledTokens) {
+  testing::ScratchDir scratch;
+  testing::SyntheticSpec spec;
+  spec.evidence = EvidenceLevel::kSampledToken;
+  spec.advantage = true;
+  testing::WriteSyntheticPair(scratch / "train", scratch / "infer", spec, 0.01);
+  const auto dump = ReadRlDump({scratch / "train", scratch / "infer"});
+  ASSERT_TRUE(dump.has_value()) << dump.error().Format();
+  const auto batch = dump->Batch();
+  ASSERT_TRUE(batch.has_value()) << batch.error().Format();
+  EXPECT_EQ(batch->rows, spec.requests);
+  RlSummary summary;
+  ASSERT_TRUE(summary.Add(*batch).has_value());
+  EXPECT_EQ(summary.tokens(), 5 * 4 + 2);
+  const double gap = summary.Figures().at(RlLevel::kToken).mean_abs_log_ratio;
+  EXPECT_GT(gap, 1e-4);
+  EXPECT_LT(gap, 0.1);
+}
+
+TEST(RlDump, TracesWithoutLogProbsAreRefusedByName) {
   const auto dump = ReadRlDump({"examples/traces/train", "examples/traces/infer"});
-  if (!dump.has_value()) {
-    EXPECT_NE(dump.error().message().find("log-prob"), std::string::npos) << dump.error().Format();
-    return;
+  ASSERT_FALSE(dump.has_value());
+  EXPECT_NE(dump.error().message().find("log-prob"), std::string::npos) << dump.error().Format();
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+TEST(RlDump, ReadsJsonLinesAsAPackedBatch) {
+  testing::ScratchDir scratch;
+  WriteText(
+      scratch / "step.jsonl",
+      R"({"train": [-1, -2.5], "rollout": [-1, -2], "mask": [1, true], "advantage": 1, "slice": "math"})"
+      "\n\n"
+      R"({"train": [-0.5], "rollout_logprobs": [-0.25], "mask": [0], "advantage": -2, "slice": "chat", "id": 3})"
+      "\n");
+  const auto dump = ReadRlDump({scratch / "step.jsonl"});
+  ASSERT_TRUE(dump.has_value()) << dump.error().Format();
+  const auto batch = dump->Batch();
+  ASSERT_TRUE(batch.has_value()) << batch.error().Format();
+  EXPECT_EQ(dump->offsets, (std::vector<int64_t>{0, 2, 3}));
+  EXPECT_EQ(dump->slice_names, (std::vector<std::string>{"chat", "math"}));
+  EXPECT_EQ(dump->slice_of_row, (std::vector<int32_t>{1, 0}));
+  EXPECT_TRUE(batch->advantage_per_row);
+  EXPECT_EQ(dump->Find("rollout")->values, (std::vector<double>{-1, -2, -0.25}));
+  RlSummary summary;
+  ASSERT_TRUE(summary.Add(*batch).has_value());
+  EXPECT_EQ(summary.tokens(), 2);
+}
+
+TEST(RlDump, FaultsInJsonLinesAreNamedWithTheirLine) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"train": [-1], "rollout": [-1, -2]})", "line 2"},
+      {R"({"train": [-1], "rollout": [null]})", "not a number"},
+      {R"({"train": [-1]})", "missing in this row"},
+      {R"([1])", "must be an object"},
+      {R"({"train": [)", "line 2"},
+      {R"({"train": [-1], "rollout": [-1], "slice": "a"})", "every row or none"},
+  };
+  testing::ScratchDir scratch;
+  for (const auto& [line, want] : cases) {
+    WriteText(scratch / "bad.jsonl",
+              std::string(R"({"train": [-1], "rollout": [-1]})") + "\n" + line + "\n");
+    const auto dump = ReadRlDump({scratch / "bad.jsonl"});
+    ASSERT_FALSE(dump.has_value()) << line;
+    EXPECT_NE(dump.error().message().find(want), std::string::npos) << dump.error().Format();
   }
-  EXPECT_TRUE(dump->Batch().has_value());
 }
 
 TEST(RlDump, NamesAreThoseOfTheFrameworks) {

@@ -6,17 +6,12 @@
 #include "kcc/rl/row_kernel.h"
 
 namespace kcc {
-namespace {
-
-constexpr int64_t kFirst = int64_t{1023 - 30} << 6;
-
-}  // namespace
 
 void CountRlBuckets(const double* d, size_t count, uint32_t* counts) {
   for (size_t i = 0; i < count; ++i) {
     const auto bits = std::bit_cast<uint64_t>(d[i]);
     const auto leading = static_cast<int64_t>((bits & ~(uint64_t{1} << 63)) >> 46);
-    int64_t at = leading - kFirst;
+    int64_t at = leading - kRlBucketFirst;
     at = at < 0 ? 0 : at;
     at = at > kRlBucketsOneSide - 1 ? kRlBucketsOneSide - 1 : at;
     const auto negative = static_cast<int64_t>(bits >> 63);
@@ -28,7 +23,7 @@ void CountRlBuckets(const double* d, size_t count, uint32_t* counts) {
 std::array<double, 2> RlBucketEdges(int bucket) {
   const bool negative = bucket < kRlBucketsOneSide;
   const int64_t at = negative ? kRlBucketsOneSide - 1 - bucket : bucket - kRlBucketsOneSide;
-  const auto begin = static_cast<uint64_t>(kFirst + at) << 46;
+  const auto begin = static_cast<uint64_t>(kRlBucketFirst + at) << 46;
   const double low = at == 0 ? 0 : std::bit_cast<double>(begin);
   const double high = std::bit_cast<double>(begin | ((uint64_t{1} << 46) - 1));
   return negative ? std::array{-high, -low} : std::array{low, high};

@@ -9,10 +9,15 @@
 #include <cstdint>
 
 #include "kcc/numeric/target.h"
+#include "kcc/rl/batch.h"
 
 namespace kcc {
 
 inline constexpr size_t kRlLanes = 8;
+
+inline double AddRlLanes(const double* lane) {
+  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
 
 struct RlRowSums {
   double d = 0, abs_d = 0, square_d = 0;
@@ -30,9 +35,56 @@ struct RlRowSums {
 RlRowSums SumRlRow(const double* d, const double* train, const double* rollout, size_t count,
                    double* excess, Target target);
 
+// The same from a row's two arrays as they lie in memory, read once: d = train - rollout.
+struct RlPairInput {
+  const void* train = nullptr;
+  const void* rollout = nullptr;
+  bool is_double = false;  // else float
+  size_t count = 0;
+};
+// Each null or with room up to the next multiple of 8.
+struct RlPairOutput {
+  double* excess = nullptr;     // w - 1
+  double* log_ratio = nullptr;  // d
+  int64_t* buckets = nullptr;   // the bucket of each d
+};
+struct RlPairSums {
+  RlRowSums row;      // as SumRlRow gives them, to the bit
+  int64_t equal = 0;  // tokens whose float32 log-probs have the same bits
+  // No NaN, no |d| > 700, no log-prob above kRlLogProbMax. If false, nothing else is of use.
+  bool usual = false;
+};
+RlPairSums SumRlPair(const RlPairInput& in, const RlPairOutput& out, Target target);
+
+// Where the ones of a mask's row lie, if they are one run: [begin, end). A row without any is
+// an empty run. False: several runs.
+bool FindOneRun(const void* mask, RlType type, size_t count, size_t* begin, size_t* end,
+                Target target);
+
+// The final weights phi of a row's tokens and their sums, in the same lanes.
+struct RlPhiInput {
+  const double* excess = nullptr;  // w - 1, readable up to the next multiple of 8
+  const double* phi = nullptr;     // as they are to be; null: from w by the four that follow
+  double low = 0, high = 0;        // min(max(w, low), high); equal: the one weight of all tokens
+  bool zero_outside = false;       // 0 outside [low, high] instead
+  bool reject = false;             // phi is 0 for every token
+  double scale = 1;                // of what is not rejected
+  double sequence_ratio = 1;       // W
+  size_t count = 0;
+};
+struct RlPhiSums {
+  double weight = 0;                         // before rejection and scale
+  double kept = 0, square = 0;               // of phi
+  double bias_token = 0, bias_sequence = 0;  // of |w - phi|, |W - phi|
+  int64_t outside = 0;                       // w < low or w > high
+};
+// Writes `count` weights, in either form; either may be null.
+RlPhiSums SumRlPhi(const RlPhiInput& in, float* phi, double* phi_double, Target target);
+
 // Adds 1 to the bucket of each d (RlBuckets), counts[kRlBuckets].
 inline constexpr int kRlBucketsOneSide = 41 * 64;
 inline constexpr int kRlBuckets = 2 * kRlBucketsOneSide;
+inline constexpr int64_t kRlBucketFirst = int64_t{1023 - 30} << 6;  // the leading bits of 2^-30
 void CountRlBuckets(const double* d, size_t count, uint32_t* counts);
 // The closed range of d in a bucket; buckets rise with d.
 std::array<double, 2> RlBucketEdges(int bucket);

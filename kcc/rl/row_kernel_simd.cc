@@ -1,4 +1,4 @@
-// SumRlRow by Highway: one body, compiled for each target.
+// SumRlRow and SumRlPair by Highway: one body, compiled for each target.
 #include "kcc/rl/row_kernel.h"
 
 #include <algorithm>
@@ -93,6 +93,28 @@ struct RlLaneStore {
   double min_d, max_d;
 };
 
+HWY_INLINE void AddTerms(RlVec x, const RlTerms& terms, RlLaneSums* sums) {
+  sums->d = hn::Add(sums->d, x);
+  sums->abs_d = hn::Add(sums->abs_d, hn::Abs(x));
+  sums->square_d = RlFma(x, x, sums->square_d);
+  sums->e = hn::Add(sums->e, terms.e);
+  sums->abs_e = hn::Add(sums->abs_e, hn::Abs(terms.e));
+  sums->square_e = RlFma(terms.e, terms.e, sums->square_e);
+  sums->k3 = hn::Add(sums->k3, terms.k3);
+  sums->k3_reverse = hn::Add(sums->k3_reverse, hn::Sub(hn::Mul(x, terms.e), terms.k3));
+  sums->below = hn::Add(sums->below, hn::Max(hn::Neg(terms.e), RlSet(0)));
+}
+
+HWY_INLINE void StoreLanes(const RlLaneSums& sums, size_t lane, RlLaneStore* to) {
+  const RlTag tag;
+  const RlVec all[11] = {sums.d,     sums.abs_d,    sums.square_d, sums.e,
+                         sums.abs_e, sums.square_e, sums.k3,       sums.k3_reverse,
+                         sums.below, sums.train,    sums.rollout};
+  for (size_t s = 0; s < 11; ++s) hn::StoreU(all[s], tag, to->lane[s] + lane);
+  to->min_d = std::min(to->min_d, hn::GetLane(hn::MinOfLanes(tag, sums.min_d)));
+  to->max_d = std::max(to->max_d, hn::GetLane(hn::MaxOfLanes(tag, sums.max_d)));
+}
+
 void SumLanes(const double* d, const double* train, const double* rollout, size_t count,
               double* excess, RlLaneStore* to) {
   const RlTag tag;
@@ -106,16 +128,7 @@ void SumLanes(const double* d, const double* train, const double* rollout, size_
       const RlVec x = hn::LoadU(tag, d + i);
       const RlTerms terms = RlExp(x);
       if (excess != nullptr) hn::StoreU(terms.e, tag, excess + i);
-      const RlVec abs_e = hn::Abs(terms.e);
-      sums.d = hn::Add(sums.d, x);
-      sums.abs_d = hn::Add(sums.abs_d, hn::Abs(x));
-      sums.square_d = RlFma(x, x, sums.square_d);
-      sums.e = hn::Add(sums.e, terms.e);
-      sums.abs_e = hn::Add(sums.abs_e, abs_e);
-      sums.square_e = RlFma(terms.e, terms.e, sums.square_e);
-      sums.k3 = hn::Add(sums.k3, terms.k3);
-      sums.k3_reverse = hn::Add(sums.k3_reverse, hn::Sub(hn::Mul(x, terms.e), terms.k3));
-      sums.below = hn::Add(sums.below, hn::Max(hn::Neg(terms.e), RlSet(0)));
+      AddTerms(x, terms, &sums);
       if (train != nullptr) {
         sums.train = hn::Add(sums.train, hn::LoadU(tag, train + i));
         sums.rollout = hn::Add(sums.rollout, hn::LoadU(tag, rollout + i));
@@ -125,16 +138,116 @@ void SumLanes(const double* d, const double* train, const double* rollout, size_
         sums.max_d = hn::Max(sums.max_d, x);
       }
     }
-    const RlVec all[11] = {sums.d,     sums.abs_d,    sums.square_d, sums.e,
-                           sums.abs_e, sums.square_e, sums.k3,       sums.k3_reverse,
-                           sums.below, sums.train,    sums.rollout};
-    for (size_t s = 0; s < 11; ++s) hn::StoreU(all[s], tag, to->lane[s] + lane);
-    to->min_d = std::min(to->min_d, hn::GetLane(hn::MinOfLanes(tag, sums.min_d)));
-    to->max_d = std::max(to->max_d, hn::GetLane(hn::MaxOfLanes(tag, sums.max_d)));
+    StoreLanes(sums, lane, to);
   }
   for (size_t i = whole; i < count; ++i) {
     to->min_d = std::min(to->min_d, d[i]);
     to->max_d = std::max(to->max_d, d[i]);
+  }
+}
+
+using RlFloatTag = hn::Rebind<float, RlTag>;
+
+HWY_INLINE RlVec Widened(const float* from) {
+  return hn::PromoteTo(RlTag(), hn::LoadU(RlFloatTag(), from));
+}
+HWY_INLINE RlVec Widened(const double* from) { return hn::LoadU(RlTag(), from); }
+
+// Whether the float32 forms have the same bits, as a double 1 or 0. Of numbers that come from
+// float32 the difference says it.
+HWY_INLINE RlVec SameFloat(const float*, RlVec, RlVec, RlVec d) {
+  return hn::IfThenElseZero(hn::Eq(d, RlSet(0)), RlSet(1));
+}
+HWY_INLINE RlVec SameFloat(const double*, RlVec t, RlVec r, RlVec) {
+  const RlFloatTag tag;
+  const RlVec a = hn::PromoteTo(RlTag(), hn::DemoteTo(tag, t));
+  const RlVec b = hn::PromoteTo(RlTag(), hn::DemoteTo(tag, r));
+  return hn::IfThenElseZero(hn::Eq(a, b), RlSet(1));
+}
+
+// The bucket of each d, as CountRlBuckets has it; |d| <= 700 needs no bound above.
+HWY_INLINE void StoreBuckets(RlVec d, int64_t* to) {
+  const RlIntTag tag;
+  const auto sign = hn::ShiftRight<63>(hn::BitCast(tag, d));
+  const auto size = hn::BitCast(tag, hn::Max(hn::Abs(d), RlSet(0x1p-30)));
+  const auto at = hn::Sub(hn::ShiftRight<46>(size), hn::Set(tag, kRlBucketFirst));
+  const auto bucket = hn::Add(hn::Xor(at, sign), hn::Set(tag, int64_t{kRlBucketsOneSide}));
+  hn::StoreU(bucket, tag, to);
+}
+
+struct RlPairLanes {
+  RlLaneSums sums;
+  RlVec top, equal;
+  HWY_INLINE RlPairLanes() {
+    top = RlSet(-std::numeric_limits<double>::infinity());
+    equal = RlSet(0);
+  }
+};
+
+template <class T>
+HWY_INLINE RlVec AddPair(const T* train, const T* rollout, size_t i, const RlPairOutput& out,
+                         RlPairLanes* lanes) {
+  const RlTag tag;
+  const RlVec t = Widened(train);
+  const RlVec r = Widened(rollout);
+  const RlVec x = hn::Sub(t, r);
+  const RlTerms terms = RlExp(x);
+  if (out.excess != nullptr) hn::StoreU(terms.e, tag, out.excess + i);
+  if (out.log_ratio != nullptr) hn::StoreU(x, tag, out.log_ratio + i);
+  if (out.buckets != nullptr) StoreBuckets(x, out.buckets + i);
+  AddTerms(x, terms, &lanes->sums);
+  lanes->sums.train = hn::Add(lanes->sums.train, t);
+  lanes->sums.rollout = hn::Add(lanes->sums.rollout, r);
+  lanes->top = hn::Max(lanes->top, hn::Max(t, r));
+  lanes->equal = hn::Add(lanes->equal, SameFloat(train, t, r, x));
+  return x;
+}
+
+// Reads exactly `count` numbers of each side: what is left of a multiple of 8 goes through copies
+// that end in zeros.
+template <class T>
+void SumPairLanes(const T* train, const T* rollout, size_t count, const RlPairOutput& out,
+                  RlLaneStore* to, double* top, double* equal) {
+  const RlTag tag;
+  const size_t whole = count / kRlLanes * kRlLanes;
+  T last_train[kRlLanes] = {}, last_rollout[kRlLanes] = {};
+  std::copy(train + whole, train + count, last_train);
+  std::copy(rollout + whole, rollout + count, last_rollout);
+  to->min_d = std::numeric_limits<double>::infinity();
+  to->max_d = -to->min_d;
+  *top = -to->min_d;
+  *equal = 0;
+  for (size_t lane = 0; lane < kRlLanes; lane += kRlReal) {
+    RlPairLanes lanes;
+    for (size_t i = lane; i < whole; i += kRlLanes) {
+      const RlVec x = AddPair(train + i, rollout + i, i, out, &lanes);
+      lanes.sums.min_d = hn::Min(lanes.sums.min_d, x);
+      lanes.sums.max_d = hn::Max(lanes.sums.max_d, x);
+    }
+    *top = std::max(*top, hn::GetLane(hn::MaxOfLanes(tag, lanes.top)));
+    if (whole < count) {
+      AddPair(last_train + lane, last_rollout + lane, whole + lane, out, &lanes);
+    }
+    *equal += hn::GetLane(hn::SumOfLanes(tag, lanes.equal));
+    StoreLanes(lanes.sums, lane, to);
+  }
+  for (size_t i = whole; i < count; ++i) {
+    const double t = last_train[i - whole], r = last_rollout[i - whole];
+    to->min_d = std::min(to->min_d, t - r);
+    to->max_d = std::max(to->max_d, t - r);
+    *top = std::max({*top, t, r});
+  }
+  if (whole < count) *equal -= static_cast<double>(whole + kRlLanes - count);
+}
+
+void SumPairLanesOf(const RlPairInput& in, const RlPairOutput& out, RlLaneStore* to, double* top,
+                    double* equal) {
+  if (in.is_double) {
+    SumPairLanes(static_cast<const double*>(in.train), static_cast<const double*>(in.rollout),
+                 in.count, out, to, top, equal);
+  } else {
+    SumPairLanes(static_cast<const float*>(in.train), static_cast<const float*>(in.rollout),
+                 in.count, out, to, top, equal);
   }
 }
 
@@ -146,17 +259,13 @@ HWY_AFTER_NAMESPACE();
 namespace kcc {
 namespace {
 
-double AddLanes(const double* lane) {
-  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
-}
-
 template <class Store>
 RlRowSums Gather(const Store& store, size_t count) {
   RlRowSums sums;
   double* to[11] = {&sums.d,     &sums.abs_d,    &sums.square_d, &sums.e,
                     &sums.abs_e, &sums.square_e, &sums.k3,       &sums.k3_reverse,
                     &sums.below, &sums.train,    &sums.rollout};
-  for (size_t s = 0; s < 11; ++s) *to[s] = AddLanes(store.lane[s]);
+  for (size_t s = 0; s < 11; ++s) *to[s] = AddRlLanes(store.lane[s]);
   if (count > 0) {
     sums.min_d = store.min_d;
     sums.max_d = store.max_d;
@@ -186,6 +295,44 @@ RlRowSums SumRlRow(const double* d, const double* train, const double* rollout, 
   N_SCALAR::RlLaneStore store;
   N_SCALAR::SumLanes(d, train, rollout, count, excess, &store);
   return Gather(store, count);
+}
+
+namespace {
+
+// Everything usual: |d| <= 700 and no log-prob above 1e-3. A NaN or an infinity shows in the sum.
+template <class Store>
+RlPairSums GatherPair(const Store& store, size_t count, double top, double equal) {
+  RlPairSums sums;
+  sums.row = Gather(store, count);
+  sums.equal = static_cast<int64_t>(equal);
+  sums.usual =
+      count == 0 || (std::isfinite(sums.row.d) && top <= kRlLogProbMax &&
+                     sums.row.min_d >= -kRlLogRatioMax && sums.row.max_d <= kRlLogRatioMax);
+  return sums;
+}
+
+}  // namespace
+
+RlPairSums SumRlPair(const RlPairInput& in, const RlPairOutput& out, Target target) {
+  double top = 0, equal = 0;
+#if HWY_TARGETS & HWY_AVX2
+  if (target == Target::kAvx2) {
+    N_AVX2::RlLaneStore store;
+    N_AVX2::SumPairLanesOf(in, out, &store, &top, &equal);
+    return GatherPair(store, in.count, top, equal);
+  }
+#endif
+#if HWY_TARGETS & HWY_AVX3
+  if (target == Target::kAvx512) {
+    N_AVX3::RlLaneStore store;
+    N_AVX3::SumPairLanesOf(in, out, &store, &top, &equal);
+    return GatherPair(store, in.count, top, equal);
+  }
+#endif
+  KCC_CHECK(target == Target::kScalar);
+  N_SCALAR::RlLaneStore store;
+  N_SCALAR::SumPairLanesOf(in, out, &store, &top, &equal);
+  return GatherPair(store, in.count, top, equal);
 }
 
 }  // namespace kcc

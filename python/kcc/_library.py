@@ -13,7 +13,7 @@ from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_int32
 
 from . import errors
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 NAME = "libkcc.so"
 
 
@@ -94,6 +94,7 @@ _FUNCTIONS = {
     "kcc_rl_summary_figures": [c_void_p, c_double, _TEXT],
     "kcc_rl_summary_judge": [c_void_p, c_char_p, c_double, _TEXT],
     "kcc_rl_correct": [_BATCH, c_char_p, c_int, c_void_p, c_void_p, _TEXT],
+    "kcc_rl_step": [c_void_p, _BATCH, c_char_p, c_int, c_void_p, c_void_p, _TEXT],
     "kcc_rl_lint": [_BATCH, _TEXT],
     "kcc_rl_replay": [_BATCH, c_int, c_char_p, _TEXT],
     "kcc_rl_dialect_run": [c_char_p, c_char_p, _BATCH, c_char_p, _HANDLE],

@@ -95,11 +95,12 @@ class Monitor:
         summary = None
         if self.contract is not None:
             summary = self._measure(train, rollout, mask, rows, ids, tags)
-        diagnostics = rl.RlSummary().add(batch, threads=self.threads)
-        summary, diagnostics = self._gather(summary, diagnostics)
         corrected = None
-        if self.correction is not None:
-            corrected = rl.correct_batch(batch, self.correction, self.threads)
+        if self.correction is None:
+            diagnostics = rl.RlSummary().add(batch, threads=self.threads)
+        else:
+            diagnostics, corrected = rl.step_batch(batch, self.correction, threads=self.threads)
+        summary, diagnostics = self._gather(summary, diagnostics)
 
         report = None if summary is None else judge(self.contract, summary, **self._judging)
         judgements = [] if self.limits is None else diagnostics.judge(self.limits)

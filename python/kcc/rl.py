@@ -190,6 +190,33 @@ def correct_batch(batch: Batch, correction: dict[str, Any] | str, threads: int =
     return Corrected(weights, kept, _finite(json.loads(figures)))
 
 
+def step(
+    train: Any,
+    rollout: Any,
+    mask: Any = None,
+    *,
+    correction: dict[str, Any] | str,
+    summary: RlSummary | None = None,
+    threads: int = 0,
+    **more: Any,
+) -> tuple[RlSummary, Corrected]:
+    """Diagnoses (into `summary`, or a new one) and corrects in one visit of the arrays."""
+    return step_batch(Batch(train, rollout, mask, **more), correction, summary, threads)
+
+
+def step_batch(
+    batch: Batch, correction: dict[str, Any] | str, summary: RlSummary | None = None, threads: int = 0
+) -> tuple[RlSummary, Corrected]:
+    summary = RlSummary() if summary is None else summary
+    text = correction if isinstance(correction, str) else json.dumps(correction)
+    weights, weights_at = batch._empty_like(np.float32)
+    kept, kept_at = batch._empty_like(np.bool_)
+    figures = c.text(
+        "kcc_rl_step", summary._raw, ctypes.byref(batch.call), text.encode(), threads, weights_at, kept_at
+    )
+    return summary, Corrected(weights, kept, _finite(json.loads(figures)))
+
+
 def lint(train: Any, rollout: Any, mask: Any = None, **more: Any) -> dict[str, Any]:
     """Names the semantic fault behind a gap, with its evidence (docs/rl-lint.md)."""
     batch = Batch(train, rollout, mask, **more)

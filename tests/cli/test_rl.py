@@ -3,6 +3,8 @@
 import json
 import re
 
+import pytest
+
 STEP = "examples/rl/step.safetensors"
 GOLDEN = "tests/data/rl"
 
@@ -117,3 +119,23 @@ def test_broken_dumps_are_errors(kcc, tmp_path):
     text.write_text("x")
     result = kcc("rl", "diagnose", str(text))
     assert result.code == 2 and ".safetensors" in result.err
+
+
+def test_dumps_of_torch_and_json_lines_give_the_same_figures(kcc, tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    rollout = -torch.rand(4, 16, dtype=torch.float64)
+    train = rollout - 0.01 * torch.rand(4, 16, dtype=torch.float64)
+    padded = {"old_log_probs": train, "rollout_log_probs": rollout, "response_mask": torch.ones(4, 16, dtype=torch.bool)}
+    torch.save({"batch": padded, "step": 7}, tmp_path / "padded.pt")
+    offsets = torch.arange(0, 65, 16, dtype=torch.int32)
+    torch.save({"train": train.flatten(), "rollout": rollout.flatten(), "cu_seqlens": offsets}, tmp_path / "packed.pt")
+    rows = [json.dumps({"train": t, "rollout": r}) for t, r in zip(train.tolist(), rollout.tolist())]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows) + "\n")
+    outputs = [kcc("rl", "diagnose", str(tmp_path / name), "--json") for name in ("padded.pt", "packed.pt", "rows.jsonl")]
+    assert [each.code for each in outputs] == [0, 0, 0], outputs
+    assert outputs[0].json["figures"]["tokens"] == 64
+    assert outputs[0].out == outputs[1].out == outputs[2].out
+    torch.save({"train": train.T, "rollout": rollout.T}, tmp_path / "view.pt")
+    refused = kcc("rl", "diagnose", str(tmp_path / "view.pt"))
+    assert refused.code == 2 and "contiguous" in refused.err

@@ -1,0 +1,82 @@
+#include "kcc/rl/row_terms.h"
+
+#include <algorithm>
+
+namespace kcc {
+namespace {
+
+const void* Element(const RlArray& array, int64_t at) {
+  return static_cast<const std::byte*>(array.data) +
+         static_cast<size_t>(at) * RlTypeBytes(array.type);
+}
+
+// The room only grows: a resize for each row would fill memory that is overwritten at once.
+template <class T>
+T* Room(std::vector<T>* buffer, size_t count) {
+  if (buffer->size() < count) buffer->resize(count);
+  return buffer->data();
+}
+
+}  // namespace
+
+bool RlRowTerms::LoadDirect(const RlBatch& batch, int64_t at, Wanted wanted, Target target) {
+  const bool by_token = batch.advantages && !batch.advantage_per_row;
+  if (batch.old || by_token || batch.train.type != batch.rollout.type) return false;
+  const auto length = static_cast<size_t>(batch.RowLength(at));
+  size_t begin = 0, end = length;
+  if (batch.mask && !FindOneRun(Element(batch.mask, batch.RowBegin(batch.mask, at)),
+                                batch.mask.type, length, &begin, &end, target)) {
+    return false;
+  }
+  const size_t count = end - begin;
+  const size_t room = (count + kRlLanes - 1) / kRlLanes * kRlLanes;
+  const auto column = static_cast<int64_t>(begin);
+  RlPairInput in;
+  in.count = count;
+  if (count > 0) {
+    in.train = Element(batch.train, batch.RowBegin(batch.train, at) + column);
+    in.rollout = Element(batch.rollout, batch.RowBegin(batch.rollout, at) + column);
+    in.is_double = batch.train.type == RlType::kF64;
+  }
+  RlPairOutput out;
+  out.excess = Room(&excess_, room);
+  if (wanted.log_ratio) out.log_ratio = Room(&log_ratio_, room);
+  if (wanted.buckets) out.buckets = Room(&buckets_, room);
+  const RlPairSums pair = SumRlPair(in, out, target);
+  if (!pair.usual) return false;
+  tokens = static_cast<int64_t>(count);
+  if (count > 0) runs.push_back({column, 0, tokens});
+  sums = pair.row;
+  bit_equal = pair.equal;
+  log_ratio = out.log_ratio;
+  excess = out.excess;
+  buckets = out.buckets;
+  return true;
+}
+
+Result<> RlRowTerms::Load(const RlBatch& batch, int64_t at, Wanted wanted, Target target) {
+  runs.clear();
+  direct = usual = LoadDirect(batch, at, wanted, target);
+  row_advantage = batch.advantages && batch.advantage_per_row ? batch.advantages.At(at) : 0;
+  if (direct) return {};
+  KCC_TRY_VOID(row.Load(batch, at));
+  tokens = row.tokens;
+  runs = row.runs;
+  usual = row.zero_ratio + row.infinite_ratio == 0;
+  const auto count = static_cast<size_t>(tokens);
+  const double* d = row.log_ratio.data();
+  if (!usual) {
+    double* held = Room(&log_ratio_, count + kRlLanes);
+    for (size_t i = 0; i < count; ++i) held[i] = std::clamp(d[i], -kRlLogRatioMax, kRlLogRatioMax);
+    std::fill_n(held + count, kRlLanes, 0.0);
+    d = held;
+  }
+  log_ratio = d;
+  double* filled = Room(&excess_, count + kRlLanes);
+  excess = filled;
+  buckets = nullptr;
+  sums = SumRlRow(d, row.train.data(), row.rollout.data(), count, filled, target);
+  return {};
+}
+
+}  // namespace kcc

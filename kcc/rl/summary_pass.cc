@@ -1,0 +1,210 @@
+#include "kcc/rl/summary_pass.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+namespace kcc {
+namespace {
+
+// Bucket counts are 32 bits wide while rows are added.
+constexpr int64_t kTokensPerFlush = int64_t{1} << 31;
+
+int64_t CountBitEqual(const RlRow& row) {
+  int64_t equal = 0;
+  for (size_t i = 0; i < static_cast<size_t>(row.tokens); ++i) {
+    equal += static_cast<float>(row.train[i]) == static_cast<float>(row.rollout[i]);
+  }
+  return equal;
+}
+
+void AddTv(RlSliceState& state, double sum, int64_t tokens) {
+  if (tokens == 0) return;
+  const double tv = sum / static_cast<double>(tokens);
+  ++state.tv_row_count;
+  state.tv_rows.Add(tv);
+  state.tv_rows_square.Add(tv * tv);
+}
+
+}  // namespace
+
+int64_t RlParts(int64_t rows, int threads) {
+  return std::clamp<int64_t>(threads, 1, std::max<int64_t>(1, rows));
+}
+
+void ForRlRows(int64_t rows, int threads,
+               const std::function<void(size_t, int64_t, int64_t)>& work) {
+  const int64_t parts = RlParts(rows, threads);
+  std::vector<std::thread> workers;
+  for (int64_t p = 1; p < parts; ++p) {
+    workers.emplace_back(
+        [&, p] { work(static_cast<size_t>(p), rows * p / parts, rows * (p + 1) / parts); });
+  }
+  work(0, 0, rows / parts);
+  for (std::thread& worker : workers) worker.join();
+}
+
+RlPass::RlPass(const RlBatch& batch, Target target) : batch_(batch), target_(target) {
+  states_.resize(batch.slice_of_row.empty() ? 1 : batch.slice_names.size());
+}
+
+void RlPass::AddRow(int64_t at, RlRowTerms* terms) {
+  Local& local = Of(at);
+  ++local.state.rows;
+  if (terms->direct) {
+    AddDirect(local, *terms);
+  } else {
+    AddLoaded(local, *terms);
+  }
+  if (local.tokens > kTokensPerFlush) Flush(local);
+}
+
+void RlPass::MergeInto(RlSummary* summary) {
+  for (size_t s = 0; s < states_.size(); ++s) {
+    if (states_[s] == nullptr) continue;
+    Flush(*states_[s]);
+    const std::string name = batch_.slice_of_row.empty() ? "" : batch_.slice_names[s];
+    auto& state = summary->slices_[name];
+    if (state == nullptr) state = std::make_unique<RlSliceState>();
+    state->Merge(states_[s]->state);
+  }
+}
+
+RlPass::Local& RlPass::Of(int64_t row) {
+  const size_t slice = batch_.slice_of_row.empty()
+                           ? 0
+                           : static_cast<size_t>(batch_.slice_of_row[static_cast<size_t>(row)]);
+  if (states_[slice] == nullptr) {
+    states_[slice] = std::make_unique<Local>();
+    states_[slice]->buckets.assign(kRlBuckets, 0);
+  }
+  return *states_[slice];
+}
+
+void RlPass::Flush(Local& local) {
+  local.state.AddBuckets(local.buckets);
+  std::fill(local.buckets.begin(), local.buckets.end(), 0);
+  local.tokens = 0;
+}
+
+void RlPass::AddDirect(Local& local, const RlRowTerms& terms) {
+  RlSliceState& state = local.state;
+  AddTv(state, terms.sums.below, terms.tokens);
+  if (terms.tokens == 0) {
+    ++state.empty_rows;
+    return;
+  }
+  local.tokens += terms.tokens;
+  uint32_t* counts = local.buckets.data();
+  const int64_t* buckets = terms.buckets;
+  for (int64_t i = 0; i < terms.tokens; ++i) ++counts[buckets[i]];
+  state.bit_equal += static_cast<uint64_t>(terms.bit_equal);
+  AddSums(state, terms.sums, terms.tokens);
+  state.level[3].AddUnit(terms.sums.d);
+  if (batch_.advantages) AddRowSkew(state.skew, terms.sums, terms.tokens, terms.row_advantage);
+}
+
+void RlPass::AddLoaded(Local& local, RlRowTerms& terms) {
+  RlSliceState& state = local.state;
+  RlRow& row = terms.row;
+  state.zero_ratio += static_cast<uint64_t>(row.zero_ratio);
+  state.infinite_ratio += static_cast<uint64_t>(row.infinite_ratio);
+  const int64_t judged = row.tokens - row.infinite_ratio;  // zero ratios are TV of 1
+  row.KeepFinite();
+  const auto count = static_cast<size_t>(row.tokens);
+  excess_.resize(count + kRlLanes);
+  RlRowSums sums = terms.sums;
+  if (terms.usual) {
+    std::copy_n(terms.excess, count, excess_.data());
+  } else {
+    sums = SumRlRow(row.log_ratio.data(), row.train.data(), row.rollout.data(), count,
+                    excess_.data(), target_);
+  }
+  AddTv(state, sums.below + static_cast<double>(row.zero_ratio), judged);
+  if (row.tokens == 0) {
+    state.empty_rows += judged == 0;
+    return;
+  }
+  local.tokens += row.tokens;
+  CountRlBuckets(row.log_ratio.data(), count, local.buckets.data());
+  state.bit_equal += static_cast<uint64_t>(CountBitEqual(row));
+  AddSums(state, sums, row.tokens);
+  AddSegments(state, sums, row);
+  if (!row.advantage.empty()) {
+    AddTokenSkew(state.skew, row);
+  } else if (batch_.advantages) {
+    AddRowSkew(state.skew, sums, row.tokens, row.row_advantage);
+  }
+  if (batch_.old) AddOld(state, row);
+}
+
+void RlPass::AddSums(RlSliceState& state, const RlRowSums& sums, int64_t tokens) {
+  state.train.Add(sums.train);
+  state.rollout.Add(sums.rollout);
+  state.level[0].AddRow(sums, tokens);
+  state.level[1].AddUnit(sums.d);
+  state.level[2].AddUnit(sums.d / static_cast<double>(tokens));
+}
+
+void RlPass::AddSegments(RlSliceState& state, const RlRowSums& sums, const RlRow& row) {
+  if (row.runs.size() == 1) {
+    state.level[3].AddUnit(sums.d);
+    return;
+  }
+  for (const RlRow::Run& run : row.runs) {
+    double sum = 0;
+    for (int64_t i = 0; i < run.length; ++i) {
+      sum += row.log_ratio[static_cast<size_t>(run.token + i)];
+    }
+    state.level[3].AddUnit(sum);
+  }
+}
+
+void RlPass::AddRowSkew(RlSkewState& skew, const RlRowSums& sums, int64_t tokens,
+                        double advantage) {
+  const auto count = static_cast<uint64_t>(tokens);
+  skew.tokens += count;
+  skew.tokens_positive += advantage > 0 ? count : 0;
+  skew.tokens_negative += advantage < 0 ? count : 0;
+  (advantage > 0 ? skew.positive : skew.negative).Add(-sums.e * advantage);
+  skew.abs_advantage.Add(std::fabs(advantage) * static_cast<double>(tokens));
+  skew.bound.Add(std::fabs(advantage) * sums.abs_e);
+}
+
+void RlPass::AddTokenSkew(RlSkewState& skew, const RlRow& row) {
+  skew.tokens += static_cast<uint64_t>(row.tokens);
+  double positive = 0, negative = 0, size = 0, bound = 0;
+  for (size_t i = 0; i < static_cast<size_t>(row.tokens); ++i) {
+    const double a = row.advantage[i];
+    const double c = -excess_[i] * a;
+    (a > 0 ? positive : negative) += c;
+    size += std::fabs(a);
+    bound += std::fabs(c);
+    skew.tokens_positive += a > 0;
+    skew.tokens_negative += a < 0;
+  }
+  skew.positive.Add(positive);
+  skew.negative.Add(negative);
+  skew.abs_advantage.Add(size);
+  skew.bound.Add(bound);
+}
+
+void RlPass::AddOld(RlSliceState& state, const RlRow& row) {
+  const auto count = static_cast<size_t>(row.tokens);
+  const auto add = [&](RlLevelState& to, const std::vector<double>& a,
+                       const std::vector<double>& b) {
+    part_.assign(count + kRlLanes, 0);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const double d = a[i] - b[i];
+      if (std::fabs(d) <= kRlLogRatioMax) part_[kept++] = d;
+    }
+    std::fill(part_.begin() + static_cast<std::ptrdiff_t>(kept), part_.end(), 0.0);
+    to.AddRow(SumRlRow(part_.data(), nullptr, nullptr, kept, nullptr, target_),
+              static_cast<int64_t>(kept));
+  };
+  add(state.mismatch, row.old, row.rollout);
+  add(state.staleness, row.train, row.old);
+}
+
+}  // namespace kcc
