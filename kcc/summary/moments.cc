@@ -146,6 +146,13 @@ double WorstList::Badness(Direction direction, double value) {
   return std::fabs(value);
 }
 
+bool WorstList::Worse(const Quantity& quantity, const WorstValue& a, const WorstValue& b) {
+  const double first = Badness(quantity.direction, a.value);
+  const double second = Badness(quantity.direction, b.value);
+  if (first != second) return first > second;
+  return std::tie(a.request, a.position, a.token) < std::tie(b.request, b.position, b.token);
+}
+
 void WorstList::Insert(const Quantity& quantity, double badness, double value,
                        std::string_view request, int32_t position, int32_t token) {
   const double best = quantity.direction == Direction::kHigherIsBetter ? -quantity.max
@@ -158,17 +165,25 @@ void WorstList::Insert(const Quantity& quantity, double badness, double value,
     if (listed.request != request) return listed.request < request;
     return std::tie(listed.position, listed.token) < std::tie(position, token);
   };
-  const auto place = std::partition_point(values_.begin(), values_.end(), before);
-  if (place - values_.begin() == kLimit) return;
-  values_.insert(place, {value, std::string(request), position, token});
-  if (values_.size() > kLimit) values_.pop_back();
+  // Equal values are common (a flip is a flip): the last of the list settles most of them.
+  const bool last = values_.empty() || before(values_.back());
+  if (full()) {
+    if (last) return;
+    values_.pop_back();
+  }
+  if (last) {
+    values_.push_back({value, std::string(request), position, token});
+  } else {
+    const auto place = std::partition_point(values_.begin(), values_.end(), before);
+    values_.insert(place, {value, std::string(request), position, token});
+  }
   floor_ = Badness(quantity.direction, values_.back().value);
 }
 
 void WorstList::Merge(const Quantity& quantity, const WorstList& other) {
   for (const WorstValue& row : other.values_) {
     // They come worst first: after the first that is not bad enough none is.
-    if (!Takes(Badness(quantity.direction, row.value))) return;
+    if (!Takes(quantity, row)) return;
     Offer(quantity, row.value, row.request, row.position, row.token);
   }
 }

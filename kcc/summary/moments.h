@@ -122,12 +122,17 @@ class WorstList {
   void Offer(const Quantity& quantity, double value, std::string_view request, int32_t position,
              int32_t token) {
     const double badness = Badness(quantity.direction, value);
-    if (!Takes(badness)) return;
+    if (full() && badness < floor_) return;
     Insert(quantity, badness, value, request, position, token);
   }
   void Merge(const Quantity& quantity, const WorstList& other);
-  // False if nothing as good as this can enter the list any more.
-  bool Takes(double badness) const { return !full() || !(badness < floor_); }
+  // The order of the list.
+  static bool Worse(const Quantity& quantity, const WorstValue& a, const WorstValue& b);
+  // False if the list is full of worse ones.
+  bool Takes(const Quantity& quantity, const WorstValue& row) const {
+    return !full() || (!(Badness(quantity.direction, row.value) < floor_) &&
+                       !Worse(quantity, values_.back(), row));
+  }
   const std::vector<WorstValue>& values() const { return values_; }
   bool operator==(const WorstList& other) const { return values_ == other.values_; }
   void Visit(Archive& archive, const Quantity& quantity);

@@ -4,6 +4,8 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <utility>
 
 #include "kcc/summary/series.h"
 
@@ -229,33 +231,28 @@ void CellSpread::AddStream(size_t series, int end) {
   streams_.Spread(parts, into, kMerge);
 }
 
-// Worst first: a slice whose list is full and better than a cell's worst has seen all it needs.
+// Worst first: a slice whose list is full of worse values than a cell's worst has seen all it
+// needs.
 void CellSpread::AddWorst(size_t series) {
   const Quantity& quantity = SeriesQuantity(series);
-  struct Row {
-    double badness;
-    size_t cell;
-  };
-  std::vector<Row> rows;
-  for (size_t i = 0; i < cells_.size(); ++i) {
-    if (series >= cells_[i].stats->series.size()) continue;
-    const auto& values = cells_[i].stats->series[series].worst.values();
-    if (values.empty()) continue;
-    rows.push_back({WorstList::Badness(quantity.direction, values[0].value), i});
+  std::vector<std::pair<const WorstList*, const SliceBits*>> rows;
+  for (const SpreadCell& cell : cells_) {
+    if (series >= cell.stats->series.size()) continue;
+    const WorstList& worst = cell.stats->series[series].worst;
+    if (!worst.values().empty()) rows.emplace_back(&worst, cell.bits);
   }
-  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    return a.badness != b.badness ? a.badness > b.badness : a.cell < b.cell;
+  std::sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
+    return WorstList::Worse(quantity, a.first->values()[0], b.first->values()[0]);
   });
   std::vector<size_t> open(slices_.size());
-  for (size_t i = 0; i < open.size(); ++i) open[i] = i;
-  for (const Row& row : rows) {
+  std::iota(open.begin(), open.end(), size_t{0});
+  for (const auto& [worst, bits] : rows) {
     if (open.empty()) return;
-    const SpreadCell& cell = cells_[row.cell];
-    std::erase_if(open, [&](size_t slice) {
-      if (!cell.bits->Test(slice)) return false;
+    std::erase_if(open, [&, from = worst, of = bits](size_t slice) {
+      if (!of->Test(slice)) return false;
       WorstList& into = slices_[slice].series[series].worst;
-      if (!into.Takes(row.badness)) return true;
-      into.Merge(quantity, cell.stats->series[series].worst);
+      if (!into.Takes(quantity, from->values()[0])) return true;
+      into.Merge(quantity, *from);
       return false;
     });
   }
