@@ -101,22 +101,20 @@ def arithmetic(rng):
 
 
 def json_call(rng):
-    """The request names its values in any order and may name one that the schema does not have."""
+    """The request names its values in any order and may name one that the schema does not have.
+
+    Each type stands for one value, so that a value's place follows from the schema's types.
+    """
     tool = f"{rng.choice(VERBS)}_{rng.choice(NOUNS)}"
-    names = rng.sample(FIELDS, rng.randint(1, 3) + 1)
-    kinds = {name: rng.choice(("string", "string", "integer", "boolean")) for name in names}
-    make = {
-        "string": lambda: word(rng, 3, 6),
-        "integer": lambda: rng.randint(0, 9999),
-        "boolean": lambda: rng.random() < 0.5,
-    }
-    values = {name: make[kinds[name]]() for name in names}
-    wanted = names[:-1]
-    given = names if rng.random() < 0.3 else list(wanted)
+    values = {"string": word(rng, 3, 6), "integer": rng.randint(0, 999), "boolean": rng.random() < 0.5}
+    kinds = rng.sample(list(values), 3)
+    fields = list(zip(rng.sample(FIELDS, 3), kinds))
+    wanted = fields[: rng.randint(1, 3)]
+    given = list(fields if rng.random() < 0.5 else wanted)
     rng.shuffle(given)
-    schema = ", ".join(f"{name}: {kinds[name]}" for name in wanted)
-    said = ", ".join(f"{name} {str(values[name]).lower()}" for name in given)
-    call = {"tool": tool, "args": {name: values[name] for name in wanted}}
+    schema = ", ".join(f"{name}: {kind}" for name, kind in wanted)
+    said = ", ".join(f"{name} {str(values[kind]).lower()}" for name, kind in given)
+    call = {"tool": tool, "args": {name: values[kind] for name, kind in wanted}}
     return Document("json", f"{tool}({schema})\nUse {said}.", json.dumps(call, separators=(",", ":")))
 
 
@@ -133,11 +131,13 @@ def refusal(rng):
 
 def recall(rng, sentences=None):
     """Boxes among prose; positions may jump at any sentence, which is how short rows train long contexts."""
-    count = rng.randint(2, 8) if sentences is None else min(24, max(8, sentences // 8))
-    filler = rng.randint(0, 4) if sentences is None else sentences - count
+    if sentences is None:  # one in six is long enough to teach what must not be looked at
+        sentences = rng.randint(20, 60) if rng.random() < 0.16 else rng.randint(2, 12)
+    count = min(24, max(2, rng.randint(sentences // 3, sentences)))
+    filler = sentences - count
     codes = {}
     while len(codes) < count:
-        codes[word(rng, 4, 4)] = f"{rng.randint(0, 9999):04d}"
+        codes[word(rng, 4, 4)] = f"{rng.randint(0, 99):02d}"
     lines = [f"Box {name}{code}." for name, code in codes.items()]
     lines += [rng.choice(PROSE) for _ in range(filler)]
     rng.shuffle(lines)
@@ -184,9 +184,10 @@ def long_recall(tokens, count, seed=HELD_OUT_SEED):
     rng = random.Random(f"{seed}/long/{tokens}")
     found = []
     while len(found) < count:
-        document = recall(rng, sentences=tokens // 29)
+        # 24 boxes of 12 bytes, the rest sentences of 26 on average.
+        document = recall(rng, sentences=24 + (tokens - 24 * 12) // 27)
         size = len(document.prompt_ids) + len(document.answer_ids)
-        if document.held_out and 0.8 * tokens < size <= tokens:
+        if document.held_out and 0.9 * tokens < size <= tokens:
             found.append(document)
     return found
 
