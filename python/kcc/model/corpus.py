@@ -170,11 +170,12 @@ def documents(seed, held_out=False, skills=None):
             yield document
 
 
-def held_out(skill, count, seed=HELD_OUT_SEED):
-    """`count` different held-out documents of one skill."""
+def held_out(skill, count, seed=HELD_OUT_SEED, bytes_max=320):
+    """`count` different held-out documents of one skill; longer ones are long_recall's."""
     found = {}
     for document in documents(f"{seed}/{skill}", held_out=True, skills=[skill]):
-        found.setdefault(document.prompt, document)
+        if len(document.prompt) <= bytes_max:
+            found.setdefault(document.prompt, document)
         if len(found) == count:
             return list(found.values())
 
