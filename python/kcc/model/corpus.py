@@ -101,20 +101,22 @@ def arithmetic(rng):
 
 
 def json_call(rng):
-    """The request names its values in any order and may name one that the schema does not have.
-
-    Each type stands for one value, so that a value's place follows from the schema's types.
-    """
+    """The request names its values in any order and may name one that the schema does not have."""
     tool = f"{rng.choice(VERBS)}_{rng.choice(NOUNS)}"
-    values = {"string": word(rng, 3, 6), "integer": rng.randint(0, 999), "boolean": rng.random() < 0.5}
-    kinds = rng.sample(list(values), 3)
-    fields = list(zip(rng.sample(FIELDS, 3), kinds))
-    wanted = fields[: rng.randint(1, 3)]
-    given = list(fields if rng.random() < 0.5 else wanted)
+    names = rng.sample(FIELDS, rng.randint(1, 3) + 1)
+    kinds = {name: rng.choice(("string", "string", "integer", "boolean")) for name in names}
+    make = {
+        "string": lambda: word(rng, 3, 6),
+        "integer": lambda: rng.randint(0, 9999),
+        "boolean": lambda: rng.random() < 0.5,
+    }
+    values = {name: make[kinds[name]]() for name in names}
+    wanted = names[:-1]
+    given = names if rng.random() < 0.3 else list(wanted)
     rng.shuffle(given)
-    schema = ", ".join(f"{name}: {kind}" for name, kind in wanted)
-    said = ", ".join(f"{name} {str(values[kind]).lower()}" for name, kind in given)
-    call = {"tool": tool, "args": {name: values[kind] for name, kind in wanted}}
+    schema = ", ".join(f"{name}: {kinds[name]}" for name in wanted)
+    said = ", ".join(f"{name} {str(values[name]).lower()}" for name in given)
+    call = {"tool": tool, "args": {name: values[name] for name in wanted}}
     return Document("json", f"{tool}({schema})\nUse {said}.", json.dumps(call, separators=(",", ":")))
 
 
@@ -131,13 +133,11 @@ def refusal(rng):
 
 def recall(rng, sentences=None):
     """Boxes among prose; positions may jump at any sentence, which is how short rows train long contexts."""
-    if sentences is None:  # one in six is long enough to teach what must not be looked at
-        sentences = rng.randint(20, 60) if rng.random() < 0.16 else rng.randint(2, 12)
-    count = min(24, max(2, rng.randint(sentences // 3, sentences)))
-    filler = sentences - count
+    count = rng.randint(2, 8) if sentences is None else min(24, max(8, sentences // 8))
+    filler = rng.randint(0, 4) if sentences is None else sentences - count
     codes = {}
     while len(codes) < count:
-        codes[word(rng, 4, 4)] = f"{rng.randint(0, 99):02d}"
+        codes[word(rng, 4, 4)] = f"{rng.randint(0, 9999):04d}"
     lines = [f"Box {name}{code}." for name, code in codes.items()]
     lines += [rng.choice(PROSE) for _ in range(filler)]
     rng.shuffle(lines)
@@ -170,12 +170,11 @@ def documents(seed, held_out=False, skills=None):
             yield document
 
 
-def held_out(skill, count, seed=HELD_OUT_SEED, bytes_max=320):
-    """`count` different held-out documents of one skill; longer ones are long_recall's."""
+def held_out(skill, count, seed=HELD_OUT_SEED):
+    """`count` different held-out documents of one skill."""
     found = {}
     for document in documents(f"{seed}/{skill}", held_out=True, skills=[skill]):
-        if len(document.prompt) <= bytes_max:
-            found.setdefault(document.prompt, document)
+        found.setdefault(document.prompt, document)
         if len(found) == count:
             return list(found.values())
 
@@ -185,10 +184,9 @@ def long_recall(tokens, count, seed=HELD_OUT_SEED):
     rng = random.Random(f"{seed}/long/{tokens}")
     found = []
     while len(found) < count:
-        # 24 boxes of 12 bytes, the rest sentences of 26 on average.
-        document = recall(rng, sentences=24 + (tokens - 24 * 12) // 27)
+        document = recall(rng, sentences=tokens // 29)
         size = len(document.prompt_ids) + len(document.answer_ids)
-        if document.held_out and 0.9 * tokens < size <= tokens:
+        if document.held_out and 0.8 * tokens < size <= tokens:
             found.append(document)
     return found
 

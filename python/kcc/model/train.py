@@ -156,7 +156,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tokens", type=int, default=2_600_000)
+    parser.add_argument("--tokens", type=int, default=3_000_000)
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--rate", type=float, default=1.5e-3)
     parser.add_argument("--threads", type=int, default=2)
