@@ -153,7 +153,7 @@ def pair_table(work, requests):
         flips = values(judged)["S-1", "all"]["value"]
         linf, tv, kl = (
             number(quantities[name][part])
-            for name, part in (("logit_linf", "max"), ("tv", "mean"), ("kl", "mean"))
+            for name, part in (("raw_logit_linf", "max"), ("tv", "mean"), ("kl", "mean"))
         )
         yield f"| {train} | {infer} | {linf} | {tv} | {kl} | {share(flips)} | {verdict(judged)} |"
 

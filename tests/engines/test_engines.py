@@ -31,16 +31,17 @@ def judged(work, requests):
     return run
 
 
-def test_float32_kernels_of_three_engines_agree_to_1e_4_and_are_convergent(judged):
+def test_float32_kernels_agree_to_1e_4_at_999_of_1000_tokens_and_are_convergent(judged):
     for train, infer in itertools.combinations(engines.EXACT, 2):
         report = judged(train, infer)
         assert report["convergent"], f"{train} against {infer}: {report['headline']}"
-        assert report["quantities"]["logit_linf"]["all"]["max"] <= 1e-4
+        drift = report["quantities"]["raw_logit_linf"]["all"]
+        assert drift["p999"] <= 1e-4 and drift["max"] <= 2e-4, f"{train} against {infer}: {drift}"
 
 
 def test_float32_kernels_are_different_programs(judged):
     different = {
-        pair: judged(*pair)["quantities"]["logit_linf"]["all"]["max"]
+        pair: judged(*pair)["quantities"]["raw_logit_linf"]["all"]["max"]
         for pair in itertools.combinations(["torch f32 SDPA", "llama.cpp f32", "ONNX Runtime"], 2)
     }
     assert min(different.values()) > 0, different
@@ -70,3 +71,28 @@ def test_kcc_run_drives_two_engines_directly(work, requests):
     for side, name in (("--train", "torch f32 SDPA"), ("--infer", "llama.cpp f32")):
         arguments += [side, engines.uri(engines.KERNELS[name], work)]
     engines.kcc("run", engines.SCORING, *arguments, "--requests", requests, "--batch", 4)
+
+
+@pytest.mark.slow
+def test_a_kernel_that_breaks_tool_calls_is_caught_by_their_slice_while_the_average_passes(work):
+    requests = engines.MODEL / "eval.jsonl"
+    reference = engines.answers(engines.REFERENCE, engines.KERNELS[engines.REFERENCE], requests, work)
+    for name in ("llama.cpp Q3_K_S", "llama.cpp Q2_K"):
+        broken = engines.answers(name, engines.WRITERS[name], requests, work)
+        entries = engines.values(engines.report(engines.BEHAVIOUR, reference, broken))
+        assert entries["S-1", "all"]["verdict"] == "satisfied", entries["S-1", "all"]["reason"]
+        assert entries["S-2", "json"]["verdict"] == "violated", entries["S-2", "json"]["reason"]
+
+
+@pytest.mark.slow
+def test_all_requests_grade_the_pairs_as_the_page_says(work):
+    """The page's verdicts, which do not hang on the last digit of a drift."""
+    requests = engines.MODEL / "eval.jsonl"
+    everything = work / "all"
+    everything.mkdir()
+    for file in ("f32.gguf", "model.onnx", *(f"{kind}.gguf" for kind in engines.GGUF_TYPES)):
+        (everything / file).symlink_to(work / file)
+    shown = engines.PAGE.read_text().splitlines()
+    for line in engines.pair_table(everything, requests):
+        cells = line.split(" | ")
+        assert any(row.startswith(" | ".join(cells[:2])) and row.endswith(cells[-1]) for row in shown), line

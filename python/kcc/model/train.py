@@ -174,6 +174,7 @@ def main():
         log=lambda line: print(line, flush=True),
         keep=lambda model: llama.save(model, options.out),
     )
+    llama.save(model, options.out)
     record = {
         "seed": options.seed,
         "tokens": options.tokens,
@@ -181,7 +182,7 @@ def main():
         "wall_s": round(time.monotonic() - wall),
         "cpu_s": round(time.process_time() - cpu),
     }
-    llama.save(model, options.out)
+    print(json.dumps(record), flush=True)
     model = llama.load(options.out).to(options.device)  # what is judged is what was saved: BF16 weights
     record["accuracy"] = evaluate.accuracy(model)
     print(json.dumps(record))
