@@ -27,14 +27,14 @@ def tensors_of(trace):
 
 
 def worst_gap(model, requests, trace):
-    """The largest difference between PyTorch's float64 logits and the trace's."""
+    """The largest difference between PyTorch's float64 logits and the trace's, and the largest logit."""
     import torch
 
     columns = tensors_of(trace)
     lines = (pathlib.Path(trace) / "requests.jsonl").read_text().splitlines()
     row_of = {json.loads(line)["id"]: row for row, line in enumerate(lines)}
     torch.set_num_threads(1)  # small matrices
-    worst = 0.0
+    worst = size = 0.0
     rows = 0
     with torch.no_grad():
         for request in requests:
@@ -42,9 +42,10 @@ def worst_gap(model, requests, trace):
             mine = np.nonzero(columns["request"] == row_of[request["id"]])[0]
             gap = np.abs(columns["logits"][mine] - logits[columns["position"][mine] - 1])
             worst = max(worst, float(gap.max()))
+            size = max(size, float(np.abs(logits).max()))
             rows += len(mine)
     assert rows == len(columns["request"]) == sum(len(r["output"]) for r in requests)
-    return worst
+    return worst, size
 
 
 def random_checkpoint(directory, layers, heads, positions):
@@ -61,7 +62,7 @@ def random_checkpoint(directory, layers, heads, positions):
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() == 2:
-                weight.mul_(8)
+                weight.mul_(4)
     llama.save(model, directory)
     return directory
 
@@ -91,7 +92,8 @@ def test_train_equals_pytorch_float64(kcc, checkpoint, requests_file, tmp_path):
     done = kcc("score", f"lab:train?model={checkpoint}", "--requests", requests_file, "-o", tmp_path / "t")
     assert done.code == 0, done.err
     requests = [json.loads(line) for line in requests_file.read_text().splitlines()]
-    assert worst_gap(llama.load(checkpoint, torch.float64), requests, tmp_path / "t") < 1e-5
+    worst, size = worst_gap(llama.load(checkpoint, torch.float64), requests, tmp_path / "t")
+    assert worst < 1e-6 * size, "activations are stored in float32, so the gap is relative to the logits"
 
 
 @pytest.mark.skipif(not (SHIPPED / "model.safetensors").exists(), reason="no shipped model")
@@ -103,7 +105,8 @@ def test_train_equals_pytorch_float64_on_the_evaluation_set(kcc, tmp_path):
     done = kcc("score", "lab:train", "--requests", file, "-o", tmp_path / "t")
     assert done.code == 0, done.err
     requests = [json.loads(line) for line in file.read_text().splitlines()]
-    assert worst_gap(llama.load(SHIPPED, torch.float64), requests, tmp_path / "t") < 1e-5
+    worst, _ = worst_gap(llama.load(SHIPPED, torch.float64), requests, tmp_path / "t")
+    assert worst < 1e-5
 
 
 def test_list_names_every_kernel_and_switch(kcc):
