@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "kcc/drift/reference.h"
@@ -19,6 +20,14 @@ int main(int argc, char** argv) {
   const std::string backend = argc > 1 ? argv[1] : "reference";
   const int rows = argc > 2 ? std::atoi(argv[2]) : 200;
   const auto vocab = static_cast<size_t>(argc > 3 ? std::atoi(argv[3]) : 4000);
+  std::optional<kcc::Target> target;
+  for (const kcc::Target here : kcc::AvailableTargets()) {
+    if (backend == kcc::TargetName(here)) target = here;
+  }
+  if (backend != "reference" && !target) {
+    std::fprintf(stderr, "no backend %s on this CPU\n", backend.c_str());
+    return 77;  // the usual word for a test that cannot run here
+  }
   kcc::RowScratch scratch;
   const kcc::SlotSet wanted = kcc::AllTokenSlots();
   for (int i = 0; i < rows; ++i) {
@@ -35,14 +44,12 @@ int main(int argc, char** argv) {
     if (backend == "reference") {
       done = kcc::MeasureRowReference(pair, wanted, &drift);
     } else {
-      for (const kcc::Target target : kcc::AvailableTargets()) {
-        if (backend != kcc::TargetName(target)) continue;
-        done = kcc::MeasureRowSimd(pair, wanted, target, &scratch, &drift);
-      }
+      done = kcc::MeasureRowSimd(pair, wanted, *target, &scratch, &drift);
     }
     const int32_t token = drift.argmax[kcc::kInfer];
     if (!done || token < 0) {
-      std::fprintf(stderr, "no backend %s here\n", backend.c_str());
+      std::fprintf(stderr, "row %d: %s\n", i,
+                   done ? "no most likely token" : done.error().Format().c_str());
       return 1;
     }
     std::printf("%d %d %.17g %s\n", i, token, std::log(drift.confidence[kcc::kInfer]),

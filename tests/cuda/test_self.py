@@ -13,11 +13,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def self_trace(kcc_path, directory, backend, spoil=0.0):
     program = pathlib.Path(kcc_path).resolve().parents[2] / "bench" / "self_trace"
-    if not program.exists():
-        pytest.skip(f"{program} is not built")
     done = subprocess.run([program, backend], capture_output=True, text=True)
-    if done.returncode != 0:
+    if done.returncode == 77 and backend.startswith("avx"):
         pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     columns = {
         "request": np.arange(len(rows), dtype=np.int32),

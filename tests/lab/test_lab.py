@@ -96,7 +96,6 @@ def test_train_equals_pytorch_float64(kcc, checkpoint, requests_file, tmp_path):
     assert worst < 1e-6 * size, "activations are stored in float32, so the gap is relative to the logits"
 
 
-@pytest.mark.skipif(not (SHIPPED / "model.safetensors").exists(), reason="no shipped model")
 def test_train_equals_pytorch_float64_on_the_evaluation_set(kcc, tmp_path):
     torch = pytest.importorskip("torch")
     from kcc.model import llama
