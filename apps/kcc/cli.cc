@@ -1,95 +1,18 @@
-// All commands and flags, one declaration each. With cli_bounds.cc the only file that includes
-// CLI11 (a heavy header): what it knows is read into a CommandSpec, from which help and completion
-// are written.
+// All commands and flags, one declaration each; those about engines and RL stand in cli_engines.cc
+// and cli_rl.cc. What CLI11 knows is read into a CommandSpec, from which help and completion are
+// written.
 //
 // A new command: fill in a Declare function like those below, and add it to DeclareAll.
 #include "apps/kcc/cli.h"
 
-#include <CLI/CLI.hpp>
-#include <functional>
-
 #include "apps/kcc/cli_bounds.h"
-#include "apps/kcc/command_spec.h"
-#include "apps/kcc/commands.h"
+#include "apps/kcc/cli_program.h"
 #include "kcc/base/strings.h"
 #include "kcc/numeric/target.h"
-#include "kcc/rl/dialect.h"
 #include "kcc/trace/import.h"
 
 namespace kcc::cli {
 namespace {
-
-struct Command {
-  CLI::App* app;
-  std::function<int(Console&)> run;
-};
-
-// Owns what the parser writes into; lives as long as the parse.
-struct Program {
-  explicit Program(Console& io) : console(io) {}
-  Console& console;
-  CLI::App root{"Kernel contracts: which gap between training and serving kernels you tolerate.",
-                "kcc"};
-  bool version = false;
-  std::vector<Command> commands;
-  CheckOptions check;
-  FmtOptions fmt;
-  DiffOptions diff;
-  SchemaOptions schema;
-  MetricsOptions metrics;
-  ExplainOptions explain;
-  MeasureCommandOptions measure;
-  MergeOptions merge;
-  JudgeCommandOptions judge;
-  RunOptions run;
-  ScoreOptions score;
-  ScoreOptions generate;
-  AttributeOptions attribute;
-  LabOptions lab;
-  ReportOptions report;
-  CompareOptions compare;
-  BoundOptions bound;
-  CalibrateOptions calibrate;
-  AuthorOptions author;
-  TraceOptions trace;
-  ImportCommandOptions import;
-  RlOptions rl;
-  CompletionOptions completion;
-  CommandSpec spec;
-};
-
-// A flag without a value; `--json=false` is an error, not a second spelling.
-CLI::Option* AddSwitch(CLI::App* app, const char* names, bool& target, const char* help) {
-  return app->add_flag(names, target, help)->disable_flag_override();
-}
-
-// A command, of the program itself or of a group of commands.
-CLI::App* Declare(Program& program, const char* name, const char* help, const char* examples,
-                  std::function<int(Console&)> run, CLI::App* group = nullptr) {
-  CLI::App* app = (group == nullptr ? &program.root : group)->add_subcommand(name, help);
-  app->footer(examples);
-  program.commands.push_back({app, std::move(run)});
-  AddSwitch(app, "--json", program.console.json, "Print data instead of text");
-  return app;
-}
-
-template <class Target>
-CLI::Option* Argument(CLI::App* app, const char* name, Target& target, std::string_view value,
-                      const char* help) {
-  return app->add_option(name, target, help)->type_name(std::string(value));
-}
-
-// A flag that takes one of a few words.
-CLI::Option* AddChoice(CLI::App* app, const char* names, std::string& target,
-                       const std::vector<std::string>& words, const char* help) {
-  const std::string choices = CLI::detail::join(words, "|");
-  return app->add_option(names, target, help)
-      ->type_name(choices)
-      ->check([words, choices](const std::string& word) {
-        const bool known = std::find(words.begin(), words.end(), word) != words.end();
-        return known ? std::string() : "'" + word + "' is none of " + choices;
-      });
-}
 
 void DeclareCheck(Program& program) {
   auto& options = program.check;
@@ -176,24 +99,6 @@ void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
   AddSwitch(app, "--other-model", flags.other_model, "Allow traces of two different models");
 }
 
-void DeclareKernelFlags(CLI::App* app, KernelFlags& flags) {
-  app->add_option("--requests", flags.requests, "What engines score: a requests file, or a trace")
-      ->type_name(std::string(kFileValue));
-  app->add_option("--batch", flags.batch, "Requests at a time")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  AddChoice(app, "--sampled-by", flags.sampled_by, {"infer", "train", "dataset"},
-            "Who chose the tokens of the requests file");
-  app->add_option("--start-timeout", flags.start_timeout_s, "Seconds for an engine to start")
-      ->type_name("S")
-      ->check(CLI::PositiveNumber);
-  app->add_option("--batch-timeout", flags.batch_timeout_s, "Seconds for an engine's batch")
-      ->type_name("S")
-      ->check(CLI::PositiveNumber);
-  app->add_option("--scratch", flags.scratch, "Where batches are kept while they are measured")
-      ->type_name("DIR");
-}
-
 void DeclareMeasure(Program& program) {
   auto& options = program.measure;
   CLI::App* app =
@@ -270,114 +175,6 @@ void DeclareRun(Program& program) {
   DeclareMeasureFlags(app, options.measure);
   DeclareKernelFlags(app, options.kernels);
   DeclareJudgeFlags(app, options.flags);
-}
-
-CLI::App* DeclareTraceMaker(Program& program, ScoreOptions& options, const char* name,
-                            const char* help, const char* examples,
-                            int (*run)(const ScoreOptions&, Console&)) {
-  CLI::App* app = Declare(program, name, help, examples,
-                          [&options, run](Console& console) { return run(options, console); });
-  Argument(app, "KERNEL", options.kernel, "KERNEL", "The kernel")->required();
-  app->add_option("-o,--output", options.output, "The trace's directory")
-      ->type_name("DIR")
-      ->required();
-  DeclareKernelFlags(app, options.kernels);
-  app->get_option("--requests")->required();
-  return app;
-}
-
-void DeclareScore(Program& program) {
-  DeclareTraceMaker(program, program.score, "score", "Ask a kernel about given tokens: a trace",
-                    "kcc score 'exec:./engine.py' --requests r.jsonl -o traces/infer", RunScore);
-}
-
-void DeclareGenerate(Program& program) {
-  Sampling& sampling = program.generate.sampling;
-  CLI::App* app = DeclareTraceMaker(
-      program, program.generate, "generate", "Let a kernel continue the prompts: a trace",
-      "kcc generate 'exec:./engine.py' --requests r.jsonl --temperature 0 -o traces/greedy\n"
-      "kcc generate 'exec:./engine.py' --requests r.jsonl --seed 7 --max-tokens 64 -o traces/a",
-      RunGenerate);
-  app->add_option("--temperature", sampling.temperature, "Sampling temperature; 0 is greedy")
-      ->type_name("T")
-      ->check(CLI::NonNegativeNumber);
-  app->add_option("--top-k", sampling.top_k, "Sample from the K best; 0: all")
-      ->type_name("K")
-      ->check(CLI::NonNegativeNumber);
-  app->add_option("--top-p", sampling.top_p, "Sample from the best of this mass")
-      ->type_name("P")
-      ->check(CLI::Range(0.0, 1.0));
-  app->add_option("--seed", sampling.seed, "Seed of the run")->type_name("N");
-  app->add_option("--max-tokens", sampling.output_tokens_max, "Length of a continuation, at most")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 24));
-  app->add_option("--stop", sampling.stop, "Token ids that end a continuation")
-      ->type_name("ID")
-      ->delimiter(',');
-}
-
-void DeclareAttribute(Program& program) {
-  auto& options = program.attribute;
-  options.kernels.batch = 64;
-  CLI::App* app = Declare(
-      program, "attribute", "Split the drift between two kernels among its four sources",
-      "kcc attribute --train lab:train --infer lab:fp8 --requests models/kcc-lab/eval.jsonl\n"
-      "kcc attribute --train lab:f32 --infer 'lab:custom?kv=e4m3' --first-divergence\n"
-      "kcc attribute --train 'exec:./engine.py' --infer 'exec:./engine.py --kv=fp8' "
-      "--requests r.jsonl",
-      [&](Console& console) { return RunAttribute(options, console); });
-  app->add_option("--train", options.train, "The kernel to start from")
-      ->type_name("KERNEL")
-      ->required();
-  app->add_option("--infer", options.infer, "The same kernel with other options")
-      ->type_name("KERNEL")
-      ->required();
-  app->add_option("--contract", options.contract, "Attribute on this contract's slices too")
-      ->type_name(std::string(kFileValue));
-  app->add_option("--quantity", options.quantities, "Token quantities; default: the usual six")
-      ->type_name("NAME")
-      ->delimiter(',');
-  app->add_option("--max-requests", options.requests_max, "Take so many, spread evenly; 0: all")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
-  AddSwitch(app, "--first-divergence", options.first_divergence,
-            "Name the first operator at which two lab kernels part, instead");
-  DeclareKernelFlags(app, options.kernels);
-}
-
-void DeclareLab(Program& program) {
-  auto& options = program.lab;
-  CLI::App* group = program.root.add_subcommand("lab", "The engine with every error on a switch");
-  group->footer("kcc lab list\nkcc lab e1 -o out");
-  group->require_subcommand(1);
-  Declare(
-      program, "list", "The lab's kernels and switches", "kcc lab list",
-      [](Console& console) { return RunLabList(console); }, group);
-  const auto declare = [&](const char* name, const char* help, const char* example,
-                           int (*run)(const LabOptions&, Console&)) {
-    CLI::App* app = Declare(
-        program, name, help, example,
-        [&options, run](Console& console) { return run(options, console); }, group);
-    app->add_option("--model", options.model, "The checkpoint; default: models/kcc-lab")
-        ->type_name("DIR");
-    app->add_option("--requests", options.requests, "Requests; default: the model's eval.jsonl")
-        ->type_name(std::string(kFileValue));
-    app->add_option("--contract", options.contract, "Whose slices; default: contracts/lab.yaml")
-        ->type_name(std::string(kFileValue));
-    app->add_option("--max-requests", options.requests_max, "Take so many, spread evenly; 0: all")
-        ->type_name("N")
-        ->check(CLI::NonNegativeNumber);
-    app->add_option("-o,--output", options.output, "Where the page goes")
-        ->type_name("DIR")
-        ->required();
-    return app;
-  };
-  declare("e1", "Drift of one perturbation at a time (paper 8.1)", "kcc lab e1 -o out", RunLabE1);
-  declare("e2", "Pass rates over engines, load and slices (paper 8.2)", "kcc lab e2 -o out",
-          RunLabE2)
-      ->add_option("--threshold", options.threshold, "On a request's mean KL")
-      ->type_name("X")
-      ->check(CLI::PositiveNumber);
 }
 
 void DeclareReport(Program& program) {
@@ -535,96 +332,6 @@ void DeclareImport(Program& program) {
   AddSwitch(app, "--next-token-logits", import.next_token_logits,
             "Row t of the logits predicts token t + 1");
   AddSwitch(app, "--replace", import.replace, "Replace an existing trace");
-}
-
-std::vector<std::string> DialectIds() {
-  std::vector<std::string> ids;
-  for (const DialectInfo& info : Dialects()) ids.emplace_back(info.id);
-  return ids;
-}
-
-void DeclareRlDialect(CLI::App* app, RlOptions& options) {
-  app->add_option("--function", options.function, "The framework's function; its first without")
-      ->type_name("NAME");
-  app->add_option("--options", options.options, "The framework's own options, a JSON object")
-      ->type_name("JSON");
-}
-
-void DeclareRl(Program& program) {
-  auto& options = program.rl;
-  CLI::App* group = program.root.add_subcommand(
-      "rl", "RL steps: trainer against rollout engine, from sampled log-probs");
-  group->footer("kcc rl diagnose step.npz\nkcc rl replay step.npz -o replay.html");
-  group->require_subcommand(1);
-  const auto declare = [&](const char* name, const char* help, const char* example,
-                           int (*run)(const RlOptions&, Console&)) {
-    return Declare(
-        program, name, help, example,
-        [&options, run](Console& console) { return run(options, console); }, group);
-  };
-  const auto add_dump = [&](CLI::App* app) {
-    Argument(app, "DUMP", options.inputs, kFileValue,
-             ".npz, .npy, .safetensors, .pt or .jsonl with train and rollout log-probs, or two "
-             "traces")
-        ->required();
-    app->add_option("--slice-by", options.slice_by, "A request field that slices traces")
-        ->type_name("FIELD");
-    app->add_option("--threads", options.threads, "Threads; results do not depend on them")
-        ->type_name("N")
-        ->check(CLI::Range(1, 1024));
-  };
-  const auto add_output = [&](CLI::App* app, const char* help) {
-    app->add_option("-o,--output", options.output, help)->type_name(std::string(kFileValue));
-  };
-
-  CLI::App* app = declare("diagnose", "Figures of the gap by level and slice; judge limits",
-                          "kcc rl diagnose step.npz --limit 'token.k3<=0.001'\n"
-                          "kcc rl diagnose rank0.kccrl rank1.kccrl --json",
-                          RunRlDiagnose);
-  add_dump(app);
-  app->add_option("--limit", options.limits, "FIGURE<=NUMBER or FIGURE>=NUMBER; repeatable")
-      ->type_name("LIMIT");
-  add_output(app, "Keep the exact summary (.kccrl), which merges with others");
-
-  add_dump(declare("lint", "Name the semantic fault behind a gap, with its evidence",
-                   "kcc rl lint step.npz", RunRlLint));
-
-  app = declare("translate", "A framework's options in canonical words, with warnings",
-                "kcc rl translate verl --options '{\"rollout_rs\": \"token_k1\", "
-                "\"rollout_rs_threshold\": \"0.6_1.6\"}'",
-                RunRlTranslate);
-  AddChoice(app, "DIALECT", options.dialect, DialectIds(), "The framework")->required();
-  DeclareRlDialect(app, options);
-
-  app = declare("correct", "Weights and mask of a correction, and what it costs",
-                "kcc rl correct step.npz --rule '{\"weight\": {\"mode\": \"truncate\", "
-                "\"high\": 2}}' -o weights.safetensors",
-                RunRlCorrect);
-  add_dump(app);
-  app->add_option("--rule", options.rule, "The correction, a JSON object (docs/rl.md)")
-      ->type_name("JSON");
-  AddChoice(app, "--dialect", options.dialect, DialectIds(), "Or a framework's options instead");
-  DeclareRlDialect(app, options);
-  add_output(app, "Write weights and mask as safetensors");
-
-  app = declare("replay", "Every correction on one dump: kept, bias, variance, and which to take",
-                "kcc rl replay step.npz -o replay.html", RunRlReplay);
-  add_dump(app);
-  add_output(app, "Write the page with the picture");
-  app->add_option("--kept-min", options.kept_min, "Least share of a slice's tokens to keep")
-      ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1.0));
-  app->add_option("--ess-min", options.ess_min, "Least effective sample size")
-      ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1.0));
-  AddSwitch(app, "--token-advantages", options.token_advantages,
-            "Advantages differ by token: judge the bias at fixed context");
-
-  app = declare("conform", "Run golden files of the frameworks' own numbers through the dialects",
-                "kcc rl conform tests/data/rl/verl.json", RunRlConform);
-  Argument(app, "FILE", options.inputs, kFileValue, "Golden files, named by their dialect")
-      ->required();
-  AddSwitch(app, "--float64", options.float64, "Compare with upstream run in float64 too");
 }
 
 void DeclareCompletion(Program& program) {

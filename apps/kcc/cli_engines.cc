@@ -1,0 +1,136 @@
+// The commands that ask engines: score, generate, attribute, lab; and the flags about engines that
+// measure and run take too.
+#include "apps/kcc/cli_program.h"
+
+namespace kcc::cli {
+namespace {
+
+CLI::App* DeclareTraceMaker(Program& program, ScoreOptions& options, const char* name,
+                            const char* help, const char* examples,
+                            int (*run)(const ScoreOptions&, Console&)) {
+  CLI::App* app = Declare(program, name, help, examples,
+                          [&options, run](Console& console) { return run(options, console); });
+  Argument(app, "KERNEL", options.kernel, "KERNEL", "The kernel")->required();
+  app->add_option("-o,--output", options.output, "The trace's directory")
+      ->type_name("DIR")
+      ->required();
+  DeclareKernelFlags(app, options.kernels);
+  app->get_option("--requests")->required();
+  return app;
+}
+
+}  // namespace
+
+void DeclareKernelFlags(CLI::App* app, KernelFlags& flags) {
+  app->add_option("--requests", flags.requests, "What engines score: a requests file, or a trace")
+      ->type_name(std::string(kFileValue));
+  app->add_option("--batch", flags.batch, "Requests at a time")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  AddChoice(app, "--sampled-by", flags.sampled_by, {"infer", "train", "dataset"},
+            "Who chose the tokens of the requests file");
+  app->add_option("--start-timeout", flags.start_timeout_s, "Seconds for an engine to start")
+      ->type_name("S")
+      ->check(CLI::PositiveNumber);
+  app->add_option("--batch-timeout", flags.batch_timeout_s, "Seconds for an engine's batch")
+      ->type_name("S")
+      ->check(CLI::PositiveNumber);
+  app->add_option("--scratch", flags.scratch, "Where batches are kept while they are measured")
+      ->type_name("DIR");
+}
+
+void DeclareScore(Program& program) {
+  DeclareTraceMaker(program, program.score, "score", "Ask a kernel about given tokens: a trace",
+                    "kcc score 'exec:./engine.py' --requests r.jsonl -o traces/infer", RunScore);
+}
+
+void DeclareGenerate(Program& program) {
+  Sampling& sampling = program.generate.sampling;
+  CLI::App* app = DeclareTraceMaker(
+      program, program.generate, "generate", "Let a kernel continue the prompts: a trace",
+      "kcc generate 'exec:./engine.py' --requests r.jsonl --temperature 0 -o traces/greedy\n"
+      "kcc generate 'exec:./engine.py' --requests r.jsonl --seed 7 --max-tokens 64 -o traces/a",
+      RunGenerate);
+  app->add_option("--temperature", sampling.temperature, "Sampling temperature; 0 is greedy")
+      ->type_name("T")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--top-k", sampling.top_k, "Sample from the K best; 0: all")
+      ->type_name("K")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--top-p", sampling.top_p, "Sample from the best of this mass")
+      ->type_name("P")
+      ->check(CLI::Range(0.0, 1.0));
+  app->add_option("--seed", sampling.seed, "Seed of the run")->type_name("N");
+  app->add_option("--max-tokens", sampling.output_tokens_max, "Length of a continuation, at most")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24));
+  app->add_option("--stop", sampling.stop, "Token ids that end a continuation")
+      ->type_name("ID")
+      ->delimiter(',');
+}
+
+void DeclareAttribute(Program& program) {
+  auto& options = program.attribute;
+  options.kernels.batch = 64;
+  CLI::App* app = Declare(
+      program, "attribute", "Split the drift between two kernels among its four sources",
+      "kcc attribute --train lab:train --infer lab:fp8 --requests models/kcc-lab/eval.jsonl\n"
+      "kcc attribute --train lab:f32 --infer 'lab:custom?kv=e4m3' --first-divergence\n"
+      "kcc attribute --train 'exec:./engine.py' --infer 'exec:./engine.py --kv=fp8' "
+      "--requests r.jsonl",
+      [&](Console& console) { return RunAttribute(options, console); });
+  app->add_option("--train", options.train, "The kernel to start from")
+      ->type_name("KERNEL")
+      ->required();
+  app->add_option("--infer", options.infer, "The same kernel with other options")
+      ->type_name("KERNEL")
+      ->required();
+  app->add_option("--contract", options.contract, "Attribute on this contract's slices too")
+      ->type_name(std::string(kFileValue));
+  app->add_option("--quantity", options.quantities, "Token quantities; default: the usual six")
+      ->type_name("NAME")
+      ->delimiter(',');
+  app->add_option("--max-requests", options.requests_max, "Take so many, spread evenly; 0: all")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  AddSwitch(app, "--first-divergence", options.first_divergence,
+            "Name the first operator at which two lab kernels part, instead");
+  DeclareKernelFlags(app, options.kernels);
+}
+
+void DeclareLab(Program& program) {
+  auto& options = program.lab;
+  CLI::App* group = program.root.add_subcommand("lab", "The engine with every error on a switch");
+  group->footer("kcc lab list\nkcc lab e1 -o out");
+  group->require_subcommand(1);
+  Declare(
+      program, "list", "The lab's kernels and switches", "kcc lab list",
+      [](Console& console) { return RunLabList(console); }, group);
+  const auto declare = [&](const char* name, const char* help, const char* example,
+                           int (*run)(const LabOptions&, Console&)) {
+    CLI::App* app = Declare(
+        program, name, help, example,
+        [&options, run](Console& console) { return run(options, console); }, group);
+    app->add_option("--model", options.model, "The checkpoint; default: models/kcc-lab")
+        ->type_name("DIR");
+    app->add_option("--requests", options.requests, "Requests; default: the model's eval.jsonl")
+        ->type_name(std::string(kFileValue));
+    app->add_option("--contract", options.contract, "Whose slices; default: contracts/lab.yaml")
+        ->type_name(std::string(kFileValue));
+    app->add_option("--max-requests", options.requests_max, "Take so many, spread evenly; 0: all")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber);
+    app->add_option("-o,--output", options.output, "Where the page goes")
+        ->type_name("DIR")
+        ->required();
+    return app;
+  };
+  declare("e1", "Drift of one perturbation at a time (paper 8.1)", "kcc lab e1 -o out", RunLabE1);
+  declare("e2", "Pass rates over engines, load and slices (paper 8.2)", "kcc lab e2 -o out",
+          RunLabE2)
+      ->add_option("--threshold", options.threshold, "On a request's mean KL")
+      ->type_name("X")
+      ->check(CLI::PositiveNumber);
+}
+
+}  // namespace kcc::cli

@@ -1,0 +1,98 @@
+// What the cli_*.cc files share: the program that the parser fills in, and how a command is
+// declared. They are the only files that include CLI11 (a heavy header).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apps/kcc/command_spec.h"
+#include "apps/kcc/commands.h"
+
+namespace kcc::cli {
+
+struct Command {
+  CLI::App* app;
+  std::function<int(Console&)> run;
+};
+
+// Owns what the parser writes into; lives as long as the parse.
+struct Program {
+  explicit Program(Console& io) : console(io) {}
+  Console& console;
+  CLI::App root{"Kernel contracts: which gap between training and serving kernels you tolerate.",
+                "kcc"};
+  bool version = false;
+  std::vector<Command> commands;
+  CheckOptions check;
+  FmtOptions fmt;
+  DiffOptions diff;
+  SchemaOptions schema;
+  MetricsOptions metrics;
+  ExplainOptions explain;
+  MeasureCommandOptions measure;
+  MergeOptions merge;
+  JudgeCommandOptions judge;
+  RunOptions run;
+  ScoreOptions score;
+  ScoreOptions generate;
+  AttributeOptions attribute;
+  LabOptions lab;
+  ReportOptions report;
+  CompareOptions compare;
+  BoundOptions bound;
+  CalibrateOptions calibrate;
+  AuthorOptions author;
+  TraceOptions trace;
+  ImportCommandOptions import;
+  RlOptions rl;
+  CompletionOptions completion;
+  CommandSpec spec;
+};
+
+// A flag without a value; `--json=false` is an error, not a second spelling.
+inline CLI::Option* AddSwitch(CLI::App* app, const char* names, bool& target, const char* help) {
+  return app->add_flag(names, target, help)->disable_flag_override();
+}
+
+// A command, of the program itself or of a group of commands.
+inline CLI::App* Declare(Program& program, const char* name, const char* help, const char* examples,
+                         std::function<int(Console&)> run, CLI::App* group = nullptr) {
+  CLI::App* app = (group == nullptr ? &program.root : group)->add_subcommand(name, help);
+  app->footer(examples);
+  program.commands.push_back({app, std::move(run)});
+  AddSwitch(app, "--json", program.console.json, "Print data instead of text");
+  return app;
+}
+
+template <class Target>
+CLI::Option* Argument(CLI::App* app, const char* name, Target& target, std::string_view value,
+                      const char* help) {
+  return app->add_option(name, target, help)->type_name(std::string(value));
+}
+
+// A flag that takes one of a few words.
+inline CLI::Option* AddChoice(CLI::App* app, const char* names, std::string& target,
+                              const std::vector<std::string>& words, const char* help) {
+  const std::string choices = CLI::detail::join(words, "|");
+  return app->add_option(names, target, help)
+      ->type_name(choices)
+      ->check([words, choices](const std::string& word) {
+        const bool known = std::find(words.begin(), words.end(), word) != words.end();
+        return known ? std::string() : "'" + word + "' is none of " + choices;
+      });
+}
+
+void DeclareKernelFlags(CLI::App* app, KernelFlags& flags);
+
+void DeclareScore(Program& program);
+void DeclareGenerate(Program& program);
+void DeclareAttribute(Program& program);
+void DeclareLab(Program& program);
+void DeclareRl(Program& program);
+
+}  // namespace kcc::cli
