@@ -80,10 +80,9 @@ Row TimeCase(const std::string& name, DType dtype, int64_t rows, int64_t vocab, 
   const double floor = row.gigabytes / g_read_tbs;
   std::printf(
       "%-44s %8.3f ms  %5.2f TB/s  floor %7.3f ms  %5.1f %%  careful %5ld  "
-      "plan %dx%d cluster %d x%d slots %d\n",
+      "warps %d kept %d\n",
       name.c_str(), row.ms, row.gigabytes / row.ms, floor, 100 * floor / row.ms,
-      static_cast<long>(careful), row.plan.warps, row.plan.chunks, row.plan.cluster,
-      row.plan.clusters, row.plan.slots);
+      static_cast<long>(careful), row.plan.warps, row.plan.kept);
   g_rows.push_back(row);
   return row;
 }
@@ -127,8 +126,8 @@ void WriteJson(const char* path) {
     const Row& row = g_rows[i];
     std::fprintf(file, "%s\n  {\"name\": \"%s\", \"ms\": %.5f, \"gigabytes\": %.5f, ",
                  i == 0 ? "" : ",", row.name.c_str(), row.ms, row.gigabytes);
-    std::fprintf(file, "\"floor_ms\": %.5f, \"cluster\": %d}", row.gigabytes / g_read_tbs,
-                 row.plan.cluster);
+    std::fprintf(file, "\"floor_ms\": %.5f, \"warps\": %d}", row.gigabytes / g_read_tbs,
+                 row.plan.warps);
   }
   std::fprintf(file, "\n]}\n");
   std::fclose(file);
@@ -172,14 +171,6 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--quick") == 0) quick = true;
     if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) json = argv[++i];
-    if (std::strcmp(argv[i], "--cut") == 0 && i + 3 < argc) {
-      kcc::CudaPlan plan;
-      plan.warps = std::atoi(argv[i + 1]);
-      plan.chunks = std::atoi(argv[i + 2]);
-      plan.cluster = std::atoi(argv[i + 3]);
-      kcc::ForceCudaPlan(plan);
-      i += 3;
-    }
   }
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {

@@ -39,6 +39,30 @@ __device__ __forceinline__ int PlaceInTile(int lane, int j) {
   return lane * kLaneEntries + j;
 }
 
+// Whose lane it is in.
+template <class T>
+__device__ __forceinline__ int LaneInTile(int place) {
+  if constexpr (sizeof(T) == 4) return place % 128 / 4;
+  return place / kLaneEntries;
+}
+
+// -inf, or the lowest value of a format without one.
+template <class T>
+__device__ __forceinline__ T LowestLogit() {
+  T value;
+  if constexpr (sizeof(T) == 1) {
+    value.__x = std::is_same_v<T, __nv_fp8_e4m3> ? 0xfe : 0xfc;
+  } else {
+    value = T(-kFloatInf);
+  }
+  return value;
+}
+
+template <class T>
+__device__ __forceinline__ T EntryOrLowest(const T* tile, int place, int count) {
+  return place < count ? tile[place] : LowestLogit<T>();
+}
+
 template <class T>
 struct LaneLogits;
 
@@ -49,6 +73,15 @@ struct LaneLogits<__nv_bfloat16> {
   __device__ __forceinline__ void Load(const void* tile, int lane) {
     const uint4 v = static_cast<const uint4*>(tile)[lane];
     pairs[0] = v.x, pairs[1] = v.y, pairs[2] = v.z, pairs[3] = v.w;
+  }
+  // Of a tile of `count` entries, at any address.
+  __device__ __forceinline__ void LoadEntries(const __nv_bfloat16* tile, int lane, int count) {
+    for (int k = 0; k < 4; ++k) {
+      const int place = PlaceInTile<__nv_bfloat16>(lane, 2 * k);
+      const uint32_t low = __bfloat16_as_ushort(EntryOrLowest(tile, place, count));
+      const uint32_t high = __bfloat16_as_ushort(EntryOrLowest(tile, place + 1, count));
+      pairs[k] = low | (high << 16);
+    }
   }
   __device__ __forceinline__ float At(int j) const {
     return __uint_as_float((j & 1) != 0 ? pairs[j / 2] & 0xffff0000u : pairs[j / 2] << 16);
@@ -62,6 +95,14 @@ struct LaneLogits<__half> {
   __device__ __forceinline__ void Load(const void* tile, int lane) {
     const uint4 v = static_cast<const uint4*>(tile)[lane];
     pairs[0] = v.x, pairs[1] = v.y, pairs[2] = v.z, pairs[3] = v.w;
+  }
+  __device__ __forceinline__ void LoadEntries(const __half* tile, int lane, int count) {
+    for (int k = 0; k < 4; ++k) {
+      const int place = PlaceInTile<__half>(lane, 2 * k);
+      const uint32_t low = __half_as_ushort(EntryOrLowest(tile, place, count));
+      const uint32_t high = __half_as_ushort(EntryOrLowest(tile, place + 1, count));
+      pairs[k] = low | (high << 16);
+    }
   }
   __device__ __forceinline__ float At(int j) const {
     const __half2 pair = *reinterpret_cast<const __half2*>(&pairs[j / 2]);
@@ -79,15 +120,29 @@ struct LaneLogits<float> {
     at[0] = v.x, at[1] = v.y, at[2] = v.z, at[3] = v.w;
     at[4] = w.x, at[5] = w.y, at[6] = w.z, at[7] = w.w;
   }
+  __device__ __forceinline__ void LoadEntries(const float* tile, int lane, int count) {
+    for (int j = 0; j < 8; ++j) at[j] = EntryOrLowest(tile, PlaceInTile<float>(lane, j), count);
+  }
   __device__ __forceinline__ float At(int j) const { return at[j]; }
 };
 
 // FP8 is widened to halves, exactly, when it is loaded.
-template <__nv_fp8_interpretation_t kFormat>
+template <class T, __nv_fp8_interpretation_t kFormat>
 struct LaneFp8 : LaneLogits<__half> {
   __device__ __forceinline__ void Load(const void* tile, int lane) {
     const uint2 v = static_cast<const uint2*>(tile)[lane];
-    const uint32_t words[2] = {v.x, v.y};
+    Widen(v.x, v.y);
+  }
+  __device__ __forceinline__ void LoadEntries(const T* tile, int lane, int count) {
+    uint32_t words[2] = {0, 0};
+    for (int j = 0; j < 8; ++j) {
+      const uint32_t byte = EntryOrLowest(tile, PlaceInTile<T>(lane, j), count).__x;
+      words[j / 4] |= byte << (8 * (j & 3));
+    }
+    Widen(words[0], words[1]);
+  }
+  __device__ __forceinline__ void Widen(uint32_t first, uint32_t second) {
+    const uint32_t words[2] = {first, second};
     for (int k = 0; k < 4; ++k) {
       const auto two = static_cast<__nv_fp8x2_storage_t>(words[k / 2] >> (16 * (k & 1)));
       const __half2_raw wide = __nv_cvt_fp8x2_to_halfraw2(two, kFormat);
@@ -96,9 +151,9 @@ struct LaneFp8 : LaneLogits<__half> {
   }
 };
 template <>
-struct LaneLogits<__nv_fp8_e4m3> : LaneFp8<__NV_E4M3> {};
+struct LaneLogits<__nv_fp8_e4m3> : LaneFp8<__nv_fp8_e4m3, __NV_E4M3> {};
 template <>
-struct LaneLogits<__nv_fp8_e5m2> : LaneFp8<__NV_E5M2> {};
+struct LaneLogits<__nv_fp8_e5m2> : LaneFp8<__nv_fp8_e5m2, __NV_E5M2> {};
 
 // The largest entry seen by a lane.
 template <class T>
@@ -139,18 +194,6 @@ struct LaneMax<float> {
   }
   __device__ __forceinline__ float Value() const { return value; }
 };
-
-// -inf, or the lowest value of a format without one.
-template <class T>
-__device__ __forceinline__ T LowestLogit() {
-  T value;
-  if constexpr (sizeof(T) == 1) {
-    value.__x = std::is_same_v<T, __nv_fp8_e4m3> ? 0xfe : 0xfc;
-  } else {
-    value = T(-kFloatInf);
-  }
-  return value;
-}
 
 // As DType numbers them.
 inline constexpr int kDeviceF32 = 1;

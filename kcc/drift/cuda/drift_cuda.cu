@@ -1,7 +1,7 @@
 // Launches of the CUDA backend: which kernel, cut how, in which order.
 //
 // Rows go in batches of kBatchRows, so that the workspace does not grow with them. The cut of a row
-// (warps, chunks, cluster) depends on vocabulary, format and device alone, never on the number of
+// (warps) depends on vocabulary, format and device alone, never on the number of
 // rows: the bits of a row are the same in every batch.
 #include "kcc/drift/cuda/drift_cuda.h"
 
@@ -10,24 +10,22 @@
 
 #include "kcc/drift/cuda/row_careful.cuh"
 #include "kcc/drift/cuda/row_end.cuh"
+#include "kcc/drift/cuda/row_gather.cuh"
 #include "kcc/drift/cuda/row_sums.cuh"
 
 namespace kcc {
 namespace {
 
 constexpr int64_t kBatchRows = 4096;
-constexpr int kCarefulBlocks = 528;
+constexpr int kCarefulBlocks = 528;  // a multiple of kCarefulCluster
 constexpr double kLog2e = 1.4426950408889634;
 
-CudaPlan g_forced;  // ForceCudaPlan
-
 struct Layout {
-  size_t partials = 0, heads = 0, counts = 0, candidates = 0, careful = 0, bytes = 0;
+  size_t parts = 0, tops = 0, heads = 0, ends = 0, careful = 0, bytes = 0;
 };
 
-Layout LayoutFor(int64_t rows, int cluster) {
+Layout LayoutFor(int64_t rows, int warps) {
   const auto batch = static_cast<size_t>(std::min(rows, kBatchRows));
-  const auto blocks = batch * static_cast<size_t>(cluster);
   Layout layout;
   const auto take = [&](size_t bytes) {
     const size_t at = layout.bytes;
@@ -35,10 +33,10 @@ Layout LayoutFor(int64_t rows, int cluster) {
     return at;
   };
   layout.careful = take((batch + 1) * sizeof(int32_t));
-  layout.partials = take(blocks * kPartials * sizeof(double));
+  layout.parts = take(batch * static_cast<size_t>(warps) * sizeof(WarpPart));
+  layout.tops = take(batch * static_cast<size_t>(warps) * 32 * sizeof(int2));
   layout.heads = take(batch * sizeof(RowHead));
-  layout.counts = take(blocks * sizeof(uint32_t));
-  layout.candidates = take(blocks * 2 * kCandidatesMax * sizeof(uint2));
+  layout.ends = take(batch * sizeof(EndRow));
   return layout;
 }
 
@@ -47,50 +45,45 @@ bool IsLogitDType(DType dtype) {
          dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2;
 }
 
-using SumsKernel = void (*)(SumsArgs, int);
+bool IsAligned(const CudaLogits& logits) {
+  const auto address = reinterpret_cast<uintptr_t>(logits.data);
+  const int64_t stride = logits.row_stride * static_cast<int64_t>(DTypeBits(logits.dtype)) / 8;
+  return address % 16 == 0 && stride % 16 == 0;
+}
 
-struct Cut {
-  int warps, chunks;
-  SumsKernel kernel[2];  // without and with reverse_chi2
-  size_t shared;
+using SumsKernel = void (*)(SumsArgs);
+
+using GatherKernel = void (*)(EndArgs);
+
+struct Kernels {
+  SumsKernel sums;
+  GatherKernel gather;
 };
 
-template <class T, int kWarps, int kChunks>
-Cut CutOf() {
-  // FP8 has the one kernel, to keep the library small.
-  constexpr bool kLean = sizeof(T) == 1;
-  return {kWarps,
-          kChunks,
-          {&RowSumsKernel<T, kWarps, kChunks, kLean>, &RowSumsKernel<T, kWarps, kChunks, true>},
-          (sizeof(SumsShared<kWarps>) + 127) / 128 * 128};
-}
-
 template <class T>
-Cut CutFor(int warps, int chunks) {
-#ifdef KCC_CUDA_VARIANTS
-  if (warps == 9) return CutOf<T, 9, 7>();
-#endif
-  (void)warps, (void)chunks;
-  return CutOf<T, 13, 5>();
+Kernels KernelsFor(bool aligned, bool square) {
+  // FP8 and rows that start anywhere have the one kernel, to keep the library small.
+  constexpr bool kLean = sizeof(T) == 1;
+  const SumsKernel sums = !aligned ? &RowSumsKernel<T, false, true>
+                          : square ? &RowSumsKernel<T, true, true>
+                                   : &RowSumsKernel<T, true, kLean>;
+  return {sums, &RowGatherKernel<T>};
 }
 
-Cut CutFor(DType dtype, int warps, int chunks) {
+Kernels KernelsFor(DType dtype, bool aligned, bool square) {
   switch (dtype) {
-    case DType::kBF16:
-      return CutFor<__nv_bfloat16>(warps, chunks);
 #ifndef KCC_CUDA_ONLY_BF16
     case DType::kF16:
-      return CutFor<__half>(warps, chunks);
+      return KernelsFor<__half>(aligned, square);
     case DType::kF8E4M3:
-      return CutFor<__nv_fp8_e4m3>(warps, chunks);
+      return KernelsFor<__nv_fp8_e4m3>(aligned, square);
     case DType::kF8E5M2:
-      return CutFor<__nv_fp8_e5m2>(warps, chunks);
-    default:
-      return CutFor<float>(warps, chunks);
-#else
-    default:
-      return CutFor<__nv_bfloat16>(warps, chunks);
+      return KernelsFor<__nv_fp8_e5m2>(aligned, square);
+    case DType::kF32:
+      return KernelsFor<float>(aligned, square);
 #endif
+    default:
+      return KernelsFor<__nv_bfloat16>(aligned, square);
   }
 }
 
@@ -98,7 +91,6 @@ struct Device {
   int multiprocessors = 0;
   int major = 0;
   int shared_per_sm = 0;
-  int shared_per_block = 0;
 };
 
 Device CurrentDevice() {
@@ -108,96 +100,61 @@ Device CurrentDevice() {
   cudaDeviceGetAttribute(&device.multiprocessors, cudaDevAttrMultiProcessorCount, id);
   cudaDeviceGetAttribute(&device.major, cudaDevAttrComputeCapabilityMajor, id);
   cudaDeviceGetAttribute(&device.shared_per_sm, cudaDevAttrMaxSharedMemoryPerMultiprocessor, id);
-  cudaDeviceGetAttribute(&device.shared_per_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, id);
   return device;
 }
 
-// The cut of a row into blocks, one a multiprocessor. With those that serve they are 16 warps, four
-// a scheduler, which leaves 128 registers a thread: 80 of them hold e and q of 40 entries.
-bool ChooseCut(int64_t tiles, int* warps, int* chunks, int* cluster) {
-  if (tiles < 32) return false;  // too few groups to rank, and too little to share
-  *warps = 13;
-  *chunks = 5;
-  if (g_forced.warps != 0) {
-    *warps = g_forced.warps;
-    *chunks = g_forced.chunks;
+// The warps of a block: of the sizes that fill a multiprocessor evenly the largest whose last round
+// of tiles is nearly full.
+int ChooseWarps(int64_t tiles, int most) {
+  int best = 0;
+  double best_fill = 0;
+  for (const int warps : {most, most / 2, most / 4}) {
+    const int64_t rounds = (tiles + warps - 1) / warps;
+    const double fill = static_cast<double>(tiles) / static_cast<double>(rounds * warps);
+    if (fill >= 0.95) return warps;
+    if (fill > best_fill) best = warps, best_fill = fill;
   }
-  const int64_t block = int64_t{*warps} * *chunks;
-  for (*cluster = 2; *cluster <= kClusterMax; *cluster *= 2) {
-    if (*cluster * block >= tiles) return true;
-  }
-  return false;
+  return best;
 }
 
 struct Launch {
   CudaPlan plan;
-  Cut cut;
-  size_t shared = 0;
-  int block_tiles = 0;
+  Kernels kernels = {};
   int tiles = 0;
-  int side_bytes = 0;
+  size_t shared = 0;
+  bool has_clusters = false;
 };
 
-cudaLaunchConfig_t ConfigOf(const Launch& launch, int clusters, cudaStream_t stream,
-                            cudaLaunchAttribute* attribute) {
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(clusters * launch.plan.cluster));
-  config.blockDim = dim3(static_cast<unsigned>((launch.plan.warps + kServingWarps) * 32));
-  config.dynamicSmemBytes = launch.shared;
-  config.stream = stream;
-  attribute->id = cudaLaunchAttributeClusterDimension;
-  attribute->val.clusterDim.x = static_cast<unsigned>(launch.plan.cluster);
-  attribute->val.clusterDim.y = attribute->val.clusterDim.z = 1;
-  config.attrs = attribute;
-  config.numAttrs = 1;
-  return config;
-}
-
-// cluster == 0: not for the fast kernel.
+// warps == 0: not for the fast kernel.
 Launch LaunchFor(const CudaDriftArgs& args) {
   Launch launch;
   const Device device = CurrentDevice();
+  launch.has_clusters = device.major >= 9;
   const bool costly = (args.wanted & kCudaWantOnDemand) != 0;
-  if (device.major < 9 || args.train.dtype != args.infer.dtype || costly) return launch;
+  if (device.major < 8 || args.train.dtype != args.infer.dtype || costly) return launch;
   const int64_t tiles = (args.vocab + kTileEntries - 1) / kTileEntries;
-  CudaPlan plan;
-  if (!ChooseCut(tiles, &plan.warps, &plan.chunks, &plan.cluster)) return launch;
-  launch.cut = CutFor(args.train.dtype, plan.warps, plan.chunks);
+  if (tiles < 32) return launch;  // too few threads to rank, and too little to share
   launch.tiles = static_cast<int>(tiles);
-  launch.block_tiles = static_cast<int>((tiles + plan.cluster - 1) / plan.cluster);
-  // A slot holds what a block has of a row; for F32, where only few would fit, a chunk of it.
-  const bool by_chunk = args.train.dtype == DType::kF32;
-  const int parts = by_chunk ? plan.chunks : 1;
-  launch.side_bytes = (by_chunk ? plan.warps : launch.block_tiles) * kTileEntries *
-                      static_cast<int>(DTypeBits(args.train.dtype) / 8);
-  const auto slot = 2 * static_cast<size_t>(launch.side_bytes);
-  plan.slots = static_cast<int>(
-      std::min<size_t>((static_cast<size_t>(device.shared_per_block) - launch.cut.shared) / slot,
-                       static_cast<size_t>(std::min(4 * parts, kSlotsMax))));
-  if (plan.slots < parts) return launch;
-  launch.shared = launch.cut.shared + static_cast<size_t>(plan.slots) * slot;
-  const auto kernel =
-      reinterpret_cast<const void*>(launch.cut.kernel[(args.wanted & kCudaWantReverseChi2) != 0]);
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  launch.kernels = KernelsFor(args.train.dtype, IsAligned(args.train) && IsAligned(args.infer),
+                              (args.wanted & kCudaWantReverseChi2) != 0);
+  CudaPlan& plan = launch.plan;
+  const int most = args.train.dtype == DType::kF32 ? kWarpsMaxF32 : kWarpsMax;
+  plan.warps = ChooseWarps(tiles, most);
+  const int per_multiprocessor = most / plan.warps;
+  plan.blocks = device.multiprocessors * per_multiprocessor;
+  constexpr size_t kSmall = (sizeof(SumsShared) + 127) / 128 * 128;
+  const size_t room =
+      static_cast<size_t>(device.shared_per_sm) / static_cast<size_t>(per_multiprocessor) - 1024;
+  const size_t round =
+      static_cast<size_t>(plan.warps) * 64 *
+      (args.train.dtype == DType::kF32 ? sizeof(LaneLogits<float>) : sizeof(LaneLogits<__half>));
+  const auto rounds = static_cast<size_t>((tiles + plan.warps - 1) / plan.warps);
+  plan.kept = static_cast<int>(std::min(rounds, (room - kSmall) / round));
+  launch.shared = kSmall + static_cast<size_t>(plan.kept) * round;
+  cudaFuncSetAttribute(reinterpret_cast<const void*>(launch.kernels.sums),
+                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(launch.shared));
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-  launch.plan = plan;
-  cudaLaunchAttribute attribute;
-  const cudaLaunchConfig_t config = ConfigOf(launch, 1, nullptr, &attribute);
-  int clusters = 0;
-  if (cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) != cudaSuccess || clusters == 0) {
-    cudaGetLastError();  // cleared: the careful kernel takes the rows
-    launch.plan.cluster = 0;
-    return launch;
-  }
-  launch.plan.clusters = clusters;
   return launch;
-}
-
-bool IsAligned(const CudaLogits& logits) {
-  const auto address = reinterpret_cast<uintptr_t>(logits.data);
-  const int64_t stride = logits.row_stride * static_cast<int64_t>(DTypeBits(logits.dtype)) / 8;
-  return address % 16 == 0 && stride % 16 == 0;
 }
 
 RowArgs RowArgsOf(const CudaDriftArgs& args, int32_t* careful_rows) {
@@ -227,44 +184,55 @@ class Batches {
       : args_(args),
         launch_(launch),
         stream_(static_cast<cudaStream_t>(args.stream)),
-        layout_(LayoutFor(args.rows, launch.plan.cluster)) {}
+        layout_(LayoutFor(args.rows, launch.plan.warps)) {}
 
   cudaError_t Measure(int64_t first, int64_t count) {
     const RowArgs row = RowArgsOf(args_, At<int32_t>(layout_.careful));
-    const auto blocks = static_cast<unsigned>(std::min<int64_t>(count, kCarefulBlocks));
-    if (launch_.plan.cluster == 0) {
-      CarefulKernel<<<blocks, kCarefulThreads, 0, stream_>>>(row, first, count, true);
-      return cudaGetLastError();
-    }
+    if (launch_.plan.warps == 0) return MeasureCarefully(row, first, count, true);
     cudaMemsetAsync(row.careful_rows, 0, sizeof(int32_t), stream_);
     const SumsArgs sums = SumsOf(first, count);
-    cudaLaunchAttribute attribute;
-    const int clusters = static_cast<int>(std::min<int64_t>(launch_.plan.clusters, count));
-    const cudaLaunchConfig_t config = ConfigOf(launch_, clusters, stream_, &attribute);
-    const SumsKernel kernel = launch_.cut.kernel[(args_.wanted & kCudaWantReverseChi2) != 0];
-    const cudaError_t error = cudaLaunchKernelEx(&config, kernel, sums, launch_.plan.cluster);
-    if (error != cudaSuccess) return error;
+    const auto sums_blocks = static_cast<unsigned>(std::min<int64_t>(launch_.plan.blocks, count));
+    launch_.kernels
+        .sums<<<sums_blocks, static_cast<unsigned>(sums.warps) * 32, launch_.shared, stream_>>>(
+            sums);
     EndArgs end = {};
     end.row = row;
-    end.partials = sums.partials;
-    end.heads = sums.heads;
-    end.counts = sums.counts;
-    end.candidates = sums.candidates;
+    end.sums = sums;
+    end.rows = At<EndRow>(layout_.ends);
     end.first_row = first;
     end.count = count;
-    end.cluster = launch_.plan.cluster;
-    end.scale = sums.scale;
-    end.inverse_tau = sums.inverse_tau;
-    const auto end_blocks = static_cast<unsigned>((count + kEndWarps - 1) / kEndWarps);
-    RowEndKernel<<<end_blocks, kEndWarps * 32, 0, stream_>>>(end);
-    CarefulKernel<<<blocks, kCarefulThreads, 0, stream_>>>(row, first, count, false);
-    return cudaGetLastError();
+    end.top_rank = (args_.wanted & kCudaWantTopK) != 0 ? 9 : 1;
+    const auto end_blocks = static_cast<unsigned>((count + kGatherWarps - 1) / kGatherWarps);
+    launch_.kernels.gather<<<end_blocks, kGatherWarps * 32, 0, stream_>>>(end);
+    const auto solve_blocks = static_cast<unsigned>((count + kSolveThreads - 1) / kSolveThreads);
+    RowSolveKernel<<<solve_blocks, kSolveThreads, 0, stream_>>>(end);
+    return MeasureCarefully(row, first, count, false);
   }
 
  private:
   template <class T>
   T* At(size_t offset) const {
     return reinterpret_cast<T*>(static_cast<char*>(args_.workspace) + offset);
+  }
+
+  // The rows that were left over, or all of them.
+  cudaError_t MeasureCarefully(const RowArgs& row, int64_t first, int64_t count, bool all) const {
+    // Few rows are soonest done by many blocks each; many rows, by one.
+    const bool clusters = launch_.has_clusters && !all;
+    const int cluster = clusters ? kCarefulCluster : 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim =
+        dim3(static_cast<unsigned>(std::min<int64_t>(count * cluster, kCarefulBlocks)));
+    config.blockDim = dim3(kCarefulThreads);
+    config.stream = stream_;
+    cudaLaunchAttribute attribute;
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    config.attrs = &attribute;
+    config.numAttrs = clusters ? 1 : 0;
+    const cudaError_t error = cudaLaunchKernelEx(&config, CarefulKernel, row, first, count, all);
+    return error != cudaSuccess ? error : cudaGetLastError();
   }
 
   SumsArgs SumsOf(int64_t first, int64_t count) const {
@@ -277,18 +245,15 @@ class Batches {
     sums.rows = count;
     sums.vocab = static_cast<int>(args_.vocab);
     sums.tiles = launch_.tiles;
-    sums.block_tiles = launch_.block_tiles;
-    sums.slots = launch_.plan.slots;
-    sums.side_bytes = launch_.side_bytes;
+    sums.warps = launch_.plan.warps;
+    sums.kept = launch_.plan.kept;
     sums.aligned = IsAligned(args_.train) && IsAligned(args_.infer);
     sums.scale = static_cast<float>(kLog2e / args_.temperature);
     sums.inverse_tau = static_cast<float>(1 / args_.temperature);
     sums.tau = static_cast<float>(args_.temperature);
-    sums.top_rank = (args_.wanted & kCudaWantTopK) != 0 ? 9 : 1;
-    sums.partials = At<double>(layout_.partials);
+    sums.parts = At<WarpPart>(layout_.parts);
+    sums.tops = At<int2>(layout_.tops);
     sums.heads = At<RowHead>(layout_.heads);
-    sums.counts = At<uint32_t>(layout_.counts);
-    sums.candidates = At<uint2>(layout_.candidates);
     return sums;
   }
 
@@ -351,17 +316,15 @@ const char* CheckCudaDrift(const CudaDriftArgs& args) {
 
 CudaPlan PlanCudaDrift(const CudaDriftArgs& args) { return LaunchFor(args).plan; }
 
-void ForceCudaPlan(const CudaPlan& plan) { g_forced = plan; }
-
 size_t CudaDriftWorkspaceBytes(const CudaDriftArgs& args) {
-  return LayoutFor(args.rows, LaunchFor(args).plan.cluster).bytes;
+  return LayoutFor(args.rows, LaunchFor(args).plan.warps).bytes;
 }
 
 const char* MeasureDriftCuda(const CudaDriftArgs& args) {
   if (const char* problem = CheckCudaDrift(args)) return problem;
   if (args.rows == 0) return nullptr;
   const Launch launch = LaunchFor(args);
-  if (args.workspace_bytes < LayoutFor(args.rows, launch.plan.cluster).bytes) {
+  if (args.workspace_bytes < LayoutFor(args.rows, launch.plan.warps).bytes) {
     return "the workspace is smaller than CudaDriftWorkspaceBytes asks for";
   }
   Batches batches(args, launch);

@@ -92,17 +92,12 @@ size_t CudaDriftWorkspaceBytes(const CudaDriftArgs& args);
 const char* MeasureDriftCuda(const CudaDriftArgs& args);
 
 // How the fast kernel would cut the rows of this format on the current device; for benchmarks and
-// tests. cluster == 0: every row is measured in double.
+// tests. warps == 0: every row is measured in double.
 struct CudaPlan {
-  int warps = 0;     // that compute, per block
-  int chunks = 0;    // of 256 entries a warp
-  int cluster = 0;   // blocks that share a row pair
-  int clusters = 0;  // resident at once
-  int slots = 0;     // of the ring in shared memory
+  int warps = 0;   // of a block, which has one row at a time
+  int blocks = 0;  // resident at once
+  int kept = 0;    // tiles of a warp that stay in shared memory for the second visit
 };
 CudaPlan PlanCudaDrift(const CudaDriftArgs& args);
-// Overrides warps and chunks of the plan; for measurements of alternatives only (a build with
-// KCC_CUDA_VARIANTS). Zeros: back to the built-in choice. Not thread-safe.
-void ForceCudaPlan(const CudaPlan& plan);
 
 }  // namespace kcc

@@ -1,46 +1,82 @@
 // Every quantity of a row in double, by the definitions of drift/reference.cc: masks, one-sided
 // -inf, differences of hundreds, any pair of formats, and js, hellinger and rank. One block a row,
-// three visits to it; sums by lane, then by one fixed tree.
+// or a cluster of them where few rows are left over; three visits to it; sums by thread, then by
+// one fixed tree, then block by block.
 #pragma once
+
+#include <cooperative_groups.h>
 
 #include "kcc/drift/cuda/row_end.cuh"
 
 namespace kcc {
 
 inline constexpr int kCarefulThreads = 512;
+inline constexpr int kCarefulCluster = 8;  // from sm_90
 
 struct CarefulShared {
   double sums[kCarefulThreads];
   int bits[kCarefulThreads];
   int ids[kCarefulThreads];
+  double parts[kCarefulCluster];  // of the blocks
+  int part_bits[kCarefulCluster];
+  int part_ids[kCarefulCluster];
   DeviceTop top[2];
 };
 
-// The same value in every thread.
-__device__ inline double BlockSum(double value, CarefulShared* shared) {
+// The blocks that share a row.
+struct CarefulCluster {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  __device__ static int Blocks() {
+    return static_cast<int>(cooperative_groups::this_cluster().num_blocks());
+  }
+  __device__ static int Rank() {
+    return static_cast<int>(cooperative_groups::this_cluster().block_rank());
+  }
+  __device__ static void Sync() { cooperative_groups::this_cluster().sync(); }
+  template <class T>
+  __device__ static T Remote(T* local, int block) {
+    return *cooperative_groups::this_cluster().map_shared_rank(local, block);
+  }
+#else
+  __device__ static int Blocks() { return 1; }
+  __device__ static int Rank() { return 0; }
+  __device__ static void Sync() { __syncthreads(); }
+  template <class T>
+  __device__ static T Remote(T* local, int) {
+    return *local;
+  }
+#endif
+};
+
+// The same value in every thread. `join` is associative enough for a fixed order.
+template <class Join>
+__device__ inline double ClusterReduce(double value, CarefulShared* shared, Join join) {
   __syncthreads();
   shared->sums[threadIdx.x] = value;
   for (int half = kCarefulThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.x < static_cast<unsigned>(half)) {
-      shared->sums[threadIdx.x] += shared->sums[threadIdx.x + half];
+      shared->sums[threadIdx.x] = join(shared->sums[threadIdx.x], shared->sums[threadIdx.x + half]);
     }
   }
-  __syncthreads();
-  return shared->sums[0];
+  CarefulCluster::Sync();
+  const int blocks = CarefulCluster::Blocks();
+  if (threadIdx.x < static_cast<unsigned>(blocks)) {
+    shared->parts[threadIdx.x] =
+        CarefulCluster::Remote(&shared->sums[0], static_cast<int>(threadIdx.x));
+  }
+  CarefulCluster::Sync();
+  double total = shared->parts[0];
+  for (int block = 1; block < blocks; ++block) total = join(total, shared->parts[block]);
+  return total;
 }
 
-__device__ inline double BlockMax(double value, CarefulShared* shared) {
-  __syncthreads();
-  shared->sums[threadIdx.x] = value;
-  for (int half = kCarefulThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < static_cast<unsigned>(half)) {
-      shared->sums[threadIdx.x] = fmax(shared->sums[threadIdx.x], shared->sums[threadIdx.x + half]);
-    }
-  }
-  __syncthreads();
-  return shared->sums[0];
+__device__ inline double RowSum(double value, CarefulShared* shared) {
+  return ClusterReduce(value, shared, [](double a, double b) { return a + b; });
+}
+
+__device__ inline double RowMax(double value, CarefulShared* shared) {
+  return ClusterReduce(value, shared, [](double a, double b) { return fmax(a, b); });
 }
 
 struct Best {
@@ -51,7 +87,7 @@ struct Best {
   }
 };
 
-__device__ inline Best BlockBest(Best mine, CarefulShared* shared) {
+__device__ inline Best RowBest(Best mine, CarefulShared* shared) {
   __syncthreads();
   shared->bits[threadIdx.x] = mine.bits;
   shared->ids[threadIdx.x] = mine.id;
@@ -65,8 +101,20 @@ __device__ inline Best BlockBest(Best mine, CarefulShared* shared) {
       shared->ids[threadIdx.x] = best.id;
     }
   }
-  __syncthreads();
-  return {shared->bits[0], shared->ids[0]};
+  CarefulCluster::Sync();
+  const int blocks = CarefulCluster::Blocks();
+  if (threadIdx.x < static_cast<unsigned>(blocks)) {
+    const auto block = static_cast<int>(threadIdx.x);
+    shared->part_bits[block] = CarefulCluster::Remote(&shared->bits[0], block);
+    shared->part_ids[block] = CarefulCluster::Remote(&shared->ids[0], block);
+  }
+  CarefulCluster::Sync();
+  Best best = {shared->part_bits[0], shared->part_ids[0]};
+  for (int block = 1; block < blocks; ++block) {
+    const Best other = {shared->part_bits[block], shared->part_ids[block]};
+    if (other.Before(best)) best = other;
+  }
+  return best;
 }
 
 class CarefulRow {
@@ -87,18 +135,24 @@ class CarefulRow {
     __syncthreads();
     Weigh();
     Divergences();
-    if (threadIdx.x != 0) return;
+    if (threadIdx.x != 0 || CarefulCluster::Rank() != 0) return;
     PublishTops(args_, row_, shared_.top[0], shared_.top[1]);
     PublishAll();
   }
 
  private:
+  // The thread's entries of the row.
+  __device__ static int64_t First() {
+    return CarefulCluster::Rank() * kCarefulThreads + static_cast<int>(threadIdx.x);
+  }
+  __device__ static int64_t Step() { return CarefulCluster::Blocks() * kCarefulThreads; }
+
   __device__ float A(int64_t i) const { return LoadLogitAt(train_, args_.train_dtype, i); }
   __device__ float B(int64_t i) const { return LoadLogitAt(infer_, args_.infer_dtype, i); }
 
   __device__ void Refuse(int status) {
     __syncthreads();
-    if (threadIdx.x != 0) return;
+    if (threadIdx.x != 0 || CarefulCluster::Rank() != 0) return;
     for (int value = 0; value < kCudaValues; ++value) args_.Set(row_, value, nan(""));
     if (args_.argmax != nullptr) {
       args_.argmax[row_] = args_.argmax[args_.value_stride + row_] = -1;
@@ -112,7 +166,7 @@ class CarefulRow {
     double squares = 0;
     Best pivot = {INT_MIN, INT_MAX};
     double top_train = -kDoubleInf, top_infer = -kDoubleInf;
-    for (int64_t i = threadIdx.x; i < args_.vocab; i += kCarefulThreads) {
+    for (int64_t i = First(); i < args_.vocab; i += Step()) {
       const float a = A(i);
       const float b = B(i);
       if (isnan(a) || a == kFloatInf) bad_train = 1;
@@ -130,17 +184,17 @@ class CarefulRow {
       const Best here = {OrderedBits(a), static_cast<int>(i)};
       if (here.Before(pivot)) pivot = here;
     }
-    if (BlockMax(bad_train, &shared_) > 0) return kCudaRowBadTrain;
-    if (BlockMax(bad_infer, &shared_) > 0) return kCudaRowBadInfer;
-    top_[0] = BlockMax(top_train, &shared_);
-    top_[1] = BlockMax(top_infer, &shared_);
+    if (RowMax(bad_train, &shared_) > 0) return kCudaRowBadTrain;
+    if (RowMax(bad_infer, &shared_) > 0) return kCudaRowBadInfer;
+    top_[0] = RowMax(top_train, &shared_);
+    top_[1] = RowMax(top_infer, &shared_);
     if (top_[0] == -kDoubleInf || top_[1] == -kDoubleInf) return kCudaRowNoSupport;
-    low_ = -BlockMax(-low, &shared_);
-    high_ = BlockMax(high, &shared_);
-    count_ = BlockSum(count, &shared_);
-    sum_ = BlockSum(sum, &shared_);
-    squares_ = BlockSum(squares, &shared_);
-    const Best best = BlockBest(pivot, &shared_);
+    low_ = -RowMax(-low, &shared_);
+    high_ = RowMax(high, &shared_);
+    count_ = RowSum(count, &shared_);
+    sum_ = RowSum(sum, &shared_);
+    squares_ = RowSum(squares, &shared_);
+    const Best best = RowBest(pivot, &shared_);
     pivot_ = best.id == INT_MAX ? -1 : best.id;
     token_ = args_.tokens == nullptr ? -1 : args_.tokens[row_];
     if (token_ < -1 || token_ >= args_.vocab) return kCudaRowBadToken;
@@ -153,7 +207,7 @@ class CarefulRow {
     Best last = {INT_MAX, -1};
     const auto next_after = [&](const Best& bound) {
       Best best = {INT_MIN, INT_MAX};
-      for (int64_t i = threadIdx.x; i < args_.vocab; i += kCarefulThreads) {
+      for (int64_t i = First(); i < args_.vocab; i += Step()) {
         const float value = side == 0 ? A(i) : B(i);
         if (value == -kFloatInf) continue;
         const Best here = {OrderedBits(value), static_cast<int>(i)};
@@ -166,7 +220,7 @@ class CarefulRow {
     Best mine = next_after(last);
     int found = 0;
     for (; found < rounds; ++found) {
-      const Best winner = BlockBest(mine, &shared_);
+      const Best winner = RowBest(mine, &shared_);
       if (winner.id == INT_MAX) break;
       if (threadIdx.x == 0) {
         shared_.top[side].bits[found] = winner.bits;
@@ -191,7 +245,7 @@ class CarefulRow {
     const double mean = sum_ / count_;
     double others[2] = {0, 0};
     double sum = 0, largest = 0, centred = 0;
-    for (int64_t i = threadIdx.x; i < args_.vocab; i += kCarefulThreads) {
+    for (int64_t i = First(); i < args_.vocab; i += Step()) {
       const double a = static_cast<double>(A(i));
       const double b = static_cast<double>(B(i));
       if (a == -kDoubleInf && b == -kDoubleInf) continue;
@@ -211,13 +265,13 @@ class CarefulRow {
         largest = fmax(largest, (b - pivot_b) / tau_);
       }
     }
-    others_[0] = BlockSum(others[0], &shared_);
-    others_[1] = BlockSum(others[1], &shared_);
+    others_[0] = RowSum(others[0], &shared_);
+    others_[1] = RowSum(others[1], &shared_);
     log_others_[0] = log1p(others_[0]);
     log_others_[1] = log1p(others_[1]);
-    sum = BlockSum(sum, &shared_);
-    largest = BlockMax(largest, &shared_);
-    centred_ = BlockSum(centred, &shared_);
+    sum = RowSum(sum, &shared_);
+    largest = RowMax(largest, &shared_);
+    centred_ = RowSum(centred, &shared_);
     const bool direct = largest > 600 || (pivot_a - top_[0]) / tau_ < -600;
     at_shift_ = !has_pivot ? 0
                 : direct   ? LogProb(1, pivot_b) - LogProb(0, pivot_a)
@@ -298,7 +352,7 @@ class CarefulRow {
     const float token_a = token_ >= 0 ? A(token_) : 0;
     const float token_b = token_ >= 0 ? B(token_) : 0;
     Sums s;
-    for (int64_t i = threadIdx.x; i < args_.vocab; i += kCarefulThreads) {
+    for (int64_t i = First(); i < args_.vocab; i += Step()) {
       const float a = A(i);
       const float b = B(i);
       if (a == -kFloatInf && b == -kFloatInf) continue;
@@ -326,7 +380,7 @@ class CarefulRow {
     double* all = reinterpret_cast<double*>(&s);
     double* to = reinterpret_cast<double*>(&total_);
     static_assert(sizeof(Sums) == 13 * sizeof(double));
-    for (int k = 0; k < 13; ++k) to[k] = BlockSum(all[k], &shared_);
+    for (int k = 0; k < 13; ++k) to[k] = RowSum(all[k], &shared_);
   }
 
   __device__ void PublishAll() {
@@ -391,11 +445,14 @@ static __global__ void __launch_bounds__(kCarefulThreads)
                   bool all) {
   __shared__ CarefulShared shared;
   const int64_t rows = all ? count : args.careful_rows[0];
-  for (int64_t k = blockIdx.x; k < rows; k += gridDim.x) {
+  const int blocks = CarefulCluster::Blocks();
+  for (int64_t k = blockIdx.x / static_cast<unsigned>(blocks); k < rows;
+       k += gridDim.x / static_cast<unsigned>(blocks)) {
     const int64_t row = first_row + (all ? k : args.careful_rows[1 + k]);
     CarefulRow(args, row, &shared).Measure();
     __syncthreads();
   }
+  CarefulCluster::Sync();  // nobody leaves while a neighbour may still read here
 }
 
 }  // namespace kcc

@@ -1,17 +1,17 @@
-// The end of a row in double: from the blocks' sums and the pivot to the divergences, with the
-// formulas of drift/row_end.cc (x - delta is the log-ratio; the pivot's own is found apart).
-// One warp a row. Rows whose sums cancel, overflow or are not finite go to the careful kernel.
+// The end of a row in double: from the sums and the pivot, which is the largest train entry, to the
+// divergences, with the formulas of drift/row_end.cc (x - delta is the log-ratio; the pivot's own
+// is found apart). Rows whose sums cancel, overflow or are not finite go to the careful kernel.
 #pragma once
 
 #include "kcc/drift/cuda/drift_cuda.h"
-#include "kcc/drift/cuda/row_sums.cuh"
+#include "kcc/drift/cuda/row_plan.cuh"
 
 namespace kcc {
 
 inline constexpr double kDeviceLn2 = 0.6931471805599453;
 inline constexpr double kDoubleInf = __builtin_huge_val();
 // Subtractions may enlarge the float32 error this much before a row is measured in double.
-inline constexpr double kAmplificationMax = 16;
+inline constexpr double kAmplificationMax = 64;
 
 // What every kernel needs to know about the rows and where values go.
 struct RowArgs {
@@ -101,70 +101,29 @@ __device__ inline void PublishTops(const RowArgs& args, int64_t row, const Devic
   }
 }
 
-struct EndArgs {
-  RowArgs row;
-  const double* partials;
-  const RowHead* heads;
-  const uint32_t* counts;
-  const uint2* candidates;
-  int64_t first_row;  // of this batch in the caller's rows
-  int64_t count;
-  int cluster;
-  float scale;
-  float inverse_tau;
+struct EndSums {
+  double sum[kLaneSums];  // as in LaneSums, without the pivot
+  double absolute;
+  uint32_t low;
+  int high;
+  float pivot_train, pivot_infer;
 };
 
-// The best tokens of one side, most likely first, ties by id. False: too many candidates.
-__device__ inline bool MergeCandidates(const EndArgs& args, int64_t at, int side, int lane,
-                                       DeviceTop* top) {
-  const unsigned all = 0xffffffffu;
-  int mine = 0;
-  if (lane < args.cluster) {
-    mine = static_cast<int>((args.counts[at * args.cluster + lane] >> (16 * side)) & 0xffff);
-  }
-  if (__any_sync(all, mine > kCandidatesMax)) return false;
-  int before = mine;  // inclusive prefix sum
-  for (int step = 1; step < 32; step *= 2) {
-    const int other = __shfl_up_sync(all, before, step);
-    if (lane >= step) before += other;
-  }
-  const int total = __shfl_sync(all, before, 31);
-  if (total > 64) return false;
-  int bits[2] = {INT_MIN, INT_MIN};
-  int id[2] = {INT_MAX, INT_MAX};
-  for (int block = 0; block < args.cluster; ++block) {
-    const int end = __shfl_sync(all, before, block);
-    const int begin = end - __shfl_sync(all, mine, block);
-    const int64_t list = ((at * args.cluster + block) * 2 + side) * kCandidatesMax;
-    for (int k = 0; k < 2; ++k) {
-      const int n = lane + 32 * k;
-      if (n < begin || n >= end) continue;
-      const uint2 candidate = args.candidates[list + (n - begin)];
-      bits[k] = static_cast<int>(candidate.x);
-      id[k] = static_cast<int>(candidate.y);
-    }
-  }
-  int rank[2] = {0, 0};
-  for (int n = 0; n < total; ++n) {
-    const int other_bits = __shfl_sync(all, n < 32 ? bits[0] : bits[1], n & 31);
-    const int other_id = __shfl_sync(all, n < 32 ? id[0] : id[1], n & 31);
-    for (int k = 0; k < 2; ++k) {
-      rank[k] += other_bits > bits[k] || (other_bits == bits[k] && other_id < id[k]) ? 1 : 0;
-    }
-  }
-  for (int k = 0; k < 2; ++k) {
-    if (lane + 32 * k < total && rank[k] < 10) {
-      top->bits[rank[k]] = bits[k];
-      top->id[rank[k]] = id[k];
-    }
-  }
-  if (lane == 0) top->count = min(10, total);
-  __syncwarp();
-  return true;
-}
+// What one kernel gathers by warps (row_gather.cuh) and the next solves by threads: double
+// precision is dear, and a lane alone would leave most of it idle.
+struct EndRow {
+  EndSums sums;
+  DeviceTop tops[2];
+  int listed;
+};
 
-struct EndSums {
-  double rest[kPartials];
+struct EndArgs {
+  RowArgs row;
+  SumsArgs sums;
+  EndRow* rows;
+  int64_t first_row;  // of this batch in the caller's rows
+  int64_t count;
+  int top_rank;  // 9, or 1 where only the margin is asked for
 };
 
 // The pivot and what follows from it.
@@ -175,8 +134,9 @@ struct EndSolution {
   bool usable;
 };
 
-__device__ inline EndSolution SolveEnd(const double* rest, const RowHead& head, float scale,
+__device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head, float scale,
                                        float inverse_tau) {
+  const double* rest = sums.sum;
   EndSolution row;
   row.usable = false;
   const double z = rest[0];
@@ -187,10 +147,10 @@ __device__ inline EndSolution SolveEnd(const double* rest, const RowHead& head, 
   const double square = rest[5];
   const double e_logit = rest[6] * kDeviceLn2;
   const double q_logit = rest[7] * kDeviceLn2;
-  const double a = static_cast<double>(head.pivot_train);
+  const double a = static_cast<double>(sums.pivot_train);
   const double bits = a * static_cast<double>(scale) - head.exponent;
   const double e = exp2(bits);
-  const double x = (static_cast<double>(head.pivot_infer) - a) * static_cast<double>(inverse_tau) -
+  const double x = (static_cast<double>(sums.pivot_infer) - a) * static_cast<double>(inverse_tau) -
                    static_cast<double>(head.shift);
   row.pivot_logit = bits * kDeviceLn2;
   row.z = e + z;
@@ -227,7 +187,7 @@ __device__ inline EndSolution SolveEnd(const double* rest, const RowHead& head, 
   row.reverse_kl = fmax(0.0, reverse_kl / row.z);
   row.chi2 = fmax(0.0, chi2 / row.z);
   row.reverse_chi2 = fmax(0.0, reverse_chi2 / row.z);
-  row.tv = fmin(1.0, 0.5 * (shrink * rest[kPartialAbsolute] + e * fabs(pivot_excess)) / row.z);
+  row.tv = fmin(1.0, 0.5 * (shrink * sums.absolute + e * fabs(pivot_excess)) / row.z);
   row.train_entropy = fmax(0.0, entropy / row.z);
   const double moved = -change / row.z;
   row.entropy_gap = fabs(moved - row.reverse_kl);
@@ -245,18 +205,16 @@ __device__ inline EndSolution SolveEnd(const double* rest, const RowHead& head, 
 }
 
 // logit_span, linf, l2 and their raw forms; false where a difference of sums cancelled.
-__device__ inline bool PublishDistances(const EndArgs& args, int64_t row, const double* rest,
+__device__ inline bool PublishDistances(const EndArgs& args, int64_t row, const EndSums& sums,
                                         const RowHead& head) {
   const RowArgs& out = args.row;
   const double tau = out.tau;
   float lowest, highest;
-  const bool known = ExtremesOf(static_cast<int>(static_cast<uint32_t>(rest[kPartialHigh])),
-                                static_cast<uint32_t>(rest[kPartialLow]), &lowest, &highest);
-  if (!known) return false;
+  if (!ExtremesOf(sums.high, sums.low, &lowest, &highest)) return false;
   const auto low = static_cast<double>(lowest);
   const auto high = static_cast<double>(highest);
-  const double sum = rest[8];
-  const double squares = rest[9];
+  const double sum = sums.sum[8];
+  const double squares = sums.sum[9];
   const auto count = static_cast<double>(out.vocab);
   const bool shifted = head.shifted != 0;
   const double unit = shifted ? tau : 1;  // d = unit y + offset
@@ -278,7 +236,7 @@ __device__ inline bool PublishDistances(const EndArgs& args, int64_t row, const 
 }
 
 __device__ inline void PublishEnd(const EndArgs& args, int64_t row, const EndSolution& solved,
-                                  const RowHead& head, int infer_top) {
+                                  const EndSums& sums, const RowHead& head, int infer_top) {
   const RowArgs& out = args.row;
   out.Set(row, kCudaKl, solved.kl);
   out.Set(row, kCudaReverseKl, solved.reverse_kl);
@@ -292,16 +250,16 @@ __device__ inline void PublishEnd(const EndArgs& args, int64_t row, const EndSol
   for (int value = kCudaJs; value < kCudaValues; ++value) out.Set(row, value, nan(""));
 
   const double pivot_logprob = solved.pivot_logit - solved.log_z;
-  const double inverse_tau = static_cast<double>(args.inverse_tau);
+  const double inverse_tau = static_cast<double>(args.sums.inverse_tau);
   struct Token {
     double ratio, logprob;
   };
   const auto token_at = [&](int id) -> Token {
     const float a = LoadLogitAt(out.TrainRow(row), out.train_dtype, id);
     const float b = LoadLogitAt(out.InferRow(row), out.infer_dtype, id);
-    if (a == head.pivot_train && b == head.pivot_infer) return {solved.pivot_ratio, pivot_logprob};
+    if (a == sums.pivot_train && b == sums.pivot_infer) return {solved.pivot_ratio, pivot_logprob};
     const double d = static_cast<double>(b) - static_cast<double>(a);
-    const double below = static_cast<double>(a) - static_cast<double>(head.pivot_train);
+    const double below = static_cast<double>(a) - static_cast<double>(sums.pivot_train);
     return {d * inverse_tau - static_cast<double>(head.shift) - solved.delta,
             below * inverse_tau + pivot_logprob};
   };
@@ -325,49 +283,26 @@ __device__ inline void PublishEnd(const EndArgs& args, int64_t row, const EndSol
   out.status[row] = status;
 }
 
-inline constexpr int kEndWarps = 4;
+inline constexpr int kSolveThreads = 32;
 
-static __global__ void __launch_bounds__(kEndWarps * 32)
-    RowEndKernel(const __grid_constant__ EndArgs args) {
-  __shared__ DeviceTop tops[kEndWarps][2];
-  __shared__ double sums[kEndWarps][kPartials];
-  const int lane = static_cast<int>(threadIdx.x) & 31;
-  const int warp = static_cast<int>(threadIdx.x) >> 5;
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * kEndWarps + warp;
+static __global__ void __launch_bounds__(kSolveThreads)
+    RowSolveKernel(const __grid_constant__ EndArgs args) {
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * kSolveThreads + threadIdx.x;
   if (at >= args.count) return;
   const int64_t row = args.first_row + at;
-  if (lane <= kPartialAbsolute) {
-    const double* from = args.partials + at * args.cluster * kPartials + lane;
-    double sum = from[0];
-    for (int block = 1; block < args.cluster; ++block) {
-      const double other = from[block * kPartials];
-      const auto signed_of = [](double bits) {
-        return static_cast<int>(static_cast<uint32_t>(bits));
-      };
-      sum = lane == kPartialLow    ? fmax(sum, other)
-            : lane == kPartialHigh ? (signed_of(other) > signed_of(sum) ? other : sum)
-                                   : sum + other;
-    }
-    sums[warp][lane] = sum;
-  }
-  const bool listed = MergeCandidates(args, at, 0, lane, &tops[warp][0]) &&
-                      MergeCandidates(args, at, 1, lane, &tops[warp][1]);
-  __syncwarp();
-  if (lane != 0) return;
-  const RowHead head = args.heads[at];
-  bool done = false;
-  if (listed && isfinite(head.top_train)) {
-    const EndSolution solved = SolveEnd(sums[warp], head, args.scale, args.inverse_tau);
-    if (solved.usable && PublishDistances(args, row, sums[warp], head)) {
-      PublishTops(args.row, row, tops[warp][0], tops[warp][1]);
-      PublishEnd(args, row, solved, head, tops[warp][1].id[0]);
-      done = true;
+  const EndRow& gathered = args.rows[at];
+  const EndSums& sums = gathered.sums;
+  const RowHead head = args.sums.heads[at];
+  if (gathered.listed != 0 && isfinite(sums.pivot_train)) {
+    const EndSolution solved = SolveEnd(sums, head, args.sums.scale, args.sums.inverse_tau);
+    if (solved.usable && PublishDistances(args, row, sums, head)) {
+      PublishTops(args.row, row, gathered.tops[0], gathered.tops[1]);
+      PublishEnd(args, row, solved, sums, head, gathered.tops[1].id[0]);
+      return;
     }
   }
-  if (!done) {
-    const int slot = atomicAdd(args.row.careful_rows, 1);
-    args.row.careful_rows[1 + slot] = static_cast<int32_t>(at);
-  }
+  const int slot = atomicAdd(args.row.careful_rows, 1);
+  args.row.careful_rows[1 + slot] = static_cast<int32_t>(at);
 }
 
 }  // namespace kcc

@@ -1,37 +1,37 @@
-// What the warps of the fast kernel (row_sums.cuh) share: arguments, the plan of a row, the
-// barriers and buffers in shared memory; and the tile that is too wide for the common path.
+// How a row is cut and planned for the fast kernel (row_sums.cuh), and what its warps leave behind.
+//
+// A row is cut into tiles of 256 entries, eight a lane; the warps of its block take them in turn.
 #pragma once
 
+#include <climits>
 #include <cstdint>
 
 #include "kcc/drift/cuda/row_terms.cuh"
 
 namespace kcc {
 
-inline constexpr int kSlotsMax = 32;
-inline constexpr int kPartials = 16;  // doubles a block leaves about a row; 13 in use
-inline constexpr int kPartialLow = 10;
-inline constexpr int kPartialHigh = 11;
-inline constexpr int kPartialAbsolute = 12;
-inline constexpr int kCandidatesMax = 32;  // a block and side; more: the row is measured in double
-inline constexpr int kClusterMax = 16;
-inline constexpr int kServingWarps = 3;
-// One lane arrives for its warp, after __syncwarp. Racecheck does not follow that; a build for it
-// lets every lane arrive.
-#ifdef KCC_CUDA_EVERY_LANE_ARRIVES
-inline constexpr int kVoices = 32;
-#else
-inline constexpr int kVoices = 1;
-#endif
+inline constexpr int kWarpsMax = 24;     // of a block
+inline constexpr int kWarpsMaxF32 = 16;  // whose tiles take twice the registers
+
+// What a warp leaves about its tiles. The lane with the largest train entry is kept apart: if that
+// is the row's largest, its sums are taken again without it (row_gather.cuh).
+struct WarpPart {
+  float sum[kLaneSums];  // as in LaneSums
+  float absolute;        // sum |q - s e|
+  int apart;             // the lane
+  float apart_sum[kLaneSums];
+  float apart_absolute;
+  uint32_t low;  // as in LaneSums
+  int high;
+  int unused[7];
+};
+static_assert(sizeof(WarpPart) == 128);
 
 struct RowHead {
-  float top_train;  // NaN or infinite: not a row for this kernel
-  float shift;      // c / tau
-  int exponent;     // K
-  int shifted;      // whether y is x
-  float pivot_train;
-  float pivot_infer;
-  float unused[2];
+  float shift;   // c / tau
+  int exponent;  // K
+  int shifted;   // whether y is x
+  float slope;   // s
 };
 
 struct SumsArgs {
@@ -41,19 +41,20 @@ struct SumsArgs {
   int64_t infer_stride;
   int64_t rows;
   int vocab;
-  int tiles;        // of a row
-  int block_tiles;  // of a block, but the last ones may have fewer
-  int slots;        // of the ring
-  int side_bytes;   // of a slot and side
-  bool aligned;     // rows start at multiples of 16 bytes
-  float scale;      // log2(e) / tau
+  int tiles;     // of a row
+  int warps;     // of a block
+  int kept;      // tiles of a warp that stay in shared memory for the second visit
+  bool aligned;  // rows start at multiples of 16 bytes
+  float scale;   // log2(e) / tau
   float inverse_tau;
   float tau;
-  int top_rank;  // the threshold is the largest but so many of the group maxima
-  double* partials;
+  WarpPart* parts;  // by row and warp
+  int2* tops;       // ordered bits of the largest train and infer entry, by row and thread
   RowHead* heads;
-  uint32_t* counts;  // candidates: train in the low half, infer in the high one
-  uint2* candidates;
+
+  __device__ const char* Row(int side, int64_t row) const {
+    return side == 0 ? train + row * train_stride : infer + row * infer_stride;
+  }
 };
 
 struct RowPlan {
@@ -61,58 +62,73 @@ struct RowPlan {
   float shift;
   uint32_t small_low, medium_low;  // bounds of LaneSums::low and ::high
   int small_high, medium_high;
-  int train_threshold, infer_threshold;  // ordered bits
-  int top_train;
-  int pivot_warp;  // in the cluster
-  int pivot;       // its lane * 64 + place among the lane's entries; known to its own block
-  int shifted;
+  bool shifted;
+  bool plain;  // x is y
 };
 
-template <int kWarps>
-struct SumsShared {
-  uint64_t full[kSlotsMax];
-  uint64_t empty[kSlotsMax];
-  uint64_t maxima_here[8];  // of so many rows, since a fast neighbour may be far ahead of a keeper
-  uint64_t plan_ready[4];
-  uint64_t sums_done[2];
-  uint64_t exchanged[2];
-  uint64_t slope_ready[2];
-  uint64_t maxima[8][kClusterMax * kWarps];
-  uint64_t exchange[2][kClusterMax * kWarps];  // sums of e and q by warp, as floats
-  uint64_t pivot_here[4];
-  uint64_t pivot[4];                        // its train and infer logit, as floats
-  uint32_t sums[2][kWarps][kLaneSums + 2];  // floats; low and high as in LaneSums
-  float absolute[2][kWarps];
-  RowPlan plan[4];
-  float slope[2];
-  uint32_t found[4];  // train candidates
-  alignas(16) int groups[2][32];
-};
-
-// A tile with a wide range of x.
-struct RareTile {
-  float a[8];
-  float x[8];
-  float e[8];
-  float q[8];
-  float sum[kLaneSums];
-  unsigned counts;  // by entry: not the pivot, not beyond the row's end
-  float scale;
-  float minus_k;
-};
-
-// Out of line, to keep the common path short in the instruction cache.
-template <bool kSquare>
-__device__ __noinline__ void AddRareTile(RareTile* tile) {
-  LaneSums sums;
-  for (int k = 0; k < kLaneSums; ++k) sums.sum[k] = tile->sum[k];
-#pragma unroll 4
-  for (int j = 0; j < 8; ++j) {
-    AddTerms<kWholeRange, true, kSquare>(tile->a[j], tile->x[j], tile->scale, tile->minus_k,
-                                         (tile->counts >> j & 1) != 0, &sums, &tile->e[j],
-                                         &tile->q[j]);
+// The lane's entries of a tile, which may start anywhere; beyond the row's end the lowest value,
+// which is no maximum.
+template <class T>
+__device__ __forceinline__ void LoadTile(const SumsArgs& args, const char* row, int tile, int lane,
+                                         LaneLogits<T>* to) {
+  const char* at = row + static_cast<int64_t>(tile) * kTileEntries * static_cast<int>(sizeof(T));
+  if (args.aligned && (tile + 1) * kTileEntries <= args.vocab) {
+    to->Load(at, lane);
+  } else {
+    to->LoadEntries(reinterpret_cast<const T*>(at), lane, args.vocab - tile * kTileEntries);
   }
-  for (int k = 0; k < kLaneSums; ++k) tile->sum[k] = sums.sum[k];
+}
+
+// |x| <= end as bounds of y's bits: the largest as an unsigned and as a signed integer. Where
+// the bounds of y do not enclose 0 the range is not to be used.
+__device__ __forceinline__ void SetBounds(const SumsArgs& args, bool shifted, float shift,
+                                          float end, uint32_t* low, int* high) {
+  const float from = shifted ? -end : (shift - end) * args.tau;
+  const float to = shifted ? end : (shift + end) * args.tau;
+  const bool usable = from < 0 && to > 0;
+  *low = usable ? __float_as_uint(from) : 0u;
+  *high = usable ? __float_as_int(to) : INT_MIN;
+}
+
+// From 256 entries, spread over the row; every warp makes the same plan. K is near the largest of
+// them. Where their differences lie on both sides of 0 nothing is shifted: formats of few bits
+// leave most large entries unmoved, and those then add nothing at all. Else c is what happened to
+// the largest entry of the sample. Any value would be right; sums that cancel are found at the
+// row's end.
+template <class T>
+__device__ __forceinline__ RowPlan MakePlan(const SumsArgs& args, const LaneLogits<T>& train,
+                                            const LaneLogits<T>& infer) {
+  const unsigned all = 0xffffffffu;
+  float top = -kFloatInf, top_moved = 0, low = kFloatInf, high = -kFloatInf;
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const float a = train.At(j);
+    const float d = infer.At(j) - a;
+    if (!(fabsf(a) < 1e6f) || !(fabsf(d) < 1e6f)) continue;
+    if (a > top) top = a, top_moved = d;
+    low = fminf(low, d);
+    high = fmaxf(high, d);
+  }
+  const int mine = OrderedBits(top);
+  const int best = __reduce_max_sync(all, mine);
+  const unsigned owners = __ballot_sync(all, mine == best);
+  const float moved = __shfl_sync(all, top_moved, __ffs(static_cast<int>(owners)) - 1);
+  low = FromOrderedBits(__reduce_min_sync(all, OrderedBits(low)));
+  high = FromOrderedBits(__reduce_max_sync(all, OrderedBits(high)));
+  const float found = FromOrderedBits(best);
+  RowPlan plan;
+  plan.minus_k = found > -kFloatInf ? -rintf(found * args.scale) : 0.0f;
+  plan.shifted = low > 0 || high < 0;
+  plan.shift = plan.shifted && found > -kFloatInf ? moved * args.inverse_tau : 0.0f;
+  plan.plain = !plan.shifted && args.inverse_tau == 1;
+  SetBounds(args, plan.shifted, plan.shift, kSmallEnd, &plan.small_low, &plan.small_high);
+  SetBounds(args, plan.shifted, plan.shift, kMediumEnd, &plan.medium_low, &plan.medium_high);
+  return plan;
+}
+
+// The sample's entries of a lane.
+__device__ __forceinline__ int SampleTile(const SumsArgs& args, int lane) {
+  return static_cast<int>(static_cast<int64_t>(args.vocab / kTileEntries) * lane / 32);
 }
 
 }  // namespace kcc

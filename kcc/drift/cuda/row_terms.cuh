@@ -2,8 +2,7 @@
 // E = e^x - 1, in the forms of drift/row_end.cc, where no sum cancels while c is near delta.
 //
 // One exponential an entry; E comes from its even and odd halves, C = (cosh x - 1)/x^2 and
-// O = (sinh x - x)/x^3, as short as the range of x allows. e and q = e E stay in registers for the
-// second visit, which tv needs.
+// O = (sinh x - x)/x^3, as short as the range of x allows.
 #pragma once
 
 #include <climits>
@@ -45,6 +44,20 @@ __device__ __forceinline__ float Exp2Approx(float t) {
   return out;
 }
 
+// x; *y = b - a. `kWide`: the logits are floats, and what the subtraction lost (Knuth's two-sum) is
+// added, or a large shift would drown it.
+template <bool kWide>
+__device__ __forceinline__ float Moved(float a, float b, float inverse_tau, float shift, float* y) {
+  *y = b - a;
+  const float x = fmaf(*y, inverse_tau, -shift);
+  if constexpr (kWide) {
+    const float b_part = *y + a;
+    const float lost = (b - b_part) + ((b_part - *y) - a);
+    return fmaf(lost, inverse_tau, x);
+  }
+  return x;
+}
+
 struct Excess {
   float excess;    // E
   float residual;  // (E - x) / x^2, or E - x itself where `plain`
@@ -68,6 +81,14 @@ __device__ __forceinline__ Excess NearTerms(float x, float u) {
   return {fmaf(u, residual, x), residual, even};
 }
 
+// E alone.
+template <TermRange kRange>
+__device__ __forceinline__ float ExcessOf(float x) {
+  const float near = NearTerms<kRange>(x, x * x).excess;
+  if constexpr (kRange != kWholeRange) return near;
+  return fabsf(x) > kMediumEnd ? Exp2Approx(x * 1.44269504f) - 1.0f : near;
+}
+
 // `counts` (if masked): false for the pivot, which is carried apart, and beyond the row's end.
 template <TermRange kRange, bool kMasked, bool kSquare>
 __device__ __forceinline__ void AddTerms(float a, float x, float scale, float minus_k, bool counts,
@@ -79,14 +100,13 @@ __device__ __forceinline__ void AddTerms(float a, float x, float scale, float mi
   Excess terms = NearTerms<kRange>(x, u);
   float weight = e * u;
   if constexpr (kRange == kWholeRange) {
-    if (fabsf(x) > kMediumEnd) {
-      const float up = Exp2Approx(x * 1.44269504f);
-      const float down = Exp2Approx(x * -1.44269504f);
-      terms.excess = up - 1.0f;
-      terms.residual = terms.excess - x;
-      terms.even = 0.5f * (up + down) - 1.0f;
-      weight = e;
-    }
+    const float up = Exp2Approx(x * 1.44269504f);
+    const float down = Exp2Approx(x * -1.44269504f);
+    const bool far = fabsf(x) > kMediumEnd;
+    terms.excess = far ? up - 1.0f : terms.excess;
+    terms.residual = far ? (up - 1.0f) - x : terms.residual;
+    terms.even = far ? fmaf(0.5f, up + down, -1.0f) : terms.even;
+    weight = far ? e : weight;
   }
   const float q = e * terms.excess;
   float* s = sums->sum;
@@ -103,34 +123,34 @@ __device__ __forceinline__ void AddTerms(float a, float x, float scale, float mi
   *q_out = q;
 }
 
-// Sums of a warp by a fixed tree. Halves of the list change lanes at each step, so that ten sums
-// cost twelve exchanges; *index is the sum that the lane ends with, *writes whether it is its
-// keeper.
-__device__ __forceinline__ float ReduceLaneSums(const float (&sum)[kLaneSums], int lane, int* index,
-                                                bool* writes) {
-  const unsigned all = 0xffffffffu;
-  const auto swap_add = [&](float first, float second, int mask) {
-    const bool upper = (lane & mask) != 0;
-    const float keep = upper ? second : first;
-    const float give = upper ? first : second;
-    return keep + __shfl_xor_sync(all, give, mask);
-  };
-  float five[5];
-  for (int i = 0; i < 5; ++i) five[i] = swap_add(sum[i], sum[i + 5], 16);
-  const float first = swap_add(five[0], five[3], 8);
-  const float second = swap_add(five[1], five[4], 8);
-  const float third = five[2] + __shfl_xor_sync(all, five[2], 8);
-  const float left = swap_add(first, third, 4);
-  const float right = second + __shfl_xor_sync(all, second, 4);
-  float value = swap_add(left, right, 2);
-  value += __shfl_xor_sync(all, value, 1);
-  const bool h = (lane & 16) != 0;
-  const bool g = (lane & 8) != 0;
-  const bool f = (lane & 4) != 0;
-  const bool b = (lane & 2) != 0;
-  *index = (b ? (g ? 4 : 1) : f ? 2 : g ? 3 : 0) + (h ? 5 : 0);
-  *writes = (lane & 1) == 0 && (b ? !f : f ? !g : true);
+// Sums of a warp by a fixed tree. Halves of a list change lanes at each step, so that two sums cost
+// five exchanges and eight cost nine.
+__device__ __forceinline__ float SwapAdd(float first, float second, int lane, int mask) {
+  const bool upper = (lane & mask) != 0;
+  const float keep = upper ? second : first;
+  const float give = upper ? first : second;
+  return keep + __shfl_xor_sync(0xffffffffu, give, mask);
+}
+
+// Lanes 0..15 get the first sum, the others the second.
+__device__ __forceinline__ float ReduceTwo(float first, float second, int lane) {
+  float value = SwapAdd(first, second, lane, 16);
+  for (int mask = 8; mask > 0; mask >>= 1) value += __shfl_xor_sync(0xffffffffu, value, mask);
   return value;
+}
+
+// Lane l gets the sum bits 4, 3, 2 of l name, 4 being the lowest.
+__device__ __forceinline__ float ReduceEight(const float* sum, int lane) {
+  float four[4], two[2];
+  for (int i = 0; i < 4; ++i) four[i] = SwapAdd(sum[2 * i], sum[2 * i + 1], lane, 16);
+  for (int i = 0; i < 2; ++i) two[i] = SwapAdd(four[2 * i], four[2 * i + 1], lane, 8);
+  float value = SwapAdd(two[0], two[1], lane, 4);
+  value += __shfl_xor_sync(0xffffffffu, value, 2);
+  value += __shfl_xor_sync(0xffffffffu, value, 1);
+  return value;
+}
+__device__ __forceinline__ int ReducedEight(int lane) {
+  return (lane >> 4 & 1) | (lane >> 2 & 2) | (lane & 4);
 }
 
 }  // namespace kcc

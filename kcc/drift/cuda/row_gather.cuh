@@ -1,0 +1,275 @@
+// Between the fast kernel and the row's end, one warp a row: the top tokens, found among the few
+// threads whose largest entries say that they may hold one; and the row's sums in double. The
+// thread that had the largest train entry, the pivot, is added up again without it: beside it float
+// sums lose the rest of a peaked row.
+#pragma once
+
+#include "kcc/drift/cuda/row_end.cuh"
+
+namespace kcc {
+
+inline constexpr int kGatherWarps = 4;
+inline constexpr int kThreadsMax = 64;     // to search, both sides together
+inline constexpr int kCandidatesMax = 64;  // a side; more: the row is measured in double
+
+struct GatherShared {
+  uint32_t threads[kThreadsMax];        // thread of the block * 2 + side
+  uint2 candidates[2][kCandidatesMax];  // ordered bits, id
+};
+
+template <class T>
+class RowGather {
+ public:
+  __device__ RowGather(const EndArgs& args, int64_t at, int lane, GatherShared* shared)
+      : args_(args),
+        sums_(args.sums),
+        at_(at),
+        lane_(lane),
+        shared_(*shared),
+        parts_(args.sums.parts + at * args.sums.warps),
+        tops_(args.sums.tops + at * args.sums.warps * 32),
+        row_{sums_.Row(0, at), sums_.Row(1, at)} {}
+
+  __device__ void Run() {
+    EndRow* out = &args_.rows[at_];
+    bool listed = FindThreads();
+    if (listed) {
+      Collect();
+      listed = found_[0] <= kCandidatesMax && found_[1] <= kCandidatesMax && found_[0] > 0 &&
+               found_[1] > 0;
+    }
+    if (listed) {
+      Rank(0, &out->tops[0]);
+      Rank(1, &out->tops[1]);
+      AddUp(&out->sums, Pivot());
+    }
+    if (lane_ == 0) out->listed = listed ? 1 : 0;
+  }
+
+ private:
+  static constexpr unsigned kAll = 0xffffffffu;
+
+  // The top_rank-th largest of the lanes' values, 0 being the largest.
+  __device__ int Ranked(int mine) const {
+    int before = 0;
+#pragma unroll
+    for (int k = 0; k < 32; ++k) {
+      const int other = __shfl_sync(kAll, mine, k);
+      before += other > mine || (other == mine && k < lane_) ? 1 : 0;
+    }
+    const unsigned owner = __ballot_sync(kAll, before == args_.top_rank);
+    return __shfl_sync(kAll, mine, __ffs(static_cast<int>(owner)) - 1);
+  }
+
+  // So many entries are at least as large as the threshold as are asked for, and few more.
+  __device__ bool FindThreads() {
+    int top[2] = {INT_MIN, INT_MIN};
+#pragma unroll 8
+    for (int w = 0; w < sums_.warps; ++w) {
+      const int2 its = tops_[w * 32 + lane_];
+      top[0] = max(top[0], its.x);
+      top[1] = max(top[1], its.y);
+    }
+    threshold_[0] = Ranked(top[0]);
+    threshold_[1] = Ranked(top[1]);
+    int found = 0;
+#pragma unroll 8
+    for (int w = 0; w < sums_.warps; ++w) {
+      const int2 its = tops_[w * 32 + lane_];
+#pragma unroll
+      for (int side = 0; side < 2; ++side) {
+        const bool holds = (side == 0 ? its.x : its.y) >= threshold_[side];
+        const unsigned holders = __ballot_sync(kAll, holds);
+        const int place = found + __popc(holders & ((1u << lane_) - 1));
+        if (holds && place < kThreadsMax) {
+          shared_.threads[place] = static_cast<uint32_t>((w * 32 + lane_) * 2 + side);
+        }
+        found += __popc(holders);
+      }
+    }
+    __syncwarp();
+    threads_ = found;
+    return found <= kThreadsMax;
+  }
+
+  // A thread's tiles at once, one a lane; eight threads at once.
+  __device__ void Collect() {
+    constexpr int kAtOnce = 8;
+#pragma unroll 1
+    for (int first_tile = 0; first_tile < sums_.tiles; first_tile += 32 * sums_.warps) {
+#pragma unroll 1
+      for (int begin = 0; begin < threads_; begin += kAtOnce) {
+        LaneLogits<T> logits[kAtOnce];
+        int tile[kAtOnce];
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) {
+          const uint32_t thread = shared_.threads[min(begin + k, threads_ - 1)];
+          tile[k] = first_tile + lane_ * sums_.warps + static_cast<int>(thread / 64);
+          if (tile[k] < sums_.tiles) {
+            LoadTile(sums_, row_[thread & 1], tile[k], static_cast<int>(thread / 2 % 32),
+                     &logits[k]);
+          }
+        }
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) {
+          if (begin + k < threads_) Take(shared_.threads[begin + k], tile[k], logits[k]);
+        }
+      }
+    }
+    __syncwarp();
+  }
+
+  __device__ void Take(uint32_t thread, int tile, const LaneLogits<T>& logits) {
+    const int side = static_cast<int>(thread & 1);
+    const bool has_tile = tile < sums_.tiles;
+    const int threshold = side == 0 ? threshold_[0] : threshold_[1];
+    int found = side == 0 ? found_[0] : found_[1];
+    LaneMax<T> best;
+    best.Add(logits);
+    if (!__any_sync(kAll, has_tile && OrderedBits(best.Value()) >= threshold)) return;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const int bits = OrderedBits(logits.At(j));
+      const int id = tile * kTileEntries + PlaceInTile<T>(static_cast<int>(thread / 2 % 32), j);
+      const bool is_top = has_tile && bits >= threshold && id < sums_.vocab;
+      const unsigned tops = __ballot_sync(kAll, is_top);
+      const int place = found + __popc(tops & ((1u << lane_) - 1));
+      if (is_top && place < kCandidatesMax) {
+        shared_.candidates[side][place] =
+            make_uint2(static_cast<uint32_t>(bits), static_cast<uint32_t>(id));
+      }
+      found += __popc(tops);
+    }
+    (side == 0 ? found_[0] : found_[1]) = found;
+  }
+
+  // The best tokens of one side, most likely first, ties by id.
+  __device__ void Rank(int side, DeviceTop* top) {
+    const int total = side == 0 ? found_[0] : found_[1];
+    const uint2* candidates = shared_.candidates[side];
+    for (int n = lane_; n < total; n += 32) {
+      const auto bits = static_cast<int>(candidates[n].x);
+      const auto id = static_cast<int>(candidates[n].y);
+      int rank = 0;
+      for (int other = 0; other < total; ++other) {
+        const auto other_bits = static_cast<int>(candidates[other].x);
+        const auto other_id = static_cast<int>(candidates[other].y);
+        rank += other_bits > bits || (other_bits == bits && other_id < id) ? 1 : 0;
+      }
+      if (rank < 10) {
+        top->bits[rank] = bits;
+        top->id[rank] = id;
+      }
+    }
+    if (lane_ == 0) top->count = min(10, total);
+    __syncwarp();
+  }
+
+  // A largest train entry, in a lane that was kept apart: where there are several, any will do.
+  __device__ int Pivot() const {
+    int bits = INT_MIN;
+    for (int n = lane_; n < found_[0]; n += 32) {
+      bits = max(bits, static_cast<int>(shared_.candidates[0][n].x));
+    }
+    bits = __reduce_max_sync(kAll, bits);
+    int pivot = INT_MAX;
+    for (int n = lane_; n < found_[0]; n += 32) {
+      const uint2 candidate = shared_.candidates[0][n];
+      const auto id = static_cast<int>(candidate.y);
+      const WarpPart& part = parts_[id / kTileEntries % sums_.warps];
+      const bool is_apart = part.apart == LaneInTile<T>(id % kTileEntries);
+      if (static_cast<int>(candidate.x) == bits && is_apart) pivot = min(pivot, id);
+    }
+    return __reduce_min_sync(kAll, pivot);
+  }
+
+  // What the pivot's thread added up, without the pivot.
+  __device__ void AddBeside(int pivot, LaneSums* sums, float* absolute) const {
+    const RowHead head = sums_.heads[at_];
+    const int pivot_tile = pivot / kTileEntries;
+    const int its_lane = LaneInTile<T>(pivot % kTileEntries);
+#pragma unroll 1
+    for (int tile = pivot_tile % sums_.warps + lane_ * sums_.warps; tile < sums_.tiles;
+         tile += 32 * sums_.warps) {
+      LaneLogits<T> train, infer;
+      LoadTile(sums_, row_[0], tile, its_lane, &train);
+      LoadTile(sums_, row_[1], tile, its_lane, &infer);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const int entry = tile * kTileEntries + PlaceInTile<T>(its_lane, j);
+        const bool inside = entry < sums_.vocab;
+        const float a = inside ? train.At(j) : 0;
+        const float b = inside ? infer.At(j) : 0;
+        float y, e, q;
+        const float moved = Moved<sizeof(T) == 4>(a, b, sums_.inverse_tau, head.shift, &y);
+        const float x = inside ? moved : 0;
+        const float spread = inside ? (head.shifted != 0 ? x : y) : 0;
+        sums->sum[8] += spread;
+        sums->sum[9] = fmaf(spread, spread, sums->sum[9]);
+        AddTerms<kWholeRange, true, true>(a, x, sums_.scale, static_cast<float>(-head.exponent),
+                                          inside && entry != pivot, sums, &e, &q);
+        *absolute += fabsf(fmaf(-head.slope, e, q));
+      }
+    }
+  }
+
+  __device__ void AddUp(EndSums* out, int pivot) {
+    const int pivot_tile = pivot / kTileEntries;
+    LaneSums beside;
+    float absolute = 0;
+    AddBeside(pivot, &beside, &absolute);
+    double sum[kLaneSums + 1];
+    for (int k = 0; k < kLaneSums; ++k) sum[k] = static_cast<double>(beside.sum[k]);
+    sum[kLaneSums] = static_cast<double>(absolute);
+    uint32_t low = 0;
+    int high = INT_MIN;
+    if (lane_ < sums_.warps) {
+      const WarpPart& part = parts_[lane_];
+      low = part.low;
+      high = part.high;
+      for (int k = 0; k < kLaneSums; ++k) sum[k] += static_cast<double>(part.sum[k]);
+      sum[kLaneSums] += static_cast<double>(part.absolute);
+      if (pivot_tile % sums_.warps != lane_) {
+        for (int k = 0; k < kLaneSums; ++k) sum[k] += static_cast<double>(part.apart_sum[k]);
+        sum[kLaneSums] += static_cast<double>(part.apart_absolute);
+      }
+    }
+    for (int k = 0; k <= kLaneSums; ++k) {
+      for (int mask = 16; mask > 0; mask >>= 1) sum[k] += __shfl_xor_sync(kAll, sum[k], mask);
+    }
+    low = __reduce_max_sync(kAll, low);
+    high = __reduce_max_sync(kAll, high);
+    if (lane_ != 0) return;
+    for (int k = 0; k < kLaneSums; ++k) out->sum[k] = sum[k];
+    out->absolute = sum[kLaneSums];
+    out->low = low;
+    out->high = high;
+    const RowArgs& row = args_.row;
+    out->pivot_train = LoadLogitAt(row_[0], row.train_dtype, pivot);
+    out->pivot_infer = LoadLogitAt(row_[1], row.infer_dtype, pivot);
+  }
+
+  const EndArgs& args_;
+  const SumsArgs& sums_;
+  const int64_t at_;
+  const int lane_;
+  GatherShared& shared_;
+  const WarpPart* const parts_;
+  const int2* const tops_;
+  const char* const row_[2];
+  int threshold_[2] = {0, 0};
+  int threads_ = 0;
+  int found_[2] = {0, 0};
+};
+
+template <class T>
+__global__ void __launch_bounds__(kGatherWarps * 32)
+    RowGatherKernel(const __grid_constant__ EndArgs args) {
+  __shared__ GatherShared shared[kGatherWarps];
+  const int warp = static_cast<int>(threadIdx.x) >> 5;
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * kGatherWarps + warp;
+  if (at >= args.count) return;
+  RowGather<T>(args, at, static_cast<int>(threadIdx.x) & 31, &shared[warp]).Run();
+}
+
+}  // namespace kcc
