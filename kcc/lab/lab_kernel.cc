@@ -197,7 +197,8 @@ KernelScheme LabScheme() {
     return std::unique_ptr<Kernel>(std::move(kernel));
   };
   const auto check = [](const KernelUri& uri) -> Result<> {
-    KCC_TRY_VOID(ParseLabUri(uri.text));
+    KCC_TRY(const LabUri parsed, ParseLabUri(uri.text));
+    KCC_TRY_VOID(ResolveSwitches(parsed.kernel, parsed.options));
     return {};
   };
   return {"lab", "lab:NAME?option=value", open, check};
