@@ -120,6 +120,8 @@ TEST_F(OpenAiFaultsTest, EachFaultGivesItsDocumentedError) {
       {"sglang", "null", "probe=off", "position 4: there is no log-prob"},
       {"llamacpp", "sentinel", "probe=off", "position 4: there is no log-prob"},
       // Routes.
+      {"sglang", "none", "path=decode", "sglang has no way to force tokens while it decodes; use path=prefill"},
+      {"trtllm", "none", "path=decode", "trtllm has no way to force tokens while it decodes; use path=prefill"},
       {"vllm", "no-replay", "path=decode", "status 403: Scale-out endpoints are disabled"},
       {"vllm", "no-trace", "path=decode", "status 400: trace_decode_token_ids is set but trace replay is not enabled. Start the engine with --enable-trace-replay to use it."},
   };
