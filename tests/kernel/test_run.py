@@ -99,7 +99,7 @@ def test_what_goes_wrong_is_said(kcc, tmp_path, contract, requests, scratch, arg
     ("exek:x", "did you mean 'exec:'"),
     ("exec:/no/such", "cannot start '/no/such'"),
     ("openai+http://localhost:1?server=vlm", "vllm"),
-    ("lab:model?gem=bf16", "gemm"),
+    ("lab:trian", "the lab has no kernel 'trian'"),
 ])
 def test_a_mistyped_kernel_is_said_before_a_missing_requests_file(kcc, tmp_path, contract, kernel, words):
     missing = ("--requests", tmp_path / "none.jsonl")
