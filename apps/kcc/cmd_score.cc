@@ -15,6 +15,8 @@ Result<> MakeTrace(const ScoreOptions& options, bool generate, Console& console)
   if (std::filesystem::exists(options.output, ignored)) {  // said before an engine has to start
     return InvalidError("exists already; choose another name", Place{options.output});
   }
+  const std::vector<KernelScheme> schemes = KernelSchemes();
+  KCC_TRY_VOID(CheckKernelUri(options.kernel, schemes));  // and this before requests are read
   const RequestUse use = generate ? RequestUse::kGenerate : RequestUse::kScore;
   KCC_TRY(const std::unique_ptr<RequestSource> requests,
           OpenRequests(options.kernels, use, SampledBy::kDataset));
@@ -27,7 +29,6 @@ Result<> MakeTrace(const ScoreOptions& options, bool generate, Console& console)
       progress.Show(at.tokens, at.tokens_total, at.bytes);
     };
   }
-  const std::vector<KernelScheme> schemes = KernelSchemes();
   NamedKernel kernel{options.kernel, nullptr};
   KCC_TRY(kernel.kernel,
           OpenKernel(options.kernel, OpenOptionsOf(options.kernels, interruptible), schemes));

@@ -89,6 +89,9 @@ Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
   }
   if (!flags.shard.empty())
     return InvalidError("--shard splits traces, not what engines are asked");
+  const std::vector<KernelScheme> schemes = KernelSchemes();
+  KCC_TRY_VOID(CheckKernelUri(train, schemes));
+  KCC_TRY_VOID(CheckKernelUri(infer, schemes));
   KCC_TRY(const std::unique_ptr<RequestSource> requests,
           RequestsFor(train_trace ? train_trace : infer_trace, kernels));
   const SystemClock clock;
@@ -98,7 +101,6 @@ Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
   StreamOptions options = StreamOptionsOf(kernels, interruptible);
   options.measure = measure;
   options.pairing = PairingOptionsOf(flags);
-  const std::vector<KernelScheme> schemes = KernelSchemes();
   KCC_TRY(const KernelPair pair, OpenKernelPair(train, infer, OpenOptionsOf(kernels, interruptible),
                                                 schemes, options.stop));
   return MeasureKernels(pair, *requests, PlanOf(contract), options);

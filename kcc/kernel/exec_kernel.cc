@@ -1,6 +1,7 @@
 #include "kcc/kernel/exec_kernel.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -226,7 +227,9 @@ class ExecKernel final : public Kernel {
     for (const GeneratedRequest& row : generated) {
       if (row.logprobs.size() != row.tokens.size()) info.evidence = EvidenceLevel::kNone;
     }
-    KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, info, {}));
+    TraceWriter::Options options;
+    options.scratch = true;
+    KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, info, options));
     for (size_t i = 0; i < batch.size(); ++i) {
       const GeneratedRequest& row = generated[i];
       Request request = batch[i].request;
@@ -267,6 +270,16 @@ Result<std::unique_ptr<Kernel>> OpenExecKernel(const KernelUri& uri,
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
-KernelScheme ExecScheme() { return {"exec", "exec:PROGRAM ARGS", OpenExecKernel}; }
+KernelScheme ExecScheme() {
+  const auto check = [](const KernelUri& uri) -> Result<> {
+    Result<std::vector<std::string>> command = SplitCommand(uri.rest);
+    if (!command.has_value()) return std::move(command.error()).At(Place{uri.text});
+    const std::string& program = command->front();
+    // One without a slash is looked for in PATH when it is started.
+    if (program.find('/') == std::string::npos || ::access(program.c_str(), X_OK) == 0) return {};
+    return IoError("cannot start '" + program + "': " + std::strerror(errno), Place{uri.text});
+  };
+  return {"exec", "exec:PROGRAM ARGS", OpenExecKernel, check};
+}
 
 }  // namespace kcc

@@ -65,7 +65,8 @@ class Kernel {
 
   // Scores every token at or after prompt_tokens of every request, and writes a trace of exactly
   // these requests, in this order, to `directory`, which does not exist yet. On failure nothing is
-  // left there and the kernel is not to be used again.
+  // left there and the kernel is not to be used again. The trace is scratch: it is not forced to
+  // the disk, and its rows are checked.
   virtual Result<> Score(std::span<const KernelRequest> batch, const std::string& directory) = 0;
 
   // Writes each request's own continuation of its prompt (tokens beyond prompt_tokens are

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -116,9 +117,13 @@ TEST_F(OpenAiFaultsTest, EachFaultGivesItsDocumentedError) {
       {"sglang", "flat", "", "the probe cannot tell raw from temperature-scaled"},
       {"vllm", "sentinel", "probe=off", "request 'a', position 4: there is no log-prob: null, NaN or a stand-in such as -9999.0"},
       {"sglang", "sentinel", "probe=off", "position 4: there is no log-prob"},
+      {"sglang", "null", "probe=off", "position 4: there is no log-prob"},
       {"llamacpp", "sentinel", "probe=off", "position 4: there is no log-prob"},
       // Routes.
+      {"sglang", "none", "path=decode", "sglang has no way to force tokens while it decodes; use path=prefill"},
+      {"trtllm", "none", "path=decode", "trtllm has no way to force tokens while it decodes; use path=prefill"},
       {"vllm", "no-replay", "path=decode", "status 403: Scale-out endpoints are disabled"},
+      {"vllm", "no-trace", "path=decode", "status 400: trace_decode_token_ids is set but trace replay is not enabled. Start the engine with --enable-trace-replay to use it."},
   };
   // clang-format on
   const std::vector<KernelRequest> batch = {ThreeRequests()[0]};
@@ -126,6 +131,20 @@ TEST_F(OpenAiFaultsTest, EachFaultGivesItsDocumentedError) {
     SCOPED_TRACE(c.dialect + " " + c.faults + " " + c.options);
     EXPECT_THAT(Problem(ServerUri(server_->Base(c.dialect, c.faults), c.dialect, c.options), batch),
                 HasSubstr(c.problem));
+  }
+}
+
+TEST_F(OpenAiFaultsTest, AnotherServerThanSaidIsNoticedByItsMissingPages) {
+  const std::vector<std::array<std::string, 3>> cases = {
+      {"sglang", "vllm", "/version gives status 404; is it the right server=?"},
+      {"llamacpp", "trtllm", "/version gives status 404; is it the right server=?"},
+      {"vllm", "sglang", "/server_info gives status 404; is it the right server=?"},
+      {"trtllm", "llamacpp", "/props gives status 404; is it the right server=?"},
+  };
+  for (const auto& [is, said, problem] : cases) {
+    SCOPED_TRACE(is + " said to be " + said);
+    EXPECT_THAT(Problem(ServerUri(server_->Base(is, "none"), said, ""), ThreeRequests()),
+                HasSubstr(problem));
   }
 }
 

@@ -331,7 +331,11 @@ KernelScheme OpenAiScheme(bool secure) {
     if (!kernel.has_value()) return std::move(kernel.error()).At(Place{uri.text});
     return kernel;
   };
-  return {name, name + "://HOST:PORT?server=vllm|sglang|llamacpp|trtllm", open};
+  const auto check = [](const KernelUri& uri) -> Result<> {
+    KCC_TRY_VOID(ReadOpenAiOptions(uri, {}));
+    return {};
+  };
+  return {name, name + "://HOST:PORT?server=vllm|sglang|llamacpp|trtllm", open, check};
 }
 
 }  // namespace kcc

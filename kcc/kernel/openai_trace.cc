@@ -104,6 +104,7 @@ Result<> WriteServerTrace(const ServerTrace& trace, std::span<const KernelReques
   columns.top_k = trace.top;
   columns.logprob = trace.info.evidence != EvidenceLevel::kLogits;
   columns.mask = trace.mask_missing;
+  columns.scratch = true;
   KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, trace.info, columns));
   Rows rows(trace, &writer);
   for (size_t i = 0; i < batch.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <fstream>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -85,7 +86,10 @@ Result<> StampSampledBy(const std::string& directory, SampledBy sampled_by) {
   KCC_TRY(TraceInfo info, ParseTraceInfo(text, path));
   if (info.sampled_by == sampled_by) return {};
   info.sampled_by = sampled_by;
-  return WriteFileAtomically(path, TraceInfoJson(info));
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << TraceInfoJson(info) << std::flush;
+  if (!out) return IoError("cannot write", Place{path});
+  return {};
 }
 
 Result<> ScoreBatch(const NamedKernel& kernel, std::span<const KernelRequest> batch,

@@ -28,7 +28,8 @@ class TraceCollector {
       info.requests.reset();
       info.tokens.reset();
       if (info.mode == TraceMode::kScored) info.sampled_by = sampled_by_;
-      KCC_TRY(const TraceWriter::Options options, WriterOptionsFor(reader));
+      KCC_TRY(TraceWriter::Options options, WriterOptionsFor(reader));
+      options.rows_checked = true;  // by the kernel that made the batch
       KCC_TRY(TraceWriter writer, TraceWriter::Create(directory_, std::move(info), options));
       writer_.emplace(std::move(writer));
     }

@@ -34,7 +34,9 @@ class TraceKernel final : public Kernel {
     TraceInfo info = reader_.info();
     info.requests.reset();
     info.tokens.reset();
-    KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, std::move(info), writer_));
+    TraceWriter::Options options = writer_;
+    options.scratch = true;
+    KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, std::move(info), options));
     TokenCursor cursor(reader_);
     for (const KernelRequest& request : batch) {
       KCC_TRY_VOID(Copy(request, &cursor, &writer));

@@ -69,6 +69,21 @@ Result<> ReadOptions(std::string_view text, KernelUri* uri) {
   return {};
 }
 
+Result<const KernelScheme*> SchemeOf(const KernelUri& uri, std::span<const KernelScheme> schemes) {
+  std::vector<std::string_view> names;
+  std::vector<std::string_view> forms;
+  for (const KernelScheme& scheme : schemes) {
+    if (scheme.name == uri.scheme) return &scheme;
+    names.push_back(scheme.name);
+    forms.push_back(scheme.form);
+  }
+  const auto nearest = NearestWord(uri.scheme, names);
+  return InvalidError("no kernel of kind '" + uri.scheme + "'" +
+                          (nearest ? "; did you mean '" + std::string(*nearest) + ":'?"
+                                   : "; there are " + JoinWords(forms)),
+                      Place{uri.text});
+}
+
 }  // namespace
 
 const std::string* KernelUri::Find(std::string_view name) const {
@@ -119,21 +134,17 @@ Result<KernelUri> ParseKernelUri(std::string_view text) {
 
 Error InterruptedError() { return IoError("interrupted"); }
 
+Result<> CheckKernelUri(std::string_view text, std::span<const KernelScheme> schemes) {
+  KCC_TRY(const KernelUri uri, ParseKernelUri(text));
+  KCC_TRY(const KernelScheme* const scheme, SchemeOf(uri, schemes));
+  return scheme->check ? scheme->check(uri) : Result<>();
+}
+
 Result<std::unique_ptr<Kernel>> OpenKernel(std::string_view text, const KernelOpenOptions& options,
                                            std::span<const KernelScheme> schemes) {
   KCC_TRY(const KernelUri uri, ParseKernelUri(text));
-  std::vector<std::string_view> names;
-  std::vector<std::string_view> forms;
-  for (const KernelScheme& scheme : schemes) {
-    if (scheme.name == uri.scheme) return scheme.open(uri, options);
-    names.push_back(scheme.name);
-    forms.push_back(scheme.form);
-  }
-  const auto nearest = NearestWord(uri.scheme, names);
-  return InvalidError("no kernel of kind '" + uri.scheme + "'" +
-                          (nearest ? "; did you mean '" + std::string(*nearest) + ":'?"
-                                   : "; there are " + JoinWords(forms)),
-                      Place{uri.text});
+  KCC_TRY(const KernelScheme* const scheme, SchemeOf(uri, schemes));
+  return scheme->open(uri, options);
 }
 
 }  // namespace kcc

@@ -58,7 +58,13 @@ struct KernelScheme {
   std::string name;  // "exec"
   std::string form;  // "exec:PROGRAM ARGS", for messages
   KernelFactory open;
+  // What can be told wrong about a URI without starting or reading anything large.
+  std::function<Result<>(const KernelUri&)> check = {};
 };
+
+// Fails where OpenKernel would, as far as the URI alone tells: said before requests are read or an
+// engine has to start.
+Result<> CheckKernelUri(std::string_view uri, std::span<const KernelScheme> schemes);
 
 // Fails with kInvalid where no scheme of the table fits, naming those that there are.
 Result<std::unique_ptr<Kernel>> OpenKernel(std::string_view uri, const KernelOpenOptions& options,

@@ -83,5 +83,23 @@ TEST(OpenKernel, TakesTheSchemeThatFits) {
               HasSubstr("there are exec:PROGRAM ARGS and trace:DIR"));
 }
 
+TEST(CheckKernelUri, SaysWhatTheUriAloneTellsAndOpensNothing) {
+  const auto never = [](const KernelUri&,
+                        const KernelOpenOptions&) -> Result<std::unique_ptr<Kernel>> {
+    ADD_FAILURE() << "opened";
+    return InvalidError("opened");
+  };
+  const auto check = [](const KernelUri& uri) -> Result<> {
+    return uri.rest == "good" ? Result<>() : InvalidError("no good");
+  };
+  const std::array<KernelScheme, 2> schemes = {
+      {{"exec", "exec:PROGRAM ARGS", never, check}, {"trace", "trace:DIR", never}}};
+  EXPECT_TRUE(CheckKernelUri("exec:good", schemes).has_value());
+  EXPECT_TRUE(CheckKernelUri("some/directory", schemes).has_value());
+  EXPECT_EQ(CheckKernelUri("exec:bad", schemes).error().message(), "no good");
+  EXPECT_THAT(CheckKernelUri("exek:good", schemes).error().message(),
+              HasSubstr("did you mean 'exec:'"));
+}
+
 }  // namespace
 }  // namespace kcc

@@ -140,6 +140,7 @@ Result<> LabKernel::WriteTrace(std::span<const KernelRequest> batch, const std::
   TraceWriter::Options options;
   options.logits_dtype = switches_.logits;
   options.logprob = true;
+  options.scratch = true;
   KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, info, options));
 
   std::vector<RequestRows> rows(batch.size());
@@ -195,7 +196,12 @@ KernelScheme LabScheme() {
     KCC_TRY(std::unique_ptr<LabKernel> kernel, LabKernel::Open(parsed));
     return std::unique_ptr<Kernel>(std::move(kernel));
   };
-  return {"lab", "lab:NAME?option=value", open};
+  const auto check = [](const KernelUri& uri) -> Result<> {
+    KCC_TRY(const LabUri parsed, ParseLabUri(uri.text));
+    KCC_TRY_VOID(ResolveSwitches(parsed.kernel, parsed.options));
+    return {};
+  };
+  return {"lab", "lab:NAME?option=value", open, check};
 }
 
 }  // namespace kcc

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "kcc/base/check.h"
-#include "kcc/base/file.h"
 #include "kcc/trace/evidence_check.h"
 #include "kcc/trace/requests.h"
 #include "kcc/trace/safetensors.h"
@@ -28,6 +27,9 @@ constexpr size_t kPrefixBytes = 4096;
 // Small columns wait in memory for the end of their file.
 constexpr size_t kColumnBytesMax = size_t{128} << 20;
 constexpr size_t kWriteBufferBytes = size_t{1} << 20;
+constexpr size_t kDirectWriteBytes = size_t{64}
+                                     << 10;  // from here on a copy costs more than a call
+constexpr int64_t kWritebackBytes = int64_t{32} << 20;
 
 template <class T>
 void Append(std::string* column, const T& value) {
@@ -39,8 +41,10 @@ class OutputFile {
   ~OutputFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
-  Result<> Open(const std::string& path) {
+  Result<> Open(const std::string& path, bool durable) {
     path_ = path;
+    durable_ = durable;
+    written_ = sent_ = 0;
     descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return descriptor_ >= 0 ? Result<>() : Failure("cannot create");
   }
@@ -48,7 +52,10 @@ class OutputFile {
 
   Result<> Write(std::string_view bytes) {
     if (buffer_.size() + bytes.size() > kWriteBufferBytes) KCC_TRY_VOID(Flush());
-    if (bytes.size() > kWriteBufferBytes) return WriteNow(bytes);
+    if (bytes.size() >= kDirectWriteBytes) {
+      KCC_TRY_VOID(Flush());
+      return WriteNow(bytes);
+    }
     buffer_ += bytes;
     return {};
   }
@@ -62,7 +69,7 @@ class OutputFile {
 
   Result<> SyncAndClose() {
     KCC_TRY_VOID(Flush());
-    if (::fsync(descriptor_) != 0) return Failure("cannot write");
+    if (durable_ && ::fsync(descriptor_) != 0) return Failure("cannot write");
     if (::close(std::exchange(descriptor_, -1)) != 0) return Failure("cannot write");
     return {};
   }
@@ -82,11 +89,24 @@ class OutputFile {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return Failure("cannot write");
       bytes.remove_prefix(static_cast<size_t>(n));
+      written_ += n;
     }
+    StartWriteback();
     return {};
   }
 
+  // What is written goes to the disk while more is made, so that the sync at the end finds little
+  // left to do. Only a hint: that sync is what counts.
+  void StartWriteback() {
+    if (!durable_ || written_ - sent_ < kWritebackBytes) return;
+    (void)::sync_file_range(descriptor_, sent_, written_ - sent_, SYNC_FILE_RANGE_WRITE);
+    sent_ = written_;
+  }
+
   std::string path_;
+  bool durable_ = true;
+  int64_t written_ = 0;  // to the file
+  int64_t sent_ = 0;     // of that, on its way to the disk
   int descriptor_ = -1;
   std::string buffer_;
 };
@@ -154,7 +174,7 @@ struct TraceWriter::State {
 Result<> TraceWriter::State::OpenTokens() {
   std::array<char, 40> name{};
   std::snprintf(name.data(), name.size(), "tokens-%05zu.safetensors", files++);
-  KCC_TRY_VOID(tokens_file.Open((folder / name.data()).string()));
+  KCC_TRY_VOID(tokens_file.Open((folder / name.data()).string(), !options.scratch));
   return tokens_file.Write(std::string(kPrefixBytes, ' '));
 }
 
@@ -249,7 +269,8 @@ Result<TraceWriter> TraceWriter::Create(const std::string& directory, TraceInfo 
   KCC_TRY(state->folder, MakeSibling(parent, state->target.filename().string()));
   state->info = std::move(info);
   state->options = options;
-  KCC_TRY_VOID(state->requests_file.Open((state->folder / "requests.jsonl").string()));
+  KCC_TRY_VOID(
+      state->requests_file.Open((state->folder / "requests.jsonl").string(), !options.scratch));
   return TraceWriter(std::move(state));
 }
 
@@ -268,7 +289,8 @@ Result<> TraceWriter::AddToken(const TokenEvidence& token) {
     return BrokenEvidenceError("the token names request row " + std::to_string(token.request) +
                                ", which was not added");
   }
-  KCC_TRY_VOID(CheckEvidenceRow(state.info, token));
+  KCC_TRY_VOID(state.options.rows_checked ? CheckEvidenceScalars(state.info, token)
+                                          : CheckEvidenceRow(state.info, token));
   if (state.tokens_file.is_open() &&
       (state.logits_bytes + static_cast<int64_t>(state.column_bytes()) >=
            state.options.file_bytes_max ||
@@ -296,9 +318,12 @@ Result<> TraceWriter::Finish() {
   KCC_TRY_VOID(state.requests_file.SyncAndClose());
   state.info.requests = state.requests;
   state.info.tokens = state.tokens;
-  KCC_TRY_VOID(
-      WriteFileAtomically((state.folder / "trace.json").string(), TraceInfoJson(state.info)));
-  SyncDirectory(state.folder);
+  // In a directory that nobody knows yet, so it need not appear at once.
+  OutputFile info_file;
+  KCC_TRY_VOID(info_file.Open((state.folder / "trace.json").string(), !state.options.scratch));
+  KCC_TRY_VOID(info_file.Write(TraceInfoJson(state.info)));
+  KCC_TRY_VOID(info_file.SyncAndClose());
+  if (!state.options.scratch) SyncDirectory(state.folder);
 
   std::error_code failure;
   std::filesystem::path old;
@@ -316,6 +341,7 @@ Result<> TraceWriter::Finish() {
   }
   state.folder.clear();
   if (!old.empty()) std::filesystem::remove_all(old, failure);
+  if (state.options.scratch) return {};
   SyncDirectory(state.target.has_parent_path() ? state.target.parent_path()
                                                : std::filesystem::path("."));
   return {};

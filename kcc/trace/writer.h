@@ -25,6 +25,8 @@ class TraceWriter {
     int64_t logits_width = 0;                   // entries a row; 0: info.vocab_size
     int32_t top_k = 0;                          // entries a row, for top-k evidence
     bool logprob = false, advantage = false, mask = false, gold = false;  // which columns
+    bool scratch = false;       // soon read and removed again: nothing is forced to the disk
+    bool rows_checked = false;  // they come from a checked trace: their numbers are not read again
   };
 
   static Result<TraceWriter> Create(const std::string& directory, TraceInfo info, Options options);
@@ -42,7 +44,8 @@ class TraceWriter {
   // Fills in vocab_size if it was 0 at Create and no logits are stored.
   void SetVocabSize(int64_t vocab_size);
 
-  // Writes trace.json and requests.jsonl, syncs, and renames the directory into place.
+  // Writes trace.json and requests.jsonl, syncs unless it is scratch, and renames the directory
+  // into place.
   Result<> Finish();
 
  private:

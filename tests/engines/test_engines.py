@@ -31,12 +31,12 @@ def judged(work, requests):
     return run
 
 
-def test_float32_kernels_agree_to_1e_4_at_999_of_1000_tokens_and_are_convergent(judged):
+def test_float32_kernels_agree_to_1e_4_at_every_logit_and_are_convergent(judged):
     for train, infer in itertools.combinations(engines.EXACT, 2):
         report = judged(train, infer)
         assert report["convergent"], f"{train} against {infer}: {report['headline']}"
         drift = report["quantities"]["raw_logit_linf"]["all"]
-        assert drift["p999"] <= 1e-4 and drift["max"] <= 2e-4, f"{train} against {infer}: {drift}"
+        assert drift["max"] <= 1e-4, f"{train} against {infer}: {drift}"
 
 
 def test_float32_kernels_are_different_programs(judged):

@@ -113,12 +113,29 @@ def test_the_shipped_weights_have_the_skills_their_card_states(model):
         assert abs(found[skill] - stated[skill]) <= 0.35, f"{skill}: a share of {found[skill]} is right"
 
 
+def test_gguf_has_the_rotary_angles_of_the_checkpoint_after_one_rounding():
+    """As llama.cpp computes them, in float32: theta = position; a pair: cos(theta / divisor), theta *= base^(-2/d)."""
+    config = checkpoint.read_config(MODEL)
+    written = {key: value for key, _, value in gguf.metadata(config)}
+    width = config["head_dim"]
+    step = np.float32(written["llama.rope.freq_base"] ** (-2 / width))
+    theta = np.arange(config["max_position_embeddings"], dtype=np.float32)
+    exact = theta.astype(np.float64)
+    for pair, divisor in enumerate(gguf.rope_divisors(config)):
+        angle = theta / divisor
+        ideal = exact * config["rope_theta"] ** (-2 * pair / width)
+        # Half a unit in the last place each, of the divisor and of the quotient.
+        assert (np.abs(angle - ideal) <= ideal * 2 * 2**-24).all(), pair
+        theta *= step
+
+
 def test_gguf_holds_every_tensor_and_reorders_only_queries_and_keys(tmp_path):
     path = tmp_path / "model.gguf"
     gguf.write(MODEL, path)
     assert path.read_bytes()[:4] == b"GGUF"
     config, tensors = checkpoint.read_config(MODEL), checkpoint.read_tensors(MODEL)
     written = dict(gguf.tensors_of(config, tensors))
+    assert written.pop("rope_freqs.weight").shape == (config["head_dim"] // 2,)
     assert len(written) == len(tensors)
     assert path.stat().st_size > sum(array.nbytes for array in written.values())
     heads, half = config["num_attention_heads"], config["head_dim"] // 2

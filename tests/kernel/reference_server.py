@@ -160,6 +160,9 @@ def vllm_generate(body, faults):
     known(how, ["trace_decode_token_ids", "max_tokens", "logprobs", "temperature", "top_k"])
     if "no-replay" in faults:
         raise Refused(403, "Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out.")
+    if "no-trace" in faults:
+        raise Refused(400, "trace_decode_token_ids is set but trace replay is not enabled. "
+                           "Start the engine with --enable-trace-replay to use it.")
     forced = how["trace_decode_token_ids"][: how["max_tokens"]]
     prompt = body["token_ids"]
     content = []
@@ -205,6 +208,8 @@ def sglang_generate(body, faults):
         entries = [[None, prompt[start], None]] + [triple(numbers[token], token) for token, numbers in rows]
         if "sentinel" in faults:
             entries[-1][0] = LOWEST
+        if "null" in faults:
+            entries[-1][0] = None
         tops = [None] + [[triple(numbers[v], v) for v in best(numbers, k)] for _, numbers in rows]
         if "count" in faults:
             entries.pop()

@@ -95,6 +95,23 @@ def test_what_goes_wrong_is_said(kcc, tmp_path, contract, requests, scratch, arg
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.parametrize("kernel,words", [
+    ("exek:x", "did you mean 'exec:'"),
+    ("exec:/no/such", "cannot start '/no/such'"),
+    ("openai+http://localhost:1?server=vlm", "vllm"),
+    ("lab:trian", "the lab has no kernel 'trian'"),
+])
+def test_a_mistyped_kernel_is_said_before_a_missing_requests_file(kcc, tmp_path, contract, kernel, words):
+    missing = ("--requests", tmp_path / "none.jsonl")
+    for arguments in (("score", kernel, "-o", tmp_path / "t"), ("generate", kernel, "-o", tmp_path / "t"),
+                      ("run", contract, "--train", kernel, "--infer", toy()),
+                      ("run", contract, "--train", toy(), "--infer", kernel)):
+        done = kcc(*arguments, *missing)
+        assert done.code in (2, 4) and words in done.err and "none.jsonl" not in done.err, done.err
+    done = kcc("score", toy(), "-o", tmp_path / "t", *missing)
+    assert done.code == 4 and "none.jsonl" in done.err, done.err
+
+
 def runs(pid):
     """An orphan's zombie, which init has yet to reap, does not count."""
     try:
