@@ -13,7 +13,7 @@ from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_int32
 
 from . import errors
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 NAME = "libkcc.so"
 
 
@@ -99,6 +99,8 @@ _FUNCTIONS = {
     "kcc_rl_replay": [_BATCH, c_int, c_char_p, _TEXT],
     "kcc_rl_dialect_run": [c_char_p, c_char_p, _BATCH, c_char_p, _HANDLE],
     "kcc_rl_dialect_metrics": [c_void_p, _TEXT],
+    "kcc_rl_dump_read": [POINTER(c_char_p), c_size_t, c_char_p, _HANDLE],
+    "kcc_rl_dump_batch": [c_void_p, _BATCH],
     "kcc_bound": [c_char_p, _TEXT],
     "kcc_rl_dialect_array": [c_void_p, c_char_p, _HANDLE, _HANDLE, POINTER(c_int64)],
 }
@@ -144,7 +146,7 @@ def _load() -> ctypes.CDLL:
     for name in ("kcc_summary_tokens", "kcc_summary_requests"):
         getattr(library, name).argtypes = [c_void_p]
         getattr(library, name).restype = c_int64
-    for kind in ("contract", "summary", "rl_summary", "rl_dialect"):
+    for kind in ("contract", "summary", "rl_summary", "rl_dialect", "rl_dump"):
         free = getattr(library, f"kcc_{kind}_free")
         free.argtypes = [c_void_p]
         free.restype = None
