@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -13,6 +14,12 @@
 #include "include/kcc.h"
 
 namespace {
+
+// A promise of the interface does not hold.
+[[noreturn]] void Broken() {
+  std::fprintf(stderr, "last error: %s\n", kcc_error());
+  __builtin_trap();
+}
 
 class Bytes {
  public:
@@ -148,11 +155,11 @@ void UseSummary(kcc_rl_summary* summary, const std::string& text) {
   kcc_rl_summary* again = nullptr;
   if (kcc_rl_summary_encode(summary, &out) == KCC_OK) {
     // What was encoded is read back to the same bytes.
-    if (kcc_rl_summary_decode(out.data, out.size, &again) != KCC_OK) __builtin_trap();
+    if (kcc_rl_summary_decode(out.data, out.size, &again) != KCC_OK) Broken();
     kcc_text bytes{};
     kcc_rl_summary_encode(again, &bytes);
     if (bytes.size != out.size || std::memcmp(bytes.data, out.data, out.size) != 0) {
-      __builtin_trap();
+      Broken();
     }
     kcc_text_free(&bytes);
   }
@@ -179,20 +186,20 @@ void Step(const Batch& batch, const std::string& text, int threads, bool outputs
                                      kept_at, outputs ? &figures : nullptr);
   const kcc_status two =
       kcc_rl_correct(&batch.call, text.c_str(), 1, other.data(), other_kept.data(), &other_figures);
-  if (one != two) __builtin_trap();
+  if (one != two) Broken();
   if (one == KCC_OK && outputs) {
     if (!weights.empty() &&
         std::memcmp(weights.data(), other.data(), weights.size() * sizeof(float)) != 0) {
-      __builtin_trap();
+      Broken();
     }
-    if (kept != other_kept || figures.size != other_figures.size) __builtin_trap();
+    if (kept != other_kept || figures.size != other_figures.size) Broken();
   }
   if (one == KCC_OK) {
-    if (kcc_rl_summary_add(added, &batch.call, 1) != KCC_OK) __builtin_trap();
+    if (kcc_rl_summary_add(added, &batch.call, 1) != KCC_OK) Broken();
     kcc_text a{}, b{};
     kcc_rl_summary_encode(stepped, &a);
     kcc_rl_summary_encode(added, &b);
-    if (a.size != b.size || std::memcmp(a.data, b.data, a.size) != 0) __builtin_trap();
+    if (a.size != b.size || std::memcmp(a.data, b.data, a.size) != 0) Broken();
     kcc_text_free(&a);
     kcc_text_free(&b);
     UseSummary(stepped, "{\"token.k3\": 1}");
@@ -299,17 +306,17 @@ void Measure(Bytes& bytes) {
   arrays.requests_jsonl_size = jsonl.size();
   kcc_contract* contract = nullptr;
   if (kcc_contract_parse(kContract, sizeof kContract - 1, nullptr, &contract) != KCC_OK) {
-    __builtin_trap();
+    Broken();
   }
   kcc_summary* summary = nullptr;
   if (kcc_measure_arrays(&arrays, contract, 2, &summary) == KCC_OK) {
     kcc_text out{};
-    if (kcc_judge(contract, summary, nullptr, nullptr, "json", &out) != KCC_OK) __builtin_trap();
+    if (kcc_judge(contract, summary, nullptr, nullptr, "json", &out) != KCC_OK) Broken();
     kcc_text_free(&out);
     kcc_summary_merge(summary, summary);
     if (kcc_summary_encode(summary, &out) == KCC_OK) {
       kcc_summary* again = nullptr;
-      if (kcc_summary_decode(out.data, out.size, &again) != KCC_OK) __builtin_trap();
+      if (kcc_summary_decode(out.data, out.size, &again) != KCC_OK) Broken();
       kcc_summary_free(again);
     }
     kcc_text_free(&out);
@@ -334,7 +341,7 @@ void ReadDump(uint8_t which, const std::string& text) {
   if (status != KCC_OK) return;
   Batch batch;
   batch.call.struct_size = sizeof batch.call;
-  if (kcc_rl_dump_batch(dump, &batch.call) != KCC_OK) __builtin_trap();
+  if (kcc_rl_dump_batch(dump, &batch.call) != KCC_OK) Broken();
   batch.elements =
       static_cast<size_t>(batch.call.offsets != nullptr ? batch.call.offsets[batch.call.rows]
                                                         : batch.call.rows * batch.call.columns);
@@ -370,6 +377,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 3:
       if (kcc_rl_lint(&batch.call, &out) == KCC_OK) kcc_text_free(&out);
+      if (kcc_rl_lint_correction(&batch.call, text.c_str(), 1, &out) == KCC_OK) {
+        kcc_text_free(&out);
+      }
       break;
     case 4:
       if (kcc_rl_replay(&batch.call, 1, more % 4 == 0 ? "html" : "json", &out) == KCC_OK) {

@@ -228,6 +228,11 @@ KCC_API kcc_status kcc_rl_dump_read(const char* const* paths, size_t count, cons
 KCC_API kcc_status kcc_rl_dump_batch(const kcc_rl_dump* dump, kcc_rl_batch* batch);
 KCC_API void kcc_rl_dump_free(kcc_rl_dump* dump);
 
+/* kcc_rl_lint, and what is vacuous in the settings of a correction (JSON) on this batch: the same
+ * text with "settings": docs/rl-lint.md. Since version 3. */
+KCC_API kcc_status kcc_rl_lint_correction(const kcc_rl_batch* batch, const char* correction,
+                                          int threads, kcc_text* out);
+
 #ifdef __cplusplus
 }
 #endif

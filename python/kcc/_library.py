@@ -96,6 +96,7 @@ _FUNCTIONS = {
     "kcc_rl_correct": [_BATCH, c_char_p, c_int, c_void_p, c_void_p, _TEXT],
     "kcc_rl_step": [c_void_p, _BATCH, c_char_p, c_int, c_void_p, c_void_p, _TEXT],
     "kcc_rl_lint": [_BATCH, _TEXT],
+    "kcc_rl_lint_correction": [_BATCH, c_char_p, c_int, _TEXT],
     "kcc_rl_replay": [_BATCH, c_int, c_char_p, _TEXT],
     "kcc_rl_dialect_run": [c_char_p, c_char_p, _BATCH, c_char_p, _HANDLE],
     "kcc_rl_dialect_metrics": [c_void_p, _TEXT],

@@ -372,9 +372,21 @@ def read_dump(*paths: str | os.PathLike, slice_by: str | None = None) -> Dump:
     return Dump(owner, found)
 
 
-def lint(train: Any, rollout: Any, mask: Any = None, **more: Any) -> dict[str, Any]:
-    """Names the semantic fault behind a gap, with its evidence (docs/rl-lint.md)."""
+def lint(
+    train: Any,
+    rollout: Any,
+    mask: Any = None,
+    *,
+    correction: dict[str, Any] | str | None = None,
+    threads: int = 0,
+    **more: Any,
+) -> dict[str, Any]:
+    """Names the semantic fault behind a gap, with its evidence (docs/rl-lint.md). With a correction
+    also what is vacuous in its settings, under "settings"."""
     batch = Batch(train, rollout, mask, **more)
+    if correction is not None:
+        text, _ = _correction_text(correction)
+        return _finite(json.loads(c.text("kcc_rl_lint_correction", ctypes.byref(batch.call), text, threads)))
     return _finite(json.loads(c.text("kcc_rl_lint", ctypes.byref(batch.call))))
 
 
