@@ -155,6 +155,12 @@ Result<> CheckRlBatch(const RlBatch& batch) {
                             " slice names");
       }
     }
+    for (size_t i = 0; i < batch.slice_names.size(); ++i) {
+      if (batch.slice_names[i].empty()) {
+        return InvalidError("slice " + std::to_string(i) +
+                            " has an empty name, which stands for everything");
+      }
+    }
   }
   return {};
 }

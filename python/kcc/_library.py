@@ -159,7 +159,10 @@ library = _load()
 
 def call(name: str, *arguments) -> None:
     """Calls a function that returns a status; raises what went wrong."""
-    status = getattr(library, name)(*arguments)
+    try:
+        status = getattr(library, name)(*arguments)
+    except ctypes.ArgumentError as error:
+        raise errors.DTypeError(f"{name}: {error}") from error
     if status != 0:
         message = library.kcc_error().decode("utf-8", "replace")
         raise _EXCEPTIONS.get(status, errors.InternalError)(message)
@@ -182,8 +185,17 @@ def handle(name: str, *arguments) -> c_void_p:
     return out
 
 
-def encode(value: str | None) -> bytes | None:
-    return None if value is None else value.encode()
+def encode(value: str | None, name: str = "text") -> bytes | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise errors.DTypeError(f"{name} is a {type(value).__name__}; pass a text")
+    if "\0" in value:
+        raise errors.InvalidInput(f"{name} holds a zero byte, at which a text would end")
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise errors.InvalidInput(f"{name}: {error}") from error
 
 
 def path_bytes(path: str | os.PathLike) -> bytes:
