@@ -23,6 +23,8 @@ import kcc  # noqa: E402
 ROWS, COLUMNS = 512, 4096
 TRUNCATE = {"weight": {"mode": "truncate", "level": "token", "high": 2.0}}
 REJECT = {**TRUNCATE, "reject": [{"statistic": "k1", "aggregate": "sequence_mean", "low": 0.99, "high": 1.01}]}
+# Large blocks are mapped when asked for and given back when freed.
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 # Arrays that a step may take beside the caller's.
 LIMITS = {"truncate": 1.05, "reject": 1.3, "in-place": 1.05}
 
@@ -32,6 +34,14 @@ def status_bytes(field):
         if line.startswith(field + ":"):
             return 1024 * int(line.split()[1])
     raise SystemExit(f"/proc/self/status has no {field}")
+
+
+def peak_of(function):
+    """How far the process's memory rises while the function runs, and what it returns."""
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the high-water mark becomes what is used now
+    before = status_bytes("VmRSS")
+    result = function()
+    return status_bytes("VmHWM") - before, result
 
 
 def measure(kind, threads):
@@ -49,10 +59,7 @@ def measure(kind, threads):
         return summary.judge({"tv_rows": 0.05, "token.k3": 0.001}), corrected
 
     step(8)  # the library's own pages, and threads' stacks
-    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the high-water mark becomes what is used now
-    before = status_bytes("VmRSS")
-    judged, corrected = step(ROWS)
-    peak = status_bytes("VmHWM") - before
+    peak, (judged, corrected) = peak_of(lambda: step(ROWS))
     assert [each["outcome"] for each in judged] == ["satisfied", "satisfied"], judged
     wanted = np.where(corrected.mask, np.minimum(np.exp(train.astype(np.float64) - rollout), 2.0), 0)
     np.testing.assert_allclose(corrected.weights, wanted, rtol=1e-6)
@@ -64,9 +71,8 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--kind", choices=sorted(LIMITS), default="truncate")
     options = parser.parse_args()
-    if "MALLOC_MMAP_THRESHOLD_" not in os.environ:
-        environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-        os.execve(sys.executable, [sys.executable, *sys.argv], environment)
+    if not MALLOC.items() <= os.environ.items():
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **MALLOC})
     peak, array = measure(options.kind, options.threads)
     arrays = peak / array
     print(json.dumps({"kind": options.kind, "threads": options.threads, "tokens": ROWS * COLUMNS,
