@@ -30,7 +30,7 @@ extern "C" {
 #define KCC_API
 #endif
 
-#define KCC_ABI_VERSION 2
+#define KCC_ABI_VERSION 3
 
 typedef enum kcc_status {
   KCC_OK = 0,
@@ -211,10 +211,27 @@ KCC_API kcc_status kcc_rl_dialect_array(const kcc_rl_dialect* result, const char
 KCC_API void kcc_rl_dialect_free(kcc_rl_dialect* result);
 
 /* kcc_rl_summary_add and kcc_rl_correct in one visit of the arrays, with the same results. On
- * failure nothing was added; weights and mask may be written in part. Since version 2. */
+ * failure nothing was added; weights and mask may be written in part. `mask` may be the batch's own
+ * (U8, rows adjacent). Since version 2. */
 KCC_API kcc_status kcc_rl_step(kcc_rl_summary* summary, const kcc_rl_batch* batch,
                                const char* correction, int threads, float* weights, uint8_t* mask,
                                kcc_text* figures);
+
+/* An RL step from files as trainers dump them: .npz, .npy, .safetensors, .pt, .jsonl, directories
+ * of prime-rl token exports, or two traces, train then infer (docs/rl.md lists names and shapes).
+ * slice_by: the request field by which traces are sliced, or NULL. Since version 3. */
+typedef struct kcc_rl_dump kcc_rl_dump;
+KCC_API kcc_status kcc_rl_dump_read(const char* const* paths, size_t count, const char* slice_by,
+                                    kcc_rl_dump** out);
+/* Fills `batch`, whose struct_size the caller sets, with views (F64) that live as long as the dump.
+ */
+KCC_API kcc_status kcc_rl_dump_batch(const kcc_rl_dump* dump, kcc_rl_batch* batch);
+KCC_API void kcc_rl_dump_free(kcc_rl_dump* dump);
+
+/* kcc_rl_lint, and what is vacuous in the settings of a correction (JSON) on this batch: the same
+ * text with "settings": docs/rl-lint.md. Since version 3. */
+KCC_API kcc_status kcc_rl_lint_correction(const kcc_rl_batch* batch, const char* correction,
+                                          int threads, kcc_text* out);
 
 #ifdef __cplusplus
 }

@@ -33,9 +33,10 @@ void DeclareRl(Program& program) {
         [&options, run](Console& console) { return run(options, console); }, group);
   };
   const auto add_dump = [&](CLI::App* app) {
-    Argument(app, "DUMP", options.inputs, kFileValue,
-             ".npz, .npy, .safetensors, .pt or .jsonl with train and rollout log-probs, or two "
-             "traces")
+    Argument(
+        app, "DUMP", options.inputs, kFileValue,
+        ".npz, .npy, .safetensors, .pt or .jsonl with train and rollout log-probs, a directory "
+        "of prime-rl token exports, or two traces")
         ->required();
     app->add_option("--slice-by", options.slice_by, "A request field that slices traces")
         ->type_name("FIELD");
@@ -56,8 +57,17 @@ void DeclareRl(Program& program) {
       ->type_name("LIMIT");
   add_output(app, "Keep the exact summary (.kccrl), which merges with others");
 
-  add_dump(declare("lint", "Name the semantic fault behind a gap, with its evidence",
-                   "kcc rl lint step.npz", RunRlLint));
+  const auto add_correction = [&](CLI::App* to, const char* help) {
+    to->add_option("--rule", options.rule, help)->type_name("JSON");
+    AddChoice(to, "--dialect", options.dialect, DialectIds(), "Or a framework's options instead");
+    DeclareRlDialect(to, options);
+  };
+  app = declare("lint", "Name the semantic fault behind a gap, with its evidence",
+                "kcc rl lint step.npz\n"
+                "kcc rl lint step.npz --rule '{\"weight\": {\"mode\": \"truncate\", \"high\": 2}}'",
+                RunRlLint);
+  add_dump(app);
+  add_correction(app, "Also lint this correction, a JSON object (docs/rl.md)");
 
   app = declare("translate", "A framework's options in canonical words, with warnings",
                 "kcc rl translate verl --options '{\"rollout_rs\": \"token_k1\", "
@@ -71,10 +81,7 @@ void DeclareRl(Program& program) {
                 "\"high\": 2}}' -o weights.safetensors",
                 RunRlCorrect);
   add_dump(app);
-  app->add_option("--rule", options.rule, "The correction, a JSON object (docs/rl.md)")
-      ->type_name("JSON");
-  AddChoice(app, "--dialect", options.dialect, DialectIds(), "Or a framework's options instead");
-  DeclareRlDialect(app, options);
+  add_correction(app, "The correction, a JSON object (docs/rl.md)");
   add_output(app, "Write weights and mask as safetensors");
 
   app = declare("replay", "Every correction on one dump: kept, bias, variance, and which to take",

@@ -1,5 +1,5 @@
-// kcc rl diagnose, lint and conform: what a step's log-probs say, what is wrong with them, and
-// whether the dialects still speak as their frameworks do.
+// kcc rl diagnose and conform: what a step's log-probs say, and whether the dialects still speak as
+// their frameworks do.
 #include <array>
 #include <filesystem>
 
@@ -9,7 +9,6 @@
 #include "kcc/rl/conform.h"
 #include "kcc/rl/diagnostics.h"
 #include "kcc/rl/dump.h"
-#include "kcc/rl/lint.h"
 
 namespace kcc::cli {
 namespace {
@@ -172,35 +171,6 @@ int RunRlDiagnose(const RlOptions& options, Console& console) {
   for (const std::string& slice : summary->slices()) PrintFigures(summary->Figures(slice), console);
   PrintJudgements(*judged, console);
   return OutcomeCode(*judged);
-}
-
-int RunRlLint(const RlOptions& options, Console& console) {
-  const auto dump = ReadRlDump(options.inputs, {.slice_by = options.slice_by});
-  if (!dump.has_value()) return ReportError(dump.error(), console);
-  const auto batch = dump->Batch();
-  if (!batch.has_value()) return ReportError(batch.error(), console);
-  const auto report = LintRl(*batch);
-  if (!report.has_value()) return ReportError(report.error(), console);
-  const int code = report->findings.empty() ? kExitOk : kExitViolated;
-  if (console.json) {
-    console.out << LintJson(*report);
-    return code;
-  }
-  if (report->findings.empty()) {
-    console.out << Paint(Style::kGreen, "ok", console.colour_out) << ": no fault found in "
-                << Counted(static_cast<size_t>(report->tokens), "token")
-                << "; the gap looks like numerics\n";
-  }
-  for (const RlFinding& finding : report->findings) {
-    console.out << Paint(Style::kRed, RlFaultName(finding.fault), console.colour_out) << ": "
-                << finding.message << '\n';
-    for (const RlEvidence& e : finding.evidence) {
-      console.out << "  " << e.name << " " << ReadableNumber(e.value) << " (line "
-                  << ReadableNumber(e.line) << ")\n";
-    }
-    console.out << "  " << RlFaultAdvice(finding.fault) << '\n';
-  }
-  return code;
 }
 
 int RunRlConform(const RlOptions& options, Console& console) {

@@ -28,26 +28,6 @@ void WriteTexts(std::string_view key, const std::vector<std::string>& texts, Jso
   json->EndArray();
 }
 
-// The rule given, or the dialect's options translated.
-Result<RlCorrection> CorrectionOf(const RlOptions& options, Console& console) {
-  if (options.dialect.empty()) {
-    if (options.rule.empty()) {
-      return InvalidError("say which correction: --rule JSON, or --dialect with --options JSON");
-    }
-    return ParseCorrection(options.rule);
-  }
-  if (!options.rule.empty()) return InvalidError("--rule and --dialect exclude each other");
-  KCC_TRY(const DialectTranslation translation,
-          TranslateDialect(options.dialect, options.function, options.options));
-  PrintTranslation(translation, console);
-  if (!translation.complete) {
-    return InvalidError(
-        "these options have no canonical counterpart; kcc rl conform and the "
-        "dialect functions compute them as they are");
-  }
-  return translation.correction;
-}
-
 // A safetensors file of the weights (F32) and the mask (U8).
 std::string WeightFile(const RlBatch& batch, std::span<const float> weights,
                        std::span<const uint8_t> mask) {
@@ -118,6 +98,25 @@ void PrintReplay(const RlReplay& replay, Console& console) {
 
 }  // namespace
 
+Result<RlCorrection> RlCorrectionOf(const RlOptions& options, Console& console) {
+  if (options.dialect.empty()) {
+    if (options.rule.empty()) {
+      return InvalidError("say which correction: --rule JSON, or --dialect with --options JSON");
+    }
+    return ParseCorrection(options.rule);
+  }
+  if (!options.rule.empty()) return InvalidError("--rule and --dialect exclude each other");
+  KCC_TRY(const DialectTranslation translation,
+          TranslateDialect(options.dialect, options.function, options.options));
+  PrintTranslation(translation, console);
+  if (!translation.complete) {
+    return InvalidError(
+        "these options have no canonical counterpart; kcc rl conform and the "
+        "dialect functions compute them as they are");
+  }
+  return translation.correction;
+}
+
 int RunRlTranslate(const RlOptions& options, Console& console) {
   const auto translation = TranslateDialect(options.dialect, options.function, options.options);
   if (!translation.has_value()) return ReportError(translation.error(), console);
@@ -142,7 +141,7 @@ int RunRlTranslate(const RlOptions& options, Console& console) {
 }
 
 int RunRlCorrect(const RlOptions& options, Console& console) {
-  const auto correction = CorrectionOf(options, console);
+  const auto correction = RlCorrectionOf(options, console);
   if (!correction.has_value()) return ReportError(correction.error(), console);
   const auto dump = ReadRlDump(options.inputs, {.slice_by = options.slice_by});
   if (!dump.has_value()) return ReportError(dump.error(), console);

@@ -14,6 +14,7 @@
 #include "kcc/author/propose.h"
 #include "kcc/bounds/chain.h"
 #include "kcc/kernel/kernel.h"
+#include "kcc/rl/correction.h"
 #include "kcc/trace/import.h"
 
 namespace kcc::cli {
@@ -233,6 +234,8 @@ struct RlOptions {
   bool float64 = false;
   int threads = 1;
 };
+// The rule given, or the dialect's options translated (with its warnings printed).
+Result<RlCorrection> RlCorrectionOf(const RlOptions& options, Console& console);
 int RunRlDiagnose(const RlOptions& options, Console& console);
 int RunRlLint(const RlOptions& options, Console& console);
 int RunRlTranslate(const RlOptions& options, Console& console);

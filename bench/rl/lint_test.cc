@@ -12,7 +12,7 @@ TEST(RlLint, NamesEveryModerateFault) {
   uint64_t seed = 1000;
   for (const SyntheticFault& fault : FaultGrid()) {
     if (fault.severity != Severity::kModerate) continue;
-    const SyntheticBatch batch = MakeBatch(fault, 0.01, 64, 160, ++seed);
+    const SyntheticBatch batch = MakeBatch(fault, 0.01, HomeWorld(), ++seed);
     const auto report = LintRl(batch.View());
     ASSERT_TRUE(report.has_value()) << report.error().Format();
     EXPECT_EQ(RlFaultName(report->fault()), RlFaultName(fault.fault))
@@ -29,8 +29,11 @@ TEST(RlLint, NamesEveryModerateFault) {
 
 TEST(RlLint, ASmallBatchIsNoAlarm) {
   const SyntheticFault clean{RlFault::kNone, "float32", 0, Severity::kModerate};
+  SyntheticWorld small = HomeWorld();
+  small.rows = 4;
+  small.columns = 20;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    const auto report = LintRl(MakeBatch(clean, 0.01, 4, 20, seed).View());
+    const auto report = LintRl(MakeBatch(clean, 0.01, small, seed).View());
     ASSERT_TRUE(report.has_value());
     EXPECT_EQ(report->fault(), RlFault::kNone) << LintJson(*report);
   }

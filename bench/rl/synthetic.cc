@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -52,19 +53,34 @@ float ToBf16(double x) {
 
 class Maker {
  public:
-  Maker(const SyntheticFault& fault, double noise, uint64_t seed)
-      : fault_(fault), noise_(noise), random_(seed) {}
+  Maker(const SyntheticFault& fault, double noise, const SyntheticWorld& world, uint64_t seed)
+      : fault_(fault), world_(world), noise_(noise), random_(seed) {}
 
-  // One token: context, sample, the two reported log-probs.
-  std::pair<double, double> Token(double advantage) {
-    const double sharpness = uniform_(random_) < 0.5 ? 7 : 1 + 2 * uniform_(random_);
+  // What rows differ in.
+  void BeginRow() {
+    const bool varies = world_.family == NoiseFamily::kHeteroscedastic;
+    row_scale_ = varies ? std::exp(0.7 * normal_(random_)) : 1;
+  }
+
+  // One token: context, sample, the two reported log-probs. `place` in [0, 1) is how far in the
+  // row.
+  std::pair<double, double> Token(double advantage, double place) {
+    const double sharpness =
+        uniform_(random_) < world_.sharp_share
+            ? 7
+            : world_.sharpness_low +
+                  (world_.sharpness_high - world_.sharpness_low) * uniform_(random_);
     // Some experts or positions are far noisier than the rest.
-    const double noise = noise_ * (uniform_(random_) < 0.02 ? 5 : 1);
+    double noise = noise_ * row_scale_ * (uniform_(random_) < 0.02 ? 5 : 1);
+    if (world_.family == NoiseFamily::kHeteroscedastic) noise *= 1 + 4 * place;
     const double other = fault_.fault == RlFault::kOtherWeights ? fault_.strength : 0;
     Row logits, train_logits;
     for (size_t v = 0; v < kVocabulary; ++v) {
       logits[v] = sharpness * normal_(random_);
-      train_logits[v] = logits[v] + noise * normal_(random_) + other * normal_(random_);
+      train_logits[v] = logits[v] + noise * Noise() + other * normal_(random_);
+      if (world_.family == NoiseFamily::kBf16Logits) {
+        train_logits[v] = static_cast<double>(ToBf16(train_logits[v]));
+      }
     }
     const bool tempered =
         fault_.fault == RlFault::kTemperature || fault_.fault == RlFault::kRawVsProcessed;
@@ -84,6 +100,20 @@ class Maker {
     return {LogSoftmax(train_logits, raw ? temperature : 1)[y], rollout};
   }
 
+  double Noise() {
+    if (world_.family == NoiseFamily::kLaplace) {
+      const double u = uniform_(random_) - 0.5;
+      return std::copysign(std::log1p(-2 * std::fabs(u) * (1 - 1e-12)), u) / std::sqrt(2.0);
+    }
+    if (world_.family != NoiseFamily::kStudentT) return normal_(random_);
+    double square = 0;
+    for (int i = 0; i < 3; ++i) {
+      const double z = normal_(random_);
+      square += z * z;
+    }
+    return normal_(random_) / std::sqrt(std::max(1e-9, square));  // t / sqrt 3: spread 1
+  }
+
   double Uniform() { return uniform_(random_); }
   double Normal() { return normal_(random_); }
 
@@ -99,7 +129,9 @@ class Maker {
   }
 
   const SyntheticFault& fault_;
+  const SyntheticWorld& world_;
   double noise_;
+  double row_scale_ = 1;
   std::mt19937_64 random_;
   std::normal_distribution<double> normal_;
   std::uniform_real_distribution<double> uniform_;
@@ -121,15 +153,15 @@ void SpoilRow(const SyntheticFault& fault, Maker& maker, std::vector<double>& tr
       if (maker.Uniform() > fault.strength) return;
       const auto from =
           static_cast<size_t>((0.1 + 0.6 * maker.Uniform()) * static_cast<double>(count));
-      for (size_t i = from; i < count; ++i) train[i] = maker.Token(0).first;
+      for (size_t i = from; i < count; ++i) train[i] = maker.Token(0, 0.5).first;
       return;
     }
     case RlFault::kStale:
       if (fault.variant != "arrays" || maker.Uniform() > fault.strength) return;
-      for (double& x : rollout) x = maker.Token(0).second;
+      for (double& x : rollout) x = maker.Token(0, 0.5).second;
       return;
     case RlFault::kSentinel: {
-      const double value = fault.variant == "zero" ? 0 : fault.variant == "-20" ? -20 : -9999;
+      const double value = fault.variant == "zero" ? 0 : std::atof(fault.variant.c_str());
       for (double& x : rollout) {
         if (maker.Uniform() < fault.strength) x = value;
       }
@@ -204,31 +236,97 @@ std::vector<SyntheticFault> FaultGrid() {
   return grid;
 }
 
-SyntheticBatch MakeBatch(const SyntheticFault& fault, double logit_noise, int64_t rows,
-                         int64_t columns, uint64_t seed) {
-  Maker maker(fault, logit_noise, seed);
+SyntheticWorld HomeWorld() { return {.name = "home"}; }
+
+std::vector<SyntheticWorld> HeldOutWorlds() {
+  return {
+      {.name = "Student t", .family = NoiseFamily::kStudentT, .noises = {0.001, 0.01, 0.03}},
+      {.name = "heteroscedastic",
+       .family = NoiseFamily::kHeteroscedastic,
+       .rows = 96,
+       .columns = 120,
+       .noises = {0.001, 0.005, 0.01}},
+      {.name = "bfloat16 logits",
+       .family = NoiseFamily::kBf16Logits,
+       .rows = 48,
+       .columns = 240,
+       .noises = {0.001, 0.01}},
+      {.name = "bfloat16 log-probs",
+       .family = NoiseFamily::kBf16Logprobs,
+       .noises = {0.001, 0.01, 0.03}},
+      {.name = "flatter contexts",
+       .rows = 80,
+       .columns = 160,
+       .sharp_share = 0.3,
+       .sharpness_low = 2,
+       .sharpness_high = 4,
+       .noises = {0.001, 0.01, 0.03}},
+      {.name = "bfloat16 rollout",
+       .family = NoiseFamily::kBf16Rollout,
+       .rows = 72,
+       .columns = 150,
+       .noises = {0.001, 0.02}},
+      {.name = "Laplace", .family = NoiseFamily::kLaplace, .rows = 56, .noises = {0.002, 0.02}},
+      {.name = "sure tokens",
+       .family = NoiseFamily::kSureTokens,
+       .sharp_share = 0.6,
+       .noises = {0.001, 0.02}},
+  };
+}
+
+std::vector<SyntheticFault> HeldOutGrid() {
+  std::vector<SyntheticFault> grid = {{RlFault::kNone, "clean", 0, Severity::kModerate}};
+  const auto add = [&](RlFault fault, const char* variant, std::initializer_list<double> all) {
+    for (const double strength : all)
+      grid.push_back({fault, variant, strength, Severity::kModerate});
+  };
+  add(RlFault::kTemperature, "temperature", {0.65, 0.75, 0.8, 1.25, 1.4});
+  add(RlFault::kRawVsProcessed, "temperature", {0.65, 0.75, 1.25, 1.4});
+  add(RlFault::kKeptMass, "top_p", {0.93, 0.85});
+  add(RlFault::kKeptMass, "top_k", {15, 8});
+  add(RlFault::kShift, "positions", {1, -1});
+  add(RlFault::kTokenization, "rows", {0.3, 0.7});
+  add(RlFault::kOtherWeights, "logit noise", {1.0, 1.5});
+  add(RlFault::kStale, "weights", {0.1, 0.15});
+  add(RlFault::kStale, "arrays", {0.35, 0.7});
+  for (const char* value : {"-10", "-100"}) add(RlFault::kSentinel, value, {0.01, 0.1});
+  add(RlFault::kEverythingMasked, "mask", {0});
+  add(RlFault::kVacuous, "copied", {0});
+  return grid;
+}
+
+SyntheticBatch MakeBatch(const SyntheticFault& fault, double logit_noise,
+                         const SyntheticWorld& world, uint64_t seed) {
+  Maker maker(fault, logit_noise, world, seed);
+  const int64_t rows = world.rows, columns = world.columns;
   SyntheticBatch batch;
   batch.rows = rows;
   batch.columns = columns;
-  const bool rounded = fault.variant == "bfloat16";
+  const bool engine_rounds = world.family == NoiseFamily::kBf16Rollout;
+  const bool both_round =
+      fault.variant == "bfloat16" || world.family == NoiseFamily::kBf16Logprobs ||
+      (engine_rounds && fault.fault == RlFault::kVacuous);  // a copy is of what was rounded
   for (int64_t r = 0; r < rows; ++r) {
+    maker.BeginRow();
     const double advantage = maker.Normal();
     batch.advantages.push_back(advantage);
     const auto length =
         static_cast<size_t>(static_cast<double>(columns) * (0.4 + 0.6 * maker.Uniform()));
     std::vector<double> train, rollout;
     for (size_t t = 0; t < length; ++t) {
-      const auto [a, b] = maker.Token(advantage);
-      train.push_back(a);
-      rollout.push_back(b);
+      const double place = static_cast<double>(t) / static_cast<double>(length);
+      const auto [a, b] = maker.Token(advantage, place);
+      const double sure = world.family == NoiseFamily::kSureTokens ? -0.002 : 1;
+      train.push_back(a > sure ? 0 : a);
+      rollout.push_back(b > sure ? 0 : b);
     }
     SpoilRow(fault, maker, train, rollout);
     for (int64_t t = 0; t < columns; ++t) {
       const bool inside = static_cast<size_t>(t) < length;
       const double a = inside ? train[static_cast<size_t>(t)] : 0;
       const double b = inside ? rollout[static_cast<size_t>(t)] : 0;
-      batch.train.push_back(rounded ? ToBf16(a) : static_cast<float>(a));
-      batch.rollout.push_back(rounded ? ToBf16(b) : static_cast<float>(b));
+      batch.train.push_back(both_round ? ToBf16(a) : static_cast<float>(a));
+      batch.rollout.push_back(both_round || engine_rounds ? ToBf16(b) : static_cast<float>(b));
       batch.mask.push_back(inside && fault.fault != RlFault::kEverythingMasked);
     }
   }

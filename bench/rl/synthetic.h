@@ -29,10 +29,36 @@ struct SyntheticBatch {
   RlBatch View() const;
 };
 
+// How the numerical noise between the sides is distributed.
+enum class NoiseFamily {
+  kGaussian,         // 2 % of the contexts five times as noisy
+  kStudentT,         // three degrees of freedom, scaled to the same spread
+  kHeteroscedastic,  // grows five-fold along the row, and rows differ (log-normal, 0.7)
+  kBf16Logits,       // Gaussian, and the trainer's logits rounded to bfloat16
+  kBf16Logprobs,     // Gaussian, and both sides' log-probs rounded to bfloat16
+  kBf16Rollout,      // Gaussian, and the engine's log-probs rounded to bfloat16
+  kLaplace,          // of the same spread
+  kSureTokens,       // Gaussian, and log-probs above -0.002 are exactly 0 on both sides
+};
+struct SyntheticWorld {
+  std::string name;
+  NoiseFamily family = NoiseFamily::kGaussian;
+  int64_t rows = 64, columns = 160;
+  // Contexts: this share has logits of sharpness 7, the others between low and high.
+  double sharp_share = 0.5, sharpness_low = 1, sharpness_high = 3;
+  std::vector<double> noises = {0.0005, 0.005, 0.02, 0.05};
+};
+// The world that the lines of lint were set in, and those that were never looked at for them: other
+// families, shapes and contexts.
+SyntheticWorld HomeWorld();
+std::vector<SyntheticWorld> HeldOutWorlds();
+
 // Every fault over its grid of severities; kNone at the noise of real engines.
 std::vector<SyntheticFault> FaultGrid();
+// The same faults at other strengths, all moderate.
+std::vector<SyntheticFault> HeldOutGrid();
 // logit_noise: numerical noise between the sides beside the fault.
-SyntheticBatch MakeBatch(const SyntheticFault& fault, double logit_noise, int64_t rows,
-                         int64_t columns, uint64_t seed);
+SyntheticBatch MakeBatch(const SyntheticFault& fault, double logit_noise,
+                         const SyntheticWorld& world, uint64_t seed);
 
 }  // namespace kcc::bench

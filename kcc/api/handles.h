@@ -7,6 +7,7 @@
 #include "kcc/contract/contract.h"
 #include "kcc/rl/diagnostics.h"
 #include "kcc/rl/dialect.h"
+#include "kcc/rl/dump.h"
 #include "kcc/summary/summary.h"
 
 struct kcc_contract {
@@ -24,4 +25,11 @@ struct kcc_rl_summary {
 
 struct kcc_rl_dialect {
   kcc::DialectResult result;
+};
+
+// The batch and the names point into the dump.
+struct kcc_rl_dump {
+  kcc::RlDump dump;
+  kcc::RlBatch batch;
+  std::vector<const char*> slice_names;
 };

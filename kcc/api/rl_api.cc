@@ -10,6 +10,7 @@
 #include "kcc/base/json_writer.h"
 #include "kcc/rl/correction.h"
 #include "kcc/rl/lint.h"
+#include "kcc/rl/lint_settings.h"
 #include "kcc/rl/replay.h"
 
 #include <simdjson.h>
@@ -264,6 +265,21 @@ kcc_status kcc_rl_lint(const kcc_rl_batch* batch, kcc_text* out) {
     KCC_TRY_VOID(TakeBatch(batch, &owned));
     KCC_TRY(const kcc::RlLintReport report, kcc::LintRl(owned.batch));
     return GiveText(kcc::LintJson(report), out);
+  });
+}
+
+kcc_status kcc_rl_lint_correction(const kcc_rl_batch* batch, const char* correction, int threads,
+                                  kcc_text* out) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(correction, "correction"));
+    OwnedBatch owned;
+    KCC_TRY_VOID(TakeBatch(batch, &owned));
+    KCC_TRY(const kcc::RlCorrection parsed, kcc::ParseCorrection(correction));
+    KCC_TRY(const int count, ThreadCount(threads));
+    KCC_TRY(const kcc::RlLintReport report, kcc::LintRl(owned.batch));
+    KCC_TRY(const std::vector<kcc::RlSettingFinding> settings,
+            kcc::LintCorrection(owned.batch, parsed, count));
+    return GiveText(kcc::LintJson(report, settings), out);
   });
 }
 

@@ -40,7 +40,8 @@ std::string ShortestNumber(double value) {
   constexpr double kExactIntegers = 9007199254740992.0;
   std::array<char, 64> buffer{};
   const bool integer = std::fabs(value) <= kExactIntegers && std::nearbyint(value) == value;
-  if (value == 0) return "0";  // -0 and 0 are one number to a reader
+  if (value == 0) return "0";           // -0 and 0 are one number to a reader
+  if (std::isnan(value)) return "nan";  // its sign says nothing and differs between compilers
   const auto end = integer ? std::to_chars(buffer.data(), buffer.data() + buffer.size(),
                                            static_cast<int64_t>(value))
                            : std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);

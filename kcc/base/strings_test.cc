@@ -18,6 +18,7 @@ TEST(ShortestNumber, WritesWhatPeopleWrite) {
   EXPECT_EQ(ShortestNumber(1e-13), "1e-13");
   EXPECT_EQ(ShortestNumber(400), "400");
   EXPECT_EQ(ShortestNumber(-3), "-3");
+  EXPECT_EQ(ShortestNumber(-std::nan("")), "nan");
   EXPECT_EQ(ShortestNumber(-0.0), "0");
   EXPECT_EQ(ShortestNumber(1000000), "1000000");
   EXPECT_EQ(ShortestNumber(0.1 + 0.2), "0.30000000000000004");

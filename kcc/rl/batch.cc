@@ -105,6 +105,11 @@ int64_t RlBatch::RowBegin(const RlArray& array, int64_t row) const {
   return packed() ? offsets[static_cast<size_t>(row)] : row * array.row_stride;
 }
 
+double RlBatch::RowAdvantage(int64_t row) const {
+  if (!advantages || !advantage_per_row) return 0;
+  return advantages.At(row * std::max<int64_t>(1, advantages.row_stride));
+}
+
 int64_t RlBatch::TokensMax() const {
   if (!packed()) return columns;
   int64_t longest = 0;
@@ -150,8 +155,20 @@ Result<> CheckRlBatch(const RlBatch& batch) {
                             " slice names");
       }
     }
+    for (size_t i = 0; i < batch.slice_names.size(); ++i) {
+      if (batch.slice_names[i].empty()) {
+        return InvalidError("slice " + std::to_string(i) +
+                            " has an empty name, which stands for everything");
+      }
+    }
   }
   return {};
+}
+
+Result<> CheckRowAdvantage(int64_t row, double advantage) {
+  if (std::isfinite(advantage)) return {};
+  return BrokenEvidenceError("the advantage of row " + std::to_string(row) + " is " +
+                             ShortestNumber(advantage) + ", not a finite number");
 }
 
 Result<> RlRow::Load(const RlBatch& batch, int64_t row) {
@@ -185,7 +202,8 @@ Result<> RlRow::Load(const RlBatch& batch, int64_t row) {
   for (auto* array : {&train, &rollout, &log_ratio}) array->resize(room);
   old.resize(batch.old ? room : 0);
   advantage.resize(batch.advantages && !batch.advantage_per_row ? room : 0);
-  row_advantage = batch.advantages && batch.advantage_per_row ? batch.advantages.At(row) : 0;
+  row_advantage = batch.RowAdvantage(row);
+  if (tokens > 0) KCC_TRY_VOID(CheckRowAdvantage(row, row_advantage));
   for (const Run& run : runs) {
     Widen(batch.train, batch.RowBegin(batch.train, row) + run.column, run.length,
           train.data() + run.token);
@@ -200,6 +218,7 @@ Result<> RlRow::Load(const RlBatch& batch, int64_t row) {
             advantage.data() + run.token);
     }
   }
+  KCC_TRY_VOID(CheckExtras(row));
   const auto count = static_cast<size_t>(tokens);
   // One flag for everything unusual keeps the common loop plain; the faults are found afterwards.
   bool usual = true;
@@ -219,6 +238,24 @@ Result<> RlRow::Load(const RlBatch& batch, int64_t row) {
       KCC_TRY_VOID(CheckToken(row, run.column + i, train[at], rollout[at]));
       zero_ratio += log_ratio[at] < -kRlLogRatioMax;
       infinite_ratio += log_ratio[at] > kRlLogRatioMax;
+    }
+  }
+  return {};
+}
+
+// What is not log-probs of the two sides.
+Result<> RlRow::CheckExtras(int64_t row) const {
+  for (const Run& run : runs) {
+    for (int64_t i = 0; i < run.length; ++i) {
+      const auto at = static_cast<size_t>(run.token + i);
+      if (!old.empty() && std::isnan(old[at])) {
+        return BadToken(row, run.column + i, "old", old[at],
+                        "mask the token out or repair the array");
+      }
+      if (advantage.empty() || std::isfinite(advantage[at])) continue;
+      return BrokenEvidenceError("the advantage at row " + std::to_string(row) + ", column " +
+                                 std::to_string(run.column + i) + " is " +
+                                 ShortestNumber(advantage[at]) + ", not a finite number");
     }
   }
   return {};

@@ -23,7 +23,8 @@ enum class RlType : uint8_t { kF32, kF64, kU8, kI32, kI64 };  // kU8 also stands
 struct RlArray {
   const void* data = nullptr;
   RlType type = RlType::kF32;
-  int64_t row_stride = 0;  // in elements; unused when the batch is packed
+  // In elements; unused when the batch is packed, but of advantages per row: 0 stands for 1 there.
+  int64_t row_stride = 0;
 
   explicit operator bool() const { return data != nullptr; }
   double At(int64_t element) const;
@@ -57,11 +58,15 @@ struct RlBatch {
   // Element number of a row's first token in an array of the batch's layout.
   int64_t RowBegin(const RlArray& array, int64_t row) const;
   int64_t TokensMax() const;  // of the longest row
+  // Of advantages per row; 0 without any.
+  double RowAdvantage(int64_t row) const;
 };
 
 // Shapes, offsets and slices agree, and train and rollout are there; else an error that names the
 // array. Looks at no log-prob: what the numbers may be is the reader's business (RlRow).
 Result<> CheckRlBatch(const RlBatch& batch);
+
+Result<> CheckRowAdvantage(int64_t row, double advantage);
 
 // The valid tokens of one row side by side, in double, without padding. Reused from row to row.
 struct RlRow {
@@ -81,13 +86,15 @@ struct RlRow {
   int64_t zero_ratio = 0, infinite_ratio = 0;
 
   // Refuses, naming row and column: NaN, +inf, a log-prob above 1e-3 (a probability above one),
-  // and -inf on both sides.
+  // -inf on both sides, and an advantage that is not finite.
   Result<> Load(const RlBatch& batch, int64_t row);
   // Drops the tokens counted in zero_ratio and infinite_ratio. `runs` then no longer maps columns,
   // only segments.
   void KeepFinite();
 
  private:
+  Result<> CheckExtras(int64_t row) const;
+
   std::vector<uint8_t> valid_;
 };
 inline constexpr double kRlLogRatioMax = 700;

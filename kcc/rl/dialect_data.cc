@@ -107,7 +107,7 @@ Result<DialectInput> LoadDialectInput(const RlBatch& batch, const DialectExtras&
   in.mask.assign(in.d.size(), 1);
   for (size_t i = 0; i < mask.size(); ++i) in.mask[i] = mask[i] != 0;
   if (batch.advantages && batch.advantage_per_row) {
-    in.row_advantage = ReadRows(batch, batch.advantages);
+    for (int64_t r = 0; r < batch.rows; ++r) in.row_advantage.push_back(batch.RowAdvantage(r));
     in.advantage = in.Spread(in.row_advantage);
   } else {
     in.advantage = ReadTokens(batch, batch.advantages, in.offsets);

@@ -4,13 +4,12 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <map>
 
 #include "kcc/base/dtype.h"
 #include "kcc/base/strings.h"
 #include "kcc/rl/dump_formats.h"
+#include "kcc/trace/mapped_file.h"
 #include "kcc/trace/npy.h"
-#include "kcc/trace/pairing.h"
 #include "kcc/trace/safetensors.h"
 
 namespace kcc {
@@ -106,63 +105,6 @@ Result<> ReadSafetensors(const std::string& path, RlDump* dump) {
   return {};
 }
 
-std::string FieldText(const FieldValue& value) {
-  if (const auto* text = std::get_if<std::string_view>(&value)) return std::string(*text);
-  if (const auto* number = std::get_if<double>(&value)) return ShortestNumber(*number);
-  if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
-  return "none";
-}
-
-Result<> ReadTraces(const std::string& train, const std::string& infer,
-                    const RlDumpOptions& options, RlDump* dump) {
-  KCC_TRY(TraceReader train_reader, TraceReader::Open(train));
-  KCC_TRY(TraceReader infer_reader, TraceReader::Open(infer));
-  KCC_TRY(const PairedTraces pair,
-          PairedTraces::Make(std::move(train_reader), std::move(infer_reader)));
-  std::vector<double> lhs, rhs, advantages;
-  std::map<std::string, int32_t> slices;
-  std::vector<std::string> slice_of;
-  dump->offsets = {0};
-  PairCursor cursor(pair);
-  bool advantage_known = true;
-  for (size_t r = 0; r < pair.requests().size(); ++r) {
-    const auto request = static_cast<int32_t>(r);
-    cursor.Seek(request);
-    while (true) {
-      KCC_TRY(const bool more, cursor.Next());
-      if (!more) break;
-      if (std::isnan(cursor.train().logprob) || std::isnan(cursor.infer().logprob)) {
-        return BrokenEvidenceError("request \"" + std::string(pair.requests()[r].id) +
-                                   "\" has tokens without a log-prob; kcc rl needs the sampled "
-                                   "token's log-prob on both sides");
-      }
-      lhs.push_back(static_cast<double>(cursor.train().logprob));
-      rhs.push_back(static_cast<double>(cursor.infer().logprob));
-      const float advantage = std::isnan(cursor.infer().advantage) ? cursor.train().advantage
-                                                                   : cursor.infer().advantage;
-      advantage_known = advantage_known && !std::isnan(advantage);
-      advantages.push_back(static_cast<double>(advantage));
-    }
-    dump->offsets.push_back(static_cast<int64_t>(lhs.size()));
-    if (!options.slice_by.empty()) {
-      slice_of.push_back(FieldText(pair.Field(request, options.slice_by)));
-      slices.emplace(slice_of.back(), 0);
-    }
-  }
-  const auto count = static_cast<int64_t>(lhs.size());
-  dump->arrays.push_back({"train", {count}, std::move(lhs)});
-  dump->arrays.push_back({"rollout", {count}, std::move(rhs)});
-  if (advantage_known && count > 0) {
-    dump->arrays.push_back({"advantages", {count}, std::move(advantages)});
-  }
-  for (auto& [name, number] : slices) {
-    number = static_cast<int32_t>(dump->slice_names.size());
-    dump->slice_names.push_back(name);
-  }
-  for (const std::string& name : slice_of) dump->slice_of_row.push_back(slices[name]);
-  return {};
-}
-
 // Row numbers' slices from an array of ids.
 Result<> FillSlices(RlDump* dump) {
   const RlDump::Array* slice = dump->Find("slice");
@@ -179,6 +121,19 @@ Result<> FillSlices(RlDump* dump) {
     dump->slice_names.push_back("slice " + std::to_string(dump->slice_names.size()));
   }
   return {};
+}
+
+Result<std::vector<int64_t>> Offsets(const RlDump::Array& array) {
+  std::vector<int64_t> offsets;
+  for (const double at : array.values) {
+    if (!(at >= 0) || at > 0x1p53 || at != std::floor(at)) {
+      return InvalidError("offsets (cu_seqlens) must be integers from 0 on; entry " +
+                          std::to_string(offsets.size()) + " is " + ShortestNumber(at));
+    }
+    offsets.push_back(static_cast<int64_t>(at));
+  }
+  if (offsets.empty()) return InvalidError("offsets (cu_seqlens) must start at 0; they are empty");
+  return offsets;
 }
 
 Error WrongShape(const RlDump::Array& array, std::string_view wanted) {
@@ -276,7 +231,8 @@ Result<RlBatch> RlDump::Batch() const {
     if (batch.advantage_per_row && static_cast<int64_t>(advantages->values.size()) != batch.rows) {
       return WrongShape(*advantages, "one per row or one per token");
     }
-    batch.advantages = {advantages->values.data(), RlType::kF64, batch.columns};
+    batch.advantages = {advantages->values.data(), RlType::kF64,
+                        batch.advantage_per_row ? 1 : batch.columns};
   }
   if (is_packed && offsets.back() != static_cast<int64_t>(train->values.size())) {
     return InvalidError("offsets end at " + std::to_string(offsets.back()) + ", but there are " +
@@ -301,30 +257,36 @@ DialectExtras RlDump::Extras() const {
 Result<RlDump> ReadRlDump(const std::vector<std::string>& paths, const RlDumpOptions& options) {
   RlDump dump;
   if (paths.empty()) return InvalidError("name a dump: files, or two traces");
-  if (std::filesystem::is_directory(paths[0])) {
-    if (paths.size() != 2)
+  if (std::filesystem::exists(paths[0] + "/trace.json")) {
+    if (paths.size() != 2) {
       return InvalidError("traces come in pairs: the train one, then the infer one");
-    KCC_TRY_VOID(ReadTraces(paths[0], paths[1], options, &dump));
+    }
+    KCC_TRY_VOID(ReadTraceDump(paths[0], paths[1], options, &dump));
     return dump;
   }
+  std::vector<std::string> lines;  // files of JSON lines are one table
   for (const std::string& path : paths) {
     Result<> read;
-    if (path.ends_with(".npz") || path.ends_with(".npy")) {
+    if (std::filesystem::is_directory(path)) {
+      read = ListTokenExports(path, &lines);
+    } else if (path.ends_with(".npz") || path.ends_with(".npy")) {
       read = ReadNumpy(path, &dump);
     } else if (path.ends_with(".safetensors")) {
       read = ReadSafetensors(path, &dump);
     } else if (path.ends_with(".pt") || path.ends_with(".pth")) {
       read = ReadTorchDump(path, &dump);
     } else if (path.ends_with(".jsonl")) {
-      read = ReadJsonDump(path, &dump);
+      lines.push_back(path);
     } else {
-      read = InvalidError("a dump is .npz, .npy, .safetensors, .pt, .jsonl or two traces");
+      read = InvalidError(
+          "a dump is .npz, .npy, .safetensors, .pt, .jsonl, a directory of prime-rl token exports, "
+          "or two traces");
     }
     if (!read.has_value()) return std::move(read.error()).At(Place{path});
   }
+  if (!lines.empty()) KCC_TRY_VOID(ReadJsonDump(lines, &dump));
   if (const RlDump::Array* offsets = dump.Find("offsets")) {
-    dump.offsets.clear();
-    for (const double at : offsets->values) dump.offsets.push_back(static_cast<int64_t>(at));
+    KCC_TRY(dump.offsets, Offsets(*offsets));
   }
   KCC_TRY_VOID(FillSlices(&dump));
   return dump;

@@ -1,9 +1,9 @@
 // Dumps: the arrays of an RL step from files, under the names that trainers give them.
 //
 // Read: .npz and .npy (np.savez, np.save), .safetensors, .pt (torch.save of a dictionary of
-// tensors), .jsonl (one object a row), and a pair of kcc traces with the sampled
-// tokens' log-probs (two directories, train then infer). Names are looked up in tables of aliases
-// (docs/rl.md); arrays that no table knows are left alone.
+// tensors), .jsonl (one object a row), directories of prime-rl token exports, and a pair of kcc
+// traces with the sampled tokens' log-probs or full logits (two directories, train then infer).
+// Names are looked up in tables of aliases (docs/rl.md); arrays that no table knows are left alone.
 #pragma once
 
 #include <cstdint>

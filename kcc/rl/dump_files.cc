@@ -1,5 +1,7 @@
-// Dumps as torch.save and JSON lines write them.
+// Dumps as torch.save and JSON lines write them, prime-rl's token exports among the latter.
 #include <algorithm>
+#include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -59,14 +61,15 @@ struct JsonColumns {
   int64_t rows = 0;
 };
 
-Result<std::vector<double>> Numbers(json::element value, std::string_view key) {
+Result<std::vector<double>> Numbers(json::element value, std::string_view key, bool nulls) {
   const auto list = JsonList(value);
   if (!list) return InvalidError("\"" + std::string(key) + "\" must be a list of numbers");
   std::vector<double> numbers;
   for (const json::element each : *list) {
     bool flag = false;
-    const std::optional<double> number =
+    std::optional<double> number =
         each.get(flag) == simdjson::SUCCESS ? std::optional(flag ? 1.0 : 0.0) : JsonNumber(each);
+    if (nulls && each.is_null()) number = std::numeric_limits<double>::quiet_NaN();
     if (!number) {
       return BrokenEvidenceError("entry " + std::to_string(numbers.size()) + " of \"" +
                                  std::string(key) + "\" is " + std::string(JsonTypeName(each)) +
@@ -79,15 +82,17 @@ Result<std::vector<double>> Numbers(json::element value, std::string_view key) {
 
 Result<> AddRow(json::object row, JsonColumns* columns, std::vector<int64_t>* offsets) {
   std::optional<size_t> tokens;
+  const bool exported = JsonMember(row, "schema_version") && JsonMember(row, "trainer_logprobs");
   for (const auto& [key, value] : row) {
-    const std::string_view name = key == "advantage" ? "advantages" : CanonicalArrayName(key);
+    std::string_view name = key == "advantage" ? "advantages" : CanonicalArrayName(key);
+    if (exported && key == "env_name") name = "slice";
     if (name == "slice") {
-      if (!value.is_string()) return InvalidError("\"slice\" must be a text");
-      columns->slice.emplace_back(JsonText(value));
+      if (!value.is_string() && !exported) return InvalidError("\"slice\" must be a text");
+      columns->slice.emplace_back(value.is_string() ? JsonText(value) : "none");
     } else if (const auto number = JsonNumber(value); name == "advantages" && number) {
       columns->row_advantage.push_back(*number);
     } else if (!name.empty() && !value.is_null()) {
-      KCC_TRY(const std::vector<double> numbers, Numbers(value, key));
+      KCC_TRY(const std::vector<double> numbers, Numbers(value, key, exported));
       if (tokens && numbers.size() != *tokens) {
         return InvalidError("\"" + std::string(key) + "\" has " + std::to_string(numbers.size()) +
                             " entries where the row has " + std::to_string(*tokens) + " tokens");
@@ -118,6 +123,27 @@ Result<> AddRow(json::object row, JsonColumns* columns, std::vector<int64_t>* of
   return {};
 }
 
+Result<> AddLines(const std::string& path, json::parser& parser, JsonColumns* columns,
+                  std::vector<int64_t>* offsets) {
+  KCC_TRY(LineReader reader, LineReader::Open(path, kLineBytesMax));
+  std::string_view line;
+  while (true) {
+    KCC_TRY(const bool more, reader.Next(&line));
+    if (!more) return {};
+    const auto element = ParseJson(parser, line);
+    Result<> added;
+    json::object row;
+    if (!element.has_value()) {
+      added = InvalidError(element.error().message());
+    } else if (element->get(row) != simdjson::SUCCESS) {
+      added = InvalidError("a row must be an object");
+    } else {
+      added = AddRow(row, columns, offsets);
+    }
+    if (!added.has_value()) return std::move(added.error()).At({path, reader.number(), 0});
+  }
+}
+
 }  // namespace
 
 Result<> ReadTorchDump(const std::string& path, RlDump* dump) {
@@ -128,29 +154,38 @@ Result<> ReadTorchDump(const std::string& path, RlDump* dump) {
   return AddDict(file, file.root(), 0, dump);
 }
 
-Result<> ReadJsonDump(const std::string& path, RlDump* dump) {
-  KCC_TRY(LineReader reader, LineReader::Open(path, kLineBytesMax));
+Result<> ListTokenExports(const std::string& directory, std::vector<std::string>* files) {
+  std::error_code failure;
+  std::vector<std::string> steps, ranks;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("rank_") && name.ends_with(".jsonl")) ranks.push_back(entry.path());
+    if (name.starts_with("step_") && entry.is_directory(failure)) steps.push_back(entry.path());
+  }
+  if (failure) return IoError("cannot be read: " + failure.message(), Place{directory});
+  if (ranks.empty() && steps.empty()) {
+    return InvalidError("is neither a trace (trace.json) nor a step of prime-rl's token exports");
+  }
+  if (!ranks.empty() && !std::filesystem::exists(directory + "/STABLE", failure)) {
+    return BrokenEvidenceError("has no STABLE marker: the step is still being written");
+  }
+  std::sort(ranks.begin(), ranks.end());
+  files->insert(files->end(), ranks.begin(), ranks.end());
+  std::sort(steps.begin(), steps.end());
+  for (const std::string& step : steps) {
+    if (auto listed = ListTokenExports(step, files); !listed.has_value()) {
+      return std::move(listed.error()).At(Place{step});
+    }
+  }
+  return {};
+}
+
+Result<> ReadJsonDump(const std::vector<std::string>& paths, RlDump* dump) {
   json::parser parser;
   JsonColumns columns;
   dump->offsets = {0};
-  std::string_view line;
-  while (true) {
-    KCC_TRY(const bool more, reader.Next(&line));
-    if (!more) break;
-    const auto element = ParseJson(parser, line);
-    Result<> added;
-    json::object row;
-    if (!element.has_value()) {
-      added = InvalidError(element.error().message());
-    } else if (element->get(row) != simdjson::SUCCESS) {
-      added = InvalidError("a row must be an object");
-    } else {
-      added = AddRow(row, &columns, &dump->offsets);
-    }
-    if (!added.has_value()) {
-      return InvalidError("line " + std::to_string(reader.number()) + ": " +
-                          added.error().message());
-    }
+  for (const std::string& path : paths) {
+    KCC_TRY_VOID(AddLines(path, parser, &columns, &dump->offsets));
   }
   const int64_t tokens = dump->offsets.back();
   for (auto& [name, column] : columns.by_token) {

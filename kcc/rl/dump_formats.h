@@ -20,7 +20,13 @@ Result<double> DumpElement(DType dtype, const std::byte* data, size_t i);
 // torch.save of a dictionary of tensors, which may hold dictionaries of tensors in turn.
 Result<> ReadTorchDump(const std::string& path, RlDump* dump);
 // One object a row: {"train": […], "rollout": […], "mask": […]?, "advantage": x or […]?,
-// "slice": "…"?}, under any of the names known.
-Result<> ReadJsonDump(const std::string& path, RlDump* dump);
+// "slice": "…"?}, under any of the names known. prime-rl's token exports are such rows, with null
+// for what is not finite and the slice under env_name. The files are one table.
+Result<> ReadJsonDump(const std::vector<std::string>& paths, RlDump* dump);
+// Adds the rank files of a step, or of all steps, of prime-rl's token_exports.
+Result<> ListTokenExports(const std::string& directory, std::vector<std::string>* files);
+// Two traces of the same sampled tokens.
+Result<> ReadTraceDump(const std::string& train, const std::string& infer,
+                       const RlDumpOptions& options, RlDump* dump);
 
 }  // namespace kcc

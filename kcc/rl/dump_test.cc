@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
+#include "kcc/metric/token_slots.h"
 #include "kcc/rl/diagnostics.h"
+#include "kcc/summary/token_meter.h"
 #include "kcc/trace/trace_test_data.h"
 
 namespace kcc {
@@ -42,8 +45,44 @@ TEST(RlDump, ReadsAPairOfTracesOfSampledTokens) {
   EXPECT_LT(gap, 0.1);
 }
 
-TEST(RlDump, TracesWithoutLogProbsAreRefusedByName) {
+// Full logits give the sampled token's log-prob; what Measure makes of them is the same gap.
+TEST(RlDump, ReadsAPairOfTracesOfFullLogits) {
   const auto dump = ReadRlDump({"examples/traces/train", "examples/traces/infer"});
+  ASSERT_TRUE(dump.has_value()) << dump.error().Format();
+  const auto batch = dump->Batch();
+  ASSERT_TRUE(batch.has_value()) << batch.error().Format();
+  RlSummary summary;
+  ASSERT_TRUE(summary.Add(*batch).has_value());
+  auto train = TraceReader::Open("examples/traces/train");
+  auto infer = TraceReader::Open("examples/traces/infer");
+  ASSERT_TRUE(train.has_value() && infer.has_value());
+  const auto pair = PairedTraces::Make(std::move(*train), std::move(*infer));
+  ASSERT_TRUE(pair.has_value());
+  EXPECT_EQ(summary.tokens(), pair->token_count());
+  const auto slot = TokenSlot("k3");
+  SlotSet wanted;
+  wanted.set(slot);
+  TokenMeter meter(MeterSettings::Of(*pair), wanted);
+  PairCursor cursor(*pair);
+  double k3 = 0;
+  for (size_t r = 0; r < pair->requests().size(); ++r) {
+    cursor.Seek(static_cast<int32_t>(r));
+    while (*cursor.Next()) {
+      TokenReading reading;
+      ASSERT_TRUE(meter.Read(cursor.train(), cursor.infer(), &reading).has_value());
+      k3 += reading.drift.lo[slot];
+    }
+  }
+  const auto n = static_cast<double>(pair->token_count());
+  EXPECT_NEAR(summary.Figures().at(RlLevel::kToken).k3, k3 / n, 1e-8 * k3 / n);
+}
+
+TEST(RlDump, TracesWithoutLogProbsAreRefusedByName) {
+  testing::ScratchDir scratch;
+  testing::SyntheticSpec spec;
+  spec.evidence = EvidenceLevel::kNone;
+  testing::WriteSyntheticPair(scratch / "train", scratch / "infer", spec, 0.01);
+  const auto dump = ReadRlDump({scratch / "train", scratch / "infer"});
   ASSERT_FALSE(dump.has_value());
   EXPECT_NE(dump.error().message().find("log-prob"), std::string::npos) << dump.error().Format();
 }
@@ -76,11 +115,11 @@ TEST(RlDump, ReadsJsonLinesAsAPackedBatch) {
 
 TEST(RlDump, FaultsInJsonLinesAreNamedWithTheirLine) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"train": [-1], "rollout": [-1, -2]})", "line 2"},
+      {R"({"train": [-1], "rollout": [-1, -2]})", "bad.jsonl:2"},
       {R"({"train": [-1], "rollout": [null]})", "not a number"},
       {R"({"train": [-1]})", "missing in this row"},
       {R"([1])", "must be an object"},
-      {R"({"train": [)", "line 2"},
+      {R"({"train": [)", "bad.jsonl:2"},
       {R"({"train": [-1], "rollout": [-1], "slice": "a"})", "every row or none"},
   };
   testing::ScratchDir scratch;
@@ -89,8 +128,44 @@ TEST(RlDump, FaultsInJsonLinesAreNamedWithTheirLine) {
               std::string(R"({"train": [-1], "rollout": [-1]})") + "\n" + line + "\n");
     const auto dump = ReadRlDump({scratch / "bad.jsonl"});
     ASSERT_FALSE(dump.has_value()) << line;
-    EXPECT_NE(dump.error().message().find(want), std::string::npos) << dump.error().Format();
+    EXPECT_NE(dump.error().Format().find(want), std::string::npos) << dump.error().Format();
   }
+}
+
+// As prime-rl's exporter wrote it: null where a number was not finite, rank files side by side.
+TEST(RlDump, ReadsPrimeRlTokenExports) {
+  const std::string exports = "tests/data/rl/token_exports";
+  for (const std::vector<std::string>& paths :
+       {std::vector<std::string>{exports},
+        {exports + "/step_7"},
+        {exports + "/step_7/rank_0.jsonl", exports + "/step_7/rank_1.jsonl"}}) {
+    const auto dump = ReadRlDump(paths);
+    ASSERT_TRUE(dump.has_value()) << dump.error().Format();
+    const auto batch = dump->Batch();
+    ASSERT_TRUE(batch.has_value()) << batch.error().Format();
+    EXPECT_EQ(batch->rows, 5);
+    EXPECT_EQ(dump->slice_names, (std::vector<std::string>{"code", "math"}));
+    EXPECT_FALSE(batch->advantage_per_row);
+    RlSummary summary;
+    ASSERT_TRUE(summary.Add(*batch).has_value());
+    EXPECT_EQ(summary.tokens(), 94);
+    EXPECT_EQ(summary.Figures("code").tokens, 46);
+  }
+  const auto half = ReadRlDump({exports + "/step_7/rank_1.jsonl"});
+  ASSERT_TRUE(half.has_value());
+  EXPECT_EQ(half->offsets, (std::vector<int64_t>{0, 25, 51}));
+}
+
+TEST(RlDump, AStepThatIsStillBeingWrittenIsRefused) {
+  testing::ScratchDir scratch;
+  std::filesystem::create_directory(scratch / "step_1");
+  WriteText(scratch / "step_1/rank_0.jsonl", "{}\n");
+  const auto dump = ReadRlDump({scratch / "step_1"});
+  ASSERT_FALSE(dump.has_value());
+  EXPECT_NE(dump.error().Format().find("STABLE"), std::string::npos) << dump.error().Format();
+  const auto nothing = ReadRlDump({"docs"});
+  ASSERT_FALSE(nothing.has_value());
+  EXPECT_NE(nothing.error().message().find("trace.json"), std::string::npos);
 }
 
 TEST(RlDump, NamesAreThoseOfTheFrameworks) {
@@ -108,7 +183,7 @@ TEST(RlDump, MistakesAreNamed) {
   const auto wrong = ReadRlDump({"README.md"});
   ASSERT_FALSE(wrong.has_value());
   EXPECT_NE(wrong.error().message().find(".safetensors"), std::string::npos);
-  const auto one = ReadRlDump({"examples/traces"});
+  const auto one = ReadRlDump({"examples/traces/train"});
   ASSERT_FALSE(one.has_value());
   EXPECT_NE(one.error().message().find("pairs"), std::string::npos);
 }

@@ -15,6 +15,9 @@ constexpr double kBreakGap = 0.3;
 constexpr double kBreakRatio = 8;
 constexpr size_t kBreakTokensMin = 14;  // before it: fewer may be clean by chance
 constexpr double kUnrelatedCorrelation = 0.35;
+constexpr double kGridShare = 0.01;    // of tokens whose value stands elsewhere too: a grid
+constexpr size_t kGridNeighbours = 8;  // distinct values on either side
+constexpr double kSentinelRatio = 4;   // times more often than there, and than on the other side
 constexpr double kUnrelatedGap = 0.5;
 
 // One row's contribution; kept, since later sums leave unrelated and broken rows out.
@@ -77,30 +80,68 @@ RowSums SumRow(const RlRow& row) {
   return out;
 }
 
-// The value that a side repeats most where the two sides disagree by more than a nat on average.
-std::optional<Sentinel> FindSentinel(std::vector<std::pair<double, double>> values, bool rollout) {
+using Pairs = std::vector<std::pair<double, double>>;  // a side's value and the other side's
+
+// Equal values of one side.
+struct Repeated {
+  double value = 0;
+  double count = 0;
+  double gap = 0;  // to the other side, summed
+};
+
+std::vector<Repeated> CountRepeated(Pairs values) {
   std::sort(values.begin(), values.end());
+  std::vector<Repeated> groups;
+  for (const auto& [value, other] : values) {
+    if (groups.empty() || groups.back().value != value) groups.push_back({value, 0, 0});
+    groups.back().count += 1;
+    groups.back().gap += std::min(1e6, std::fabs(other - value));
+  }
+  return groups;
+}
+
+double CountOf(const std::vector<Repeated>& groups, double value) {
+  const auto found =
+      std::lower_bound(groups.begin(), groups.end(), value,
+                       [](const Repeated& group, double wanted) { return group.value < wanted; });
+  return found != groups.end() && found->value == value ? found->count : 0;
+}
+
+// Numbers on a coarse grid (bfloat16) all repeat: there a sentinel must tower over its neighbours.
+bool Towers(const std::vector<Repeated>& groups, size_t at, double repeated_share) {
+  if (repeated_share < kGridShare) return true;
+  const size_t begin = at < kGridNeighbours ? 0 : at - kGridNeighbours;
+  const size_t end = std::min(groups.size(), at + kGridNeighbours + 1);
+  double most = 2;
+  for (size_t i = begin; i < end; ++i) {
+    if (i != at) most = std::max(most, groups[i].count);
+  }
+  return groups[at].count >= kSentinelRatio * most;
+}
+
+// The value that one side repeats most, and the other does not, where the two disagree by more than
+// a nat on average. What both sides repeat is no sentinel: log-probs of sure tokens are exactly 0.
+std::optional<Sentinel> FindSentinel(const std::vector<Repeated>& groups,
+                                     const std::vector<Repeated>& others, bool rollout) {
+  double total = 0, repeated = 0;
+  for (const Repeated& group : groups) {
+    total += group.count;
+    repeated += group.count > 1 ? group.count : 0;
+  }
   std::optional<Sentinel> best;
-  const auto total = static_cast<double>(values.size());
-  for (size_t i = 0; i < values.size();) {
-    size_t end = i;
-    double gap = 0;
-    while (end < values.size() && values[end].first == values[i].first) {
-      gap += std::min(1e6, std::fabs(values[end].second - values[end].first));
-      ++end;
-    }
-    const auto count = static_cast<double>(end - i);
-    if (count >= 3 && count >= 2e-4 * total && gap / count > 1 &&
-        (!best.has_value() || count / total > best->share)) {
-      best = Sentinel{values[i].first, count / total, gap / count, rollout};
-    }
-    i = end;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const Repeated& group = groups[i];
+    if (group.count < 3 || group.count < 2e-4 * total || group.gap <= group.count) continue;
+    if (best.has_value() && group.count / total <= best->share) continue;
+    if (kSentinelRatio * CountOf(others, group.value) > group.count) continue;
+    if (!Towers(groups, i, (repeated - group.count) / total)) continue;
+    best = Sentinel{group.value, group.count / total, group.gap / group.count, rollout};
   }
   return best;
 }
 
 struct Samples {
-  std::vector<std::pair<double, double>> rollout, train;  // value and the other side's
+  Pairs rollout, train;
   std::vector<double> d;
   int64_t equal = 0;
 
@@ -232,8 +273,10 @@ Result<LintFeatures> ComputeLintFeatures(const RlBatch& batch) {
   Summarize(rows, static_cast<bool>(batch.advantages), &out);
   out.low_tail = -samples.Quantile(0.005);
   out.high_tail = samples.Quantile(0.995);
-  const auto in_rollout = FindSentinel(std::move(samples.rollout), true);
-  const auto in_train = FindSentinel(std::move(samples.train), false);
+  const std::vector<Repeated> of_rollout = CountRepeated(std::move(samples.rollout));
+  const std::vector<Repeated> of_train = CountRepeated(std::move(samples.train));
+  const auto in_rollout = FindSentinel(of_rollout, of_train, true);
+  const auto in_train = FindSentinel(of_train, of_rollout, false);
   out.sentinel = in_rollout;
   if (in_train.has_value() && (!in_rollout.has_value() || in_train->share > in_rollout->share)) {
     out.sentinel = in_train;

@@ -31,6 +31,7 @@ struct OwnedBatch {
     batch.mask = array(mask, RlType::kU8);
     batch.advantages = array(advantages, RlType::kF64);
     batch.advantage_per_row = advantages.size() == static_cast<size_t>(rows);
+    if (batch.advantage_per_row) batch.advantages.row_stride = 1;
     batch.slice_of_row = slice_of_row;
     batch.slice_names = slice_names;
     return batch;

@@ -57,8 +57,8 @@ bool RlRowTerms::LoadDirect(const RlBatch& batch, int64_t at, Wanted wanted, Tar
 Result<> RlRowTerms::Load(const RlBatch& batch, int64_t at, Wanted wanted, Target target) {
   runs.clear();
   direct = usual = LoadDirect(batch, at, wanted, target);
-  row_advantage = batch.advantages && batch.advantage_per_row ? batch.advantages.At(at) : 0;
-  if (direct) return {};
+  row_advantage = batch.RowAdvantage(at);
+  if (direct) return tokens > 0 ? CheckRowAdvantage(at, row_advantage) : Result<>();
   KCC_TRY_VOID(row.Load(batch, at));
   tokens = row.tokens;
   runs = row.runs;

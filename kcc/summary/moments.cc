@@ -150,7 +150,8 @@ bool WorstList::Worse(const Quantity& quantity, const WorstValue& a, const Worst
   const double first = Badness(quantity.direction, a.value);
   const double second = Badness(quantity.direction, b.value);
   if (first != second) return first > second;
-  return std::tie(a.request, a.position, a.token) < std::tie(b.request, b.position, b.token);
+  return std::tie(a.request, a.position, a.token, a.value) <
+         std::tie(b.request, b.position, b.token, b.value);
 }
 
 void WorstList::Insert(const Quantity& quantity, double badness, double value,
@@ -163,7 +164,8 @@ void WorstList::Insert(const Quantity& quantity, double badness, double value,
     const double other = Badness(quantity.direction, listed.value);
     if (other != badness) return other > badness;
     if (listed.request != request) return listed.request < request;
-    return std::tie(listed.position, listed.token) < std::tie(position, token);
+    // The value last: two rows of one position may be as far from 0 on either side of it.
+    return std::tie(listed.position, listed.token, listed.value) < std::tie(position, token, value);
   };
   // Equal values are common (a flip is a flip): the last of the list settles most of them.
   const bool last = values_.empty() || before(values_.back());

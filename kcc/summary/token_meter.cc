@@ -107,11 +107,15 @@ Result<> TokenMeter::ReadTopK(const TokenEvidence& train, const TokenEvidence& i
   return MeasureTopK(lists, wanted_, &reading->drift);
 }
 
-Result<double> TokenMeter::LogprobOf(const TokenEvidence& token, std::string_view side) const {
+Result<double> SampledLogprob(const TokenEvidence& token, int64_t vocab_size, double temperature,
+                              std::string_view side) {
   if (token.logits == nullptr) return static_cast<double>(token.logprob);
-  // A side with full logits facing one without: its log-softmax at the pair's temperature.
+  if (token.token < 0 || token.token >= vocab_size) {
+    return BrokenEvidenceError("token " + std::to_string(token.token) +
+                               " is not in the vocabulary of " + std::to_string(vocab_size));
+  }
   double top = -std::numeric_limits<double>::infinity();
-  for (int64_t i = 0; i < settings_.vocab_size; ++i) {
+  for (int64_t i = 0; i < vocab_size; ++i) {
     const double logit = LogitAt(token, i);
     if (std::isnan(logit) || logit == std::numeric_limits<double>::infinity()) {
       return BrokenEvidenceError(std::string(side) + " logit " + std::to_string(i) + " is " +
@@ -121,10 +125,13 @@ Result<double> TokenMeter::LogprobOf(const TokenEvidence& token, std::string_vie
   }
   if (std::isinf(top)) return BrokenEvidenceError(std::string(side) + " has no finite logit");
   double sum = 0;
-  for (int64_t i = 0; i < settings_.vocab_size; ++i) {
-    sum += Exp((LogitAt(token, i) - top) / settings_.temperature);
-  }
-  return (LogitAt(token, token.token) - top) / settings_.temperature - Log(sum);
+  for (int64_t i = 0; i < vocab_size; ++i) sum += Exp((LogitAt(token, i) - top) / temperature);
+  return (LogitAt(token, token.token) - top) / temperature - Log(sum);
+}
+
+// A side with full logits faces one without.
+Result<double> TokenMeter::LogprobOf(const TokenEvidence& token, std::string_view side) const {
+  return SampledLogprob(token, settings_.vocab_size, settings_.temperature, side);
 }
 
 Result<> TokenMeter::ReadSampled(const TokenEvidence& train, const TokenEvidence& infer,

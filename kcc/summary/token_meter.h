@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "kcc/base/result.h"
 #include "kcc/drift/sampled_token.h"
@@ -30,6 +31,11 @@ struct MeterSettings {
 
   static MeterSettings Of(const PairedTraces& pair);
 };
+
+// The sampled token's log-prob: of full logits the log-softmax at the temperature, else what was
+// recorded (NaN: nothing). `side` stands in errors.
+Result<double> SampledLogprob(const TokenEvidence& token, int64_t vocab_size, double temperature,
+                              std::string_view side);
 
 class TokenMeter {
  public:

@@ -27,6 +27,7 @@ _TORCH = {
 LOGPROBS = (F32, F64)
 LOGITS = (F32, F16, BF16, F8_E4M3, F8_E5M2)
 MASKS = (U8, I32, I64, F32, F64)
+_SMALL = ("int8", "int16", "uint16", "uint32", "uint64")  # integers that masks come in now and then
 _WORDS = {F32: "float32", F64: "float64", F16: "float16", BF16: "bfloat16", F8_E4M3: "float8_e4m3fn",
           F8_E5M2: "float8_e5m2", U8: "uint8 or bool", I32: "int32", I64: "int64"}
 
@@ -52,25 +53,37 @@ def _is_torch(value: Any) -> bool:
     return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "data_ptr")
 
 
+def _readable(shape: tuple, strides: tuple) -> bool:
+    """Elements of the last axis are adjacent, and no element stands for several (expand)."""
+    if shape and shape[-1] > 1 and strides[-1] != 1:
+        return False
+    return not any(size > 1 and step <= 0 for size, step in zip(shape, strides))
+
+
 def _from_torch(value: Any, name: str) -> View:
     if value.device.type != "cpu":
         raise errors.DeviceError(f"{name} is on {value.device}; pass {name}.cpu(), or use kcc.cuda for logits")
-    value = value.detach()
+    if value.is_nested:
+        raise errors.ShapeError(f"{name} is a nested tensor; pass its values and offsets")
+    if str(value.layout) != "torch.strided":
+        raise errors.DTypeError(f"{name} is a tensor of layout {value.layout}; pass {name}.to_dense()")
+    value = value.detach().resolve_conj().resolve_neg()
     dtype = _TORCH.get(str(value.dtype))
     if dtype is None:
         raise errors.DTypeError(f"{name}: dtype {value.dtype} is not supported")
-    if value.ndim and value.shape[-1] > 1 and value.stride(-1) != 1:
+    if not _readable(value.shape, value.stride()):
         value = value.contiguous()
     return View(value.data_ptr(), dtype, value.shape, value.stride(), value)
 
 
 def _from_numpy(value: np.ndarray, name: str) -> View:
+    if not value.dtype.isnative:
+        value = value.astype(value.dtype.newbyteorder("="))
     dtype = _NUMPY.get(value.dtype.name)
-    if dtype is None or not value.dtype.isnative:
+    if dtype is None:
         raise errors.DTypeError(f"{name}: dtype {value.dtype} is not supported")
     size = value.itemsize
-    adjacent = value.ndim == 0 or value.shape[-1] <= 1 or value.strides[-1] == size
-    if not adjacent or any(step % size or step < 0 for step in value.strides):
+    if any(step % size for step in value.strides) or not _readable(value.shape, [step // size for step in value.strides]):
         value = np.ascontiguousarray(value)
     return View(value.ctypes.data, dtype, value.shape, [step // size for step in value.strides], value)
 
@@ -79,6 +92,8 @@ def view(value: Any, name: str, allowed: tuple = tuple(_WORDS), ndim: tuple = (1
     """The array as the library reads it; `name` stands in errors."""
     if isinstance(value, View):
         result = value
+    elif allowed is MASKS and str(getattr(value, "dtype", "")).removeprefix("torch.") in _SMALL:
+        result = view(value != 0, name, allowed, ndim)
     elif _is_torch(value):
         result = _from_torch(value, name)
     elif isinstance(value, np.ndarray):
@@ -87,12 +102,18 @@ def view(value: Any, name: str, allowed: tuple = tuple(_WORDS), ndim: tuple = (1
         device = int(value.__dlpack_device__()[0])
         if device != 1:  # kDLCPU
             raise errors.DeviceError(f"{name} is on a device of DLPack type {device}; move it to the CPU")
-        result = _from_numpy(np.from_dlpack(value), name)
+        try:
+            array = np.from_dlpack(value)
+        except Exception as error:  # whatever the exporter raises
+            raise errors.DTypeError(f"{name} is a {type(value).__name__} that DLPack does not read: {error}") from error
+        result = _from_numpy(array, name)
     elif isinstance(value, (list, tuple)):
         try:
-            result = _from_numpy(np.asarray(value), name)
+            array = np.asarray(value)
         except ValueError as error:
             raise errors.ShapeError(f"{name}: rows of unequal length; pad them or pass offsets") from error
+        integers = array.dtype.kind in "iu" and allowed is LOGPROBS  # [1, 0] are numbers like [1.0, 0.0]
+        result = _from_numpy(array.astype(np.float64) if integers else array, name)
     else:
         raise errors.DTypeError(f"{name} is a {type(value).__name__}; pass a NumPy array or a PyTorch tensor")
     if result.dtype in (F16, BF16) and F32 in allowed and result.dtype not in allowed:
@@ -118,19 +139,21 @@ def same_shape(first: View, first_name: str, second: View, second_name: str) -> 
         raise errors.ShapeError(f"{second_name} has shape {second.shape}, {first_name} has {first.shape}")
 
 
-def column(value: Any, name: str, dtype: type, size: int) -> np.ndarray:
-    """A small helper array, converted where needed."""
+def column(value: Any, name: str, dtype: type, size: int | None = None) -> np.ndarray:
+    """A small helper array, converted where needed; of any size without one."""
     if _is_torch(value):
         if value.device.type != "cpu":
             raise errors.DeviceError(f"{name} is on {value.device}; pass {name}.cpu()")
         value = value.detach().numpy()
     array = np.asarray(value)
+    if array.size == 0:
+        array = array.astype(dtype)  # [] is of float64
     if array.dtype.kind not in "biuf":
         raise errors.DTypeError(f"{name}: dtype {array.dtype} is not a number")
     if array.dtype.kind == "f" and np.dtype(dtype).kind != "f":
         raise errors.DTypeError(f"{name}: dtype {array.dtype} must be of integers")
     array = np.ascontiguousarray(array.reshape(-1))
-    if array.size != size:
+    if size is not None and array.size != size:
         raise errors.ShapeError(f"{name} has {array.size} elements; {size} are needed")
     if array.dtype.kind in "iu" and np.dtype(dtype).kind in "iu" and array.size:
         info = np.iinfo(dtype)

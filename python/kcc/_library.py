@@ -13,7 +13,7 @@ from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_int32
 
 from . import errors
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 NAME = "libkcc.so"
 
 
@@ -96,9 +96,12 @@ _FUNCTIONS = {
     "kcc_rl_correct": [_BATCH, c_char_p, c_int, c_void_p, c_void_p, _TEXT],
     "kcc_rl_step": [c_void_p, _BATCH, c_char_p, c_int, c_void_p, c_void_p, _TEXT],
     "kcc_rl_lint": [_BATCH, _TEXT],
+    "kcc_rl_lint_correction": [_BATCH, c_char_p, c_int, _TEXT],
     "kcc_rl_replay": [_BATCH, c_int, c_char_p, _TEXT],
     "kcc_rl_dialect_run": [c_char_p, c_char_p, _BATCH, c_char_p, _HANDLE],
     "kcc_rl_dialect_metrics": [c_void_p, _TEXT],
+    "kcc_rl_dump_read": [POINTER(c_char_p), c_size_t, c_char_p, _HANDLE],
+    "kcc_rl_dump_batch": [c_void_p, _BATCH],
     "kcc_bound": [c_char_p, _TEXT],
     "kcc_rl_dialect_array": [c_void_p, c_char_p, _HANDLE, _HANDLE, POINTER(c_int64)],
 }
@@ -144,7 +147,7 @@ def _load() -> ctypes.CDLL:
     for name in ("kcc_summary_tokens", "kcc_summary_requests"):
         getattr(library, name).argtypes = [c_void_p]
         getattr(library, name).restype = c_int64
-    for kind in ("contract", "summary", "rl_summary", "rl_dialect"):
+    for kind in ("contract", "summary", "rl_summary", "rl_dialect", "rl_dump"):
         free = getattr(library, f"kcc_{kind}_free")
         free.argtypes = [c_void_p]
         free.restype = None
@@ -156,7 +159,10 @@ library = _load()
 
 def call(name: str, *arguments) -> None:
     """Calls a function that returns a status; raises what went wrong."""
-    status = getattr(library, name)(*arguments)
+    try:
+        status = getattr(library, name)(*arguments)
+    except ctypes.ArgumentError as error:
+        raise errors.DTypeError(f"{name}: {error}") from error
     if status != 0:
         message = library.kcc_error().decode("utf-8", "replace")
         raise _EXCEPTIONS.get(status, errors.InternalError)(message)
@@ -179,8 +185,17 @@ def handle(name: str, *arguments) -> c_void_p:
     return out
 
 
-def encode(value: str | None) -> bytes | None:
-    return None if value is None else value.encode()
+def encode(value: str | None, name: str = "text") -> bytes | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise errors.DTypeError(f"{name} is a {type(value).__name__}; pass a text")
+    if "\0" in value:
+        raise errors.InvalidInput(f"{name} holds a zero byte, at which a text would end")
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise errors.InvalidInput(f"{name}: {error}") from error
 
 
 def path_bytes(path: str | os.PathLike) -> bytes:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Sequence
+import operator
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,12 +38,13 @@ class Batch:
         train_view = arrays.view(train, "train", arrays.LOGPROBS, ndim)
         self.shape = train_view.shape
         self._like = train
+        self._mask = mask
         self._keep: list[Any] = [train_view]
         call = c.RlBatch(struct_size=ctypes.sizeof(c.RlBatch))
         if offsets is None:
             call.rows, call.columns = self.shape
         else:
-            column = arrays.column(offsets, "offsets", np.int64, np.size(offsets))
+            column = arrays.column(offsets, "offsets", np.int64)
             if column.size < 1 or column[0] != 0 or column[-1] != self.shape[0] or (np.diff(column) < 0).any():
                 raise errors.ShapeError(f"offsets must rise from 0 to {self.shape[0]}, the number of tokens")
             self._keep.append(column)
@@ -84,11 +87,17 @@ class Batch:
         call.advantages = view.array(max(stride, 1)) if per_row else self._array(view)
 
     def _take_slices(self, call: c.RlBatch, slices: Sequence[str]) -> None:
+        if isinstance(slices, (str, bytes)) or not hasattr(slices, "__len__"):
+            raise errors.DTypeError(f"slices is a {type(slices).__name__}; pass a list with a name for every row")
         if len(slices) != call.rows:
             raise errors.ShapeError(f"slices: {len(slices)} names for {call.rows} rows")
         if not all(isinstance(name, str) for name in slices):
             raise errors.DTypeError("slices: every row needs a text")
         names = sorted(set(slices))
+        for name in names:
+            if not name or "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+                row = list(slices).index(name)
+                raise errors.InvalidInput(f"slices: the name of row {row}, {name!r}, is empty or not a plain text")
         index = {name: number for number, name in enumerate(names)}
         numbers = np.array([index[name] for name in slices], dtype=np.int32)
         encoded = (ctypes.c_char_p * len(names))(*[name.encode() for name in names])
@@ -104,8 +113,31 @@ class Batch:
 
             out = torch.empty(self.shape, dtype=torch.float32 if dtype is np.float32 else torch.bool)
             return out, out.data_ptr()
-        out = np.empty(self.shape, dtype=np.float32 if dtype is np.float32 else np.bool_)
+        out = np.empty(self.shape, dtype=dtype)
         return out, out.ctypes.data
+
+    def _checked_out(self, out: Any, name: str, allowed: tuple) -> tuple[Any, int]:
+        """The caller's array for a result, and its address."""
+        view = arrays.view(out, name, allowed, (len(self.shape),))
+        if view.shape != self.shape:
+            raise errors.ShapeError(f"{name} has shape {view.shape}, train has {self.shape}")
+        adjacent = tuple(int(np.prod(self.shape[axis + 1 :])) for axis in range(len(self.shape)))
+        wrong = [axis for axis, size in enumerate(self.shape) if size > 1 and view.strides[axis] != adjacent[axis]]
+        if wrong or (view.owner is not out and not hasattr(out, "data_ptr")):
+            raise errors.InvalidInput(f"{name}: the elements must be adjacent, as in an array just made")
+        if isinstance(out, np.ndarray) and not out.flags.writeable:
+            raise errors.InvalidInput(f"{name} is read-only")
+        return out, view.pointer
+
+    def _valid(self) -> Any:
+        """The mask as given, as an array of bools of the caller's kind."""
+        if hasattr(self._like, "data_ptr"):
+            import torch
+
+            if self._mask is None:
+                return torch.ones(self.shape, dtype=torch.bool)
+            return torch.as_tensor(self._mask) != 0
+        return np.ones(self.shape, np.bool_) if self._mask is None else np.asarray(self._mask) != 0
 
 
 def _finite(value: Any) -> Any:
@@ -114,7 +146,30 @@ def _finite(value: Any) -> Any:
         return {key: _finite(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_finite(each) for each in value]
-    return {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}.get(value, value) if isinstance(value, str) else value
+    return {"nan": float("nan"), "-nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}.get(value, value) if isinstance(value, str) else value
+
+
+def _threads(threads: Any) -> int:
+    try:
+        return max(-1, min(operator.index(threads), 1024))
+    except TypeError as error:
+        raise errors.DTypeError(f"threads is a {type(threads).__name__}; pass an integer, 0 for all cores") from error
+
+
+def _real(value: Any, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise errors.DTypeError(f"{name} is {value!r}; pass a number") from error
+
+
+def _json(value: Any, name: str) -> bytes:
+    try:
+        return c.encode(json.dumps(value, allow_nan=False), name)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, errors.Error):
+            raise
+        raise errors.InvalidInput(f"{name}: {error}") from error
 
 
 class RlSummary(c.Owned):
@@ -127,26 +182,32 @@ class RlSummary(c.Owned):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RlSummary:
-        return cls(c.handle("kcc_rl_summary_decode", data, len(data)))
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise errors.DTypeError(f"data is a {type(data).__name__}; pass bytes")
+        return cls(c.handle("kcc_rl_summary_decode", bytes(data), len(data)))
 
     def to_bytes(self) -> bytes:
         return c.text("kcc_rl_summary_encode", self._raw)
 
     def add(self, batch: Batch, *, threads: int = 0) -> RlSummary:
-        c.call("kcc_rl_summary_add", self._raw, ctypes.byref(batch.call), threads)
+        if not isinstance(batch, Batch):
+            raise errors.DTypeError(f"batch is a {type(batch).__name__}; pass a kcc.rl.Batch")
+        c.call("kcc_rl_summary_add", self._raw, ctypes.byref(batch.call), _threads(threads))
         return self
 
     def merge(self, other: RlSummary) -> RlSummary:
+        if not isinstance(other, RlSummary):
+            raise errors.DTypeError(f"other is a {type(other).__name__}; pass a kcc.rl.RlSummary")
         c.call("kcc_rl_summary_merge", self._raw, other._raw)
         return self
 
     def figures(self, confidence: float = 0.95) -> dict[str, dict[str, Any]]:
         """Figures of everything under "", then by slice (docs/rl.md)."""
-        return _finite(json.loads(c.text("kcc_rl_summary_figures", self._raw, confidence)))
+        return _finite(json.loads(c.text("kcc_rl_summary_figures", self._raw, _real(confidence, "confidence"))))
 
     def judge(self, limits: dict[str, float], confidence: float = 0.95) -> list[dict[str, Any]]:
         """Figures against limits, e.g. {"token.tv": 0.01}: satisfied, violated or inconclusive, and why."""
-        text = c.text("kcc_rl_summary_judge", self._raw, json.dumps(limits).encode(), confidence)
+        text = c.text("kcc_rl_summary_judge", self._raw, _json(limits, "limits"), _real(confidence, "confidence"))
         return _finite(json.loads(text))
 
     def __reduce__(self):
@@ -169,25 +230,80 @@ def diagnose(train: Any, rollout: Any, mask: Any = None, *, confidence: float = 
 
 
 class Corrected:
-    """Weights and the mask after rejection, of the batch's shape, and what they do."""
+    """Weights and the mask after rejection, of the batch's shape, and what they do.
+
+    Without rejection and veto the mask is the batch's own: it is made when first asked for, so that
+    the weights are the one array that a step needs beside the caller's.
+    """
 
     def __init__(self, weights: Any, mask: Any, figures: Any):
         self.weights = weights
-        self.mask = mask
+        self._mask = mask
         self.figures = figures
 
+    @property
+    def mask(self) -> Any:
+        if callable(self._mask):
+            self._mask = self._mask()
+        return self._mask
 
-def correct(train: Any, rollout: Any, mask: Any = None, *, correction: dict[str, Any] | str, threads: int = 0, **more: Any) -> Corrected:
-    """Applies a correction in canonical words, e.g. {"weight": {"mode": "truncate", "high": 2}}."""
-    return correct_batch(Batch(train, rollout, mask, **more), correction, threads)
+
+def _correction_text(correction: dict[str, Any] | str) -> tuple[bytes, bool]:
+    """The JSON, and whether it may reject."""
+    if isinstance(correction, str):
+        text = correction
+        try:
+            correction = json.loads(text)
+        except ValueError:
+            correction = {}  # the library says what is wrong
+        encoded = c.encode(text, "correction")
+    else:
+        encoded = _json(correction, "correction")
+    rejects = not isinstance(correction, dict) or bool(correction.get("reject")) or correction.get("veto") is not None
+    return encoded, rejects
 
 
-def correct_batch(batch: Batch, correction: dict[str, Any] | str, threads: int = 0) -> Corrected:
-    text = correction if isinstance(correction, str) else json.dumps(correction)
-    weights, weights_at = batch._empty_like(np.float32)
-    kept, kept_at = batch._empty_like(np.bool_)
-    figures = c.text("kcc_rl_correct", ctypes.byref(batch.call), text.encode(), threads, weights_at, kept_at)
+def _run(name: str, first: tuple, batch: Batch, correction: dict[str, Any] | str, threads: int, out: Any) -> Corrected:
+    text, rejects = _correction_text(correction)
+    if out is not None and not (isinstance(out, (tuple, list)) and len(out) == 2):
+        raise errors.InvalidInput("out: pass a pair, arrays for the weights and the mask, either of them None")
+    given_weights, given_mask = (None, None) if out is None else out
+    if given_weights is None:
+        weights, weights_at = batch._empty_like(np.float32)
+    else:
+        weights, weights_at = batch._checked_out(given_weights, "out[0]", (arrays.F32,))
+    kept: Any = batch._valid
+    kept_at: int | None = None
+    if given_mask is not None:
+        kept, kept_at = batch._checked_out(given_mask, "out[1]", (arrays.U8,))
+    elif rejects:
+        kept, kept_at = batch._empty_like(np.bool_)
+    figures = c.text(name, *first, ctypes.byref(batch.call), text, _threads(threads), weights_at, kept_at)
     return Corrected(weights, kept, _finite(json.loads(figures)))
+
+
+def correct(
+    train: Any,
+    rollout: Any,
+    mask: Any = None,
+    *,
+    correction: dict[str, Any] | str,
+    out: tuple[Any, Any] | None = None,
+    threads: int = 0,
+    **more: Any,
+) -> Corrected:
+    """Applies a correction in canonical words, e.g. {"weight": {"mode": "truncate", "high": 2}}.
+
+    `out`: arrays to write weights (float32) and mask (bool or uint8) into, either of them None. The
+    mask may be the one given: it is then updated in place.
+    """
+    return correct_batch(Batch(train, rollout, mask, **more), correction, threads, out)
+
+
+def correct_batch(
+    batch: Batch, correction: dict[str, Any] | str, threads: int = 0, out: tuple[Any, Any] | None = None
+) -> Corrected:
+    return _run("kcc_rl_correct", (), batch, correction, threads, out)
 
 
 def step(
@@ -197,36 +313,130 @@ def step(
     *,
     correction: dict[str, Any] | str,
     summary: RlSummary | None = None,
+    out: tuple[Any, Any] | None = None,
     threads: int = 0,
     **more: Any,
 ) -> tuple[RlSummary, Corrected]:
-    """Diagnoses (into `summary`, or a new one) and corrects in one visit of the arrays."""
-    return step_batch(Batch(train, rollout, mask, **more), correction, summary, threads)
+    """Diagnoses (into `summary`, or a new one) and corrects in one visit of the arrays; `out` as in
+    `correct`. Beside the weights nothing of the batch's size is made.
+
+    >>> import numpy as np
+    >>> rollout = np.full((4, 8), -1.0)
+    >>> summary, corrected = step(rollout + 0.1, rollout, correction={"weight": {"mode": "truncate", "high": 1.05}})
+    >>> summary.figures()[""]["tokens"], round(float(corrected.weights.max()), 3), bool(corrected.mask.all())
+    (32, 1.05, True)
+    """
+    return step_batch(Batch(train, rollout, mask, **more), correction, summary, threads, out)
 
 
 def step_batch(
-    batch: Batch, correction: dict[str, Any] | str, summary: RlSummary | None = None, threads: int = 0
+    batch: Batch,
+    correction: dict[str, Any] | str,
+    summary: RlSummary | None = None,
+    threads: int = 0,
+    out: tuple[Any, Any] | None = None,
 ) -> tuple[RlSummary, Corrected]:
     summary = RlSummary() if summary is None else summary
-    text = correction if isinstance(correction, str) else json.dumps(correction)
-    weights, weights_at = batch._empty_like(np.float32)
-    kept, kept_at = batch._empty_like(np.bool_)
-    figures = c.text(
-        "kcc_rl_step", summary._raw, ctypes.byref(batch.call), text.encode(), threads, weights_at, kept_at
-    )
-    return summary, Corrected(weights, kept, _finite(json.loads(figures)))
+    if not isinstance(summary, RlSummary):
+        raise errors.DTypeError(f"summary is a {type(summary).__name__}; pass a kcc.rl.RlSummary")
+    return summary, _run("kcc_rl_step", (summary._raw,), batch, correction, threads, out)
 
 
-def lint(train: Any, rollout: Any, mask: Any = None, **more: Any) -> dict[str, Any]:
-    """Names the semantic fault behind a gap, with its evidence (docs/rl-lint.md)."""
+class Dump(Mapping):
+    """The arrays of a step read from files, under the names of `Batch`: a mapping, so that
+    `diagnose(**dump)` works. The arrays are float64 views of memory that the dump's owner keeps."""
+
+    def __init__(self, owner: Any, found: dict[str, Any]):
+        self._owner = owner
+        self._found = found
+
+    def __getitem__(self, name: str) -> Any:
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {getattr(value, 'shape', len(value))}" for name, value in self._found.items())
+        return f"<kcc.rl.Dump: {shapes}>"
+
+
+class _DumpHandle(c.Owned):
+    kind = "rl_dump"
+
+    def floats(self, array: c.Array, shape: tuple[int, ...]) -> np.ndarray:
+        size = int(np.prod(shape))
+        if size == 0:
+            return np.empty(shape)
+        memory = (ctypes.c_double * size).from_address(array.data)
+        memory.owner = self  # the array keeps the memory, the memory the dump
+        return np.ctypeslib.as_array(memory).reshape(shape)
+
+
+def read_dump(*paths: str | os.PathLike, slice_by: str | None = None) -> Dump:
+    """Reads a step from files as trainers dump them (docs/rl.md): .npz, .npy, .safetensors, .pt,
+    .jsonl, directories of prime-rl token exports, or two traces, train then infer, which
+    `slice_by` slices by a request field.
+
+        dump = kcc.rl.read_dump("step.pt")
+        kcc.rl.diagnose(**dump)
+    """
+    for path in paths:
+        if not isinstance(path, (str, bytes, os.PathLike)):
+            raise errors.DTypeError(f"a path is a {type(path).__name__}; pass texts or pathlib.Path")
+    encoded = [c.path_bytes(path) for path in paths]
+    texts = (ctypes.c_char_p * max(1, len(encoded)))(*encoded)
+    owner = _DumpHandle(c.handle("kcc_rl_dump_read", texts, len(encoded), c.encode(slice_by, "slice_by")))
+    call = c.RlBatch(struct_size=ctypes.sizeof(c.RlBatch))
+    c.call("kcc_rl_dump_batch", owner._raw, ctypes.byref(call))
+    shape: tuple[int, ...] = (call.rows, call.columns)
+    found: dict[str, Any] = {}
+    offsets = None
+    if call.offsets:
+        offsets = np.ctypeslib.as_array((ctypes.c_int64 * (call.rows + 1)).from_address(call.offsets)).copy()
+        shape = (int(offsets[-1]),)
+    for name, array in (("train", call.train), ("rollout", call.rollout), ("mask", call.mask), ("old", call.old_logprobs)):
+        if array.data:
+            found[name] = owner.floats(array, shape)
+    found.setdefault("train", np.empty(shape))  # a dump of no tokens
+    found.setdefault("rollout", np.empty(shape))
+    if call.advantages.data:
+        found["advantages"] = owner.floats(call.advantages, (call.rows,) if call.advantage_per_row else shape)
+    if offsets is not None:
+        found["offsets"] = offsets
+    if call.slice_of_row:
+        numbers = (ctypes.c_int32 * call.rows).from_address(call.slice_of_row)
+        found["slices"] = [call.slice_names[number].decode("utf-8", "replace") for number in numbers]
+    return Dump(owner, found)
+
+
+def lint(
+    train: Any,
+    rollout: Any,
+    mask: Any = None,
+    *,
+    correction: dict[str, Any] | str | None = None,
+    threads: int = 0,
+    **more: Any,
+) -> dict[str, Any]:
+    """Names the semantic fault behind a gap, with its evidence (docs/rl-lint.md). With a correction
+    also what is vacuous in its settings, under "settings"."""
     batch = Batch(train, rollout, mask, **more)
+    if correction is not None:
+        text, _ = _correction_text(correction)
+        return _finite(json.loads(c.text("kcc_rl_lint_correction", ctypes.byref(batch.call), text, _threads(threads))))
     return _finite(json.loads(c.text("kcc_rl_lint", ctypes.byref(batch.call))))
 
 
 def replay(train: Any, rollout: Any, mask: Any = None, *, format: str = "json", threads: int = 0, **more: Any) -> Any:
     """Runs the batch through every correction; `format="html"` gives a page (docs/rl-replay.md)."""
     batch = Batch(train, rollout, mask, **more)
-    text = c.text("kcc_rl_replay", ctypes.byref(batch.call), threads, format.encode())
+    if format not in ("json", "html"):
+        raise errors.InvalidInput(f"format is {format!r}; it can be \"json\" or \"html\"")
+    text = c.text("kcc_rl_replay", ctypes.byref(batch.call), _threads(threads), format.encode())
     return _finite(json.loads(text)) if format == "json" else text.decode()
 
 
@@ -238,10 +448,10 @@ class Dialect(c.Owned):
     def __init__(self, name: str, batch: Batch, options: dict[str, Any] | None = None, function: str | None = None):
         raw = c.handle(
             "kcc_rl_dialect_run",
-            name.encode(),
-            c.encode(function),
+            c.encode(name, "dialect"),
+            c.encode(function, "function"),
             ctypes.byref(batch.call),
-            None if options is None else json.dumps(options).encode(),
+            None if options is None else _json(options, "options"),
         )
         super().__init__(raw)
 
@@ -252,7 +462,7 @@ class Dialect(c.Owned):
     def array(self, name: str) -> list[np.ndarray]:
         """The rows of an array the function returns ("weights", "mask" …), copied."""
         values, offsets, rows = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int64()
-        c.call("kcc_rl_dialect_array", self._raw, name.encode(), ctypes.byref(values), ctypes.byref(offsets), ctypes.byref(rows))
+        c.call("kcc_rl_dialect_array", self._raw, c.encode(name, "name"), ctypes.byref(values), ctypes.byref(offsets), ctypes.byref(rows))
         edges = np.ctypeslib.as_array(ctypes.cast(offsets, ctypes.POINTER(ctypes.c_int64)), (rows.value + 1,))
         if edges[-1] == 0:
             return [np.empty(0)] * rows.value

@@ -136,6 +136,104 @@ static void DiagnoseAndCorrect(void) {
   CHECK(kcc_rl_dialect_run("varl", NULL, &batch, NULL, &verl) == KCC_INVALID);
 }
 
+/* Diagnosing and correcting in one visit gives what the two calls give, to the byte. */
+static void StepIsAddAndCorrect(void) {
+  FillStep(0.02f);
+  train[2][3] = rollout[2][3] - 1.5f; /* rejected */
+  kcc_rl_batch batch = Batch();
+  double advantages[kRows * 2] = {1.0, 99.0, -1.0, 99.0, 0.5, 99.0, 2.0, 99.0};
+  batch.advantages = (kcc_array){advantages, KCC_F64, 2};
+  batch.advantage_per_row = 1;
+  const char* correction =
+      "{\"weight\": {\"mode\": \"truncate\", \"high\": 1.01},"
+      " \"reject\": [{\"statistic\": \"ratio\", \"aggregate\": \"token\", \"low\": 0.5, \"high\": "
+      "2}]}";
+  kcc_rl_summary *one = NULL, *two = NULL;
+  CHECK(kcc_rl_summary_new(&one) == KCC_OK && kcc_rl_summary_new(&two) == KCC_OK);
+  float weights[2][kRows][kColumns];
+  uint8_t kept[2][kRows][kColumns];
+  kcc_text figures[2] = {{NULL, 0}, {NULL, 0}}, bytes[2] = {{NULL, 0}, {NULL, 0}};
+  CHECK(kcc_rl_step(one, &batch, correction, 2, &weights[0][0][0], &kept[0][0][0], &figures[0]) ==
+        KCC_OK);
+  CHECK(kcc_rl_summary_add(two, &batch, 1) == KCC_OK);
+  CHECK(kcc_rl_correct(&batch, correction, 1, &weights[1][0][0], &kept[1][0][0], &figures[1]) ==
+        KCC_OK);
+  CHECK(memcmp(weights[0], weights[1], sizeof weights[0]) == 0);
+  CHECK(memcmp(kept[0], kept[1], sizeof kept[0]) == 0);
+  CHECK(strcmp(figures[0].data, figures[1].data) == 0);
+  CHECK(fabsf(weights[0][0][0] - 1.01f) < 1e-6f && weights[0][0][7] == 0.0f);
+  CHECK(kcc_rl_summary_encode(one, &bytes[0]) == KCC_OK);
+  CHECK(kcc_rl_summary_encode(two, &bytes[1]) == KCC_OK);
+  CHECK(bytes[0].size == bytes[1].size && memcmp(bytes[0].data, bytes[1].data, bytes[0].size) == 0);
+  kcc_text_free(&bytes[0]);
+  kcc_text_free(&bytes[1]);
+  kcc_text_free(&figures[0]);
+  kcc_text_free(&figures[1]);
+  /* The stride of advantages per row counts: 99 is never read. */
+  kcc_text text = {NULL, 0};
+  CHECK(kcc_rl_summary_figures(one, 0.95, &text) == KCC_OK);
+  CHECK(strstr(text.data, "\"mean_abs_advantage\": 1.125") != NULL);
+  kcc_text_free(&text);
+
+  /* The mask may be updated in place; outputs and figures may be left out. */
+  uint8_t own[kRows][kColumns];
+  memcpy(own, mask, sizeof own);
+  batch.mask.data = own;
+  CHECK(kcc_rl_step(one, &batch, correction, 1, NULL, &own[0][0], NULL) == KCC_OK);
+  CHECK(memcmp(own, kept[1], sizeof own) == 0);
+  batch.mask.data = mask;
+
+  /* On failure nothing was added. */
+  CHECK(kcc_rl_summary_encode(two, &bytes[0]) == KCC_OK);
+  train[3][1] = NAN;
+  CHECK(kcc_rl_step(two, &batch, correction, 1, &weights[0][0][0], NULL, NULL) == KCC_BROKEN);
+  CHECK(strstr(kcc_error(), "row 3, column 1") != NULL);
+  train[3][1] = -1.0f;
+  advantages[2] = NAN;
+  CHECK(kcc_rl_step(two, &batch, correction, 1, NULL, NULL, NULL) == KCC_BROKEN);
+  CHECK(strstr(kcc_error(), "advantage of row 1") != NULL);
+  advantages[2] = 1.0;
+  CHECK(kcc_rl_step(NULL, &batch, correction, 1, NULL, NULL, NULL) == KCC_INVALID);
+  CHECK(kcc_rl_step(two, NULL, correction, 1, NULL, NULL, NULL) == KCC_INVALID);
+  CHECK(kcc_rl_step(two, &batch, NULL, 1, NULL, NULL, NULL) == KCC_INVALID);
+  CHECK(kcc_rl_step(two, &batch, "{", 1, NULL, NULL, NULL) == KCC_INVALID);
+  CHECK(kcc_rl_step(two, &batch, correction, -1, NULL, NULL, NULL) == KCC_INVALID);
+  CHECK(kcc_rl_summary_encode(two, &bytes[1]) == KCC_OK);
+  CHECK(bytes[0].size == bytes[1].size && memcmp(bytes[0].data, bytes[1].data, bytes[0].size) == 0);
+  kcc_text_free(&bytes[0]);
+  kcc_text_free(&bytes[1]);
+  kcc_rl_summary_free(one);
+  kcc_rl_summary_free(two);
+}
+
+static void ReadsDumps(void) {
+  const char* step[] = {"tests/data/import/prime_rl/step_3"};
+  kcc_rl_dump* dump = NULL;
+  CHECK(kcc_rl_dump_read(step, 1, NULL, &dump) == KCC_OK);
+  kcc_rl_batch batch;
+  memset(&batch, 0, sizeof batch);
+  CHECK(kcc_rl_dump_batch(dump, &batch) == KCC_INVALID); /* struct_size */
+  batch.struct_size = sizeof batch;
+  CHECK(kcc_rl_dump_batch(dump, &batch) == KCC_OK);
+  CHECK(batch.rows == 2 && batch.offsets[2] == 9 && batch.slice_count == 2);
+  CHECK(strcmp(batch.slice_names[batch.slice_of_row[0]], "math") == 0);
+  kcc_rl_summary* summary = NULL;
+  kcc_text figures = {NULL, 0};
+  CHECK(kcc_rl_summary_new(&summary) == KCC_OK);
+  CHECK(kcc_rl_summary_add(summary, &batch, 1) == KCC_OK);
+  CHECK(kcc_rl_summary_figures(summary, 0.95, &figures) == KCC_OK);
+  CHECK(strstr(figures.data, "\"tokens\": 5") != NULL);
+  kcc_text_free(&figures);
+  kcc_rl_summary_free(summary);
+  kcc_rl_dump_free(dump);
+  kcc_rl_dump_free(NULL);
+  const char* missing[] = {"nowhere.npz"};
+  dump = NULL;
+  CHECK(kcc_rl_dump_read(missing, 1, NULL, &dump) == KCC_IO);
+  CHECK(strstr(kcc_error(), "nowhere.npz") != NULL && dump == NULL);
+  CHECK(kcc_rl_dump_read(missing, 0, NULL, &dump) == KCC_INVALID);
+}
+
 static void RefusesWhatIsWrong(void) {
   FillStep(0.01f);
   kcc_rl_summary* summary = NULL;
@@ -195,6 +293,8 @@ int main(void) {
   CHECK(strlen(kcc_version()) > 0);
   MeasureAndJudge();
   DiagnoseAndCorrect();
+  StepIsAddAndCorrect();
+  ReadsDumps();
   RefusesWhatIsWrong();
   ErrorsArePerThread();
   puts("capi: all passed");

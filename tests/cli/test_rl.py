@@ -139,3 +139,22 @@ def test_dumps_of_torch_and_json_lines_give_the_same_figures(kcc, tmp_path):
     torch.save({"train": train.T, "rollout": rollout.T}, tmp_path / "view.pt")
     refused = kcc("rl", "diagnose", str(tmp_path / "view.pt"))
     assert refused.code == 2 and "contiguous" in refused.err
+
+
+def test_token_exports_and_full_logit_traces_are_dumps(kcc):
+    exports = kcc("rl", "diagnose", f"{GOLDEN}/token_exports/step_7", "--json")
+    assert exports.code == 0 and exports.json["figures"]["tokens"] == 94
+    assert [each["slice"] for each in exports.json["slices"]] == ["code", "math"]
+    traces = kcc("rl", "diagnose", "examples/traces/train", "examples/traces/infer", "--json")
+    assert traces.code == 0 and traces.json["figures"]["tokens"] == 576
+
+
+def test_lint_names_vacuous_settings(kcc):
+    low = kcc("rl", "lint", STEP, "--rule", '{"weight": {"mode": "truncate", "high": 0.9}}', "--json")
+    assert low.code == 1 and low.json["settings"][0]["fault"] == "excludes_one"
+    idle = kcc("rl", "lint", STEP, "--rule", '{"veto": {"low": 1e-4}}', "--json")
+    assert idle.code == 0 and idle.json["settings"][0]["note"]
+    options = '{"rollout_rs": "token_k1", "rollout_rs_threshold": "1.5_1.6"}'
+    band = kcc("rl", "lint", STEP, "--dialect", "verl", "--options", options, "--json")
+    assert band.code == 1, band.out
+    assert kcc("rl", "lint", STEP, "--rule", "{").code == 2

@@ -1,0 +1,79 @@
+// kcc rl lint: what is wrong with a step's log-probs, and with the correction meant for them.
+#include "apps/kcc/commands.h"
+#include "kcc/base/strings.h"
+#include "kcc/rl/dump.h"
+#include "kcc/rl/lint.h"
+#include "kcc/rl/lint_settings.h"
+
+namespace kcc::cli {
+namespace {
+
+void PrintEvidence(const std::vector<RlEvidence>& evidence, Console& console) {
+  for (const RlEvidence& e : evidence) {
+    console.out << "  " << e.name << " " << ReadableNumber(e.value) << " (line "
+                << ReadableNumber(e.line) << ")\n";
+  }
+}
+
+void PrintReport(const RlLintReport& report, Console& console) {
+  if (report.findings.empty()) {
+    console.out << Paint(Style::kGreen, "ok", console.colour_out) << ": no fault found in "
+                << Counted(static_cast<size_t>(report.tokens), "token")
+                << "; the gap looks like numerics\n";
+  }
+  for (const RlFinding& finding : report.findings) {
+    console.out << Paint(Style::kRed, RlFaultName(finding.fault), console.colour_out) << ": "
+                << finding.message << '\n';
+    PrintEvidence(finding.evidence, console);
+    console.out << "  " << RlFaultAdvice(finding.fault) << '\n';
+  }
+}
+
+void PrintSettings(const std::vector<RlSettingFinding>& settings, Console& console) {
+  for (const RlSettingFinding& finding : settings) {
+    console.out << (finding.is_note()
+                        ? Paint(Style::kYellow, "note", console.colour_out)
+                        : Paint(Style::kRed, RlSettingFaultName(finding.fault), console.colour_out))
+                << ": " << finding.setting << " " << finding.message << '\n';
+    PrintEvidence(finding.evidence, console);
+  }
+  if (settings.empty()) {
+    console.out << Paint(Style::kGreen, "ok", console.colour_out)
+                << ": every threshold of the correction acts on some of the batch and not on all\n";
+  }
+}
+
+}  // namespace
+
+int RunRlLint(const RlOptions& options, Console& console) {
+  const bool with_settings = !options.rule.empty() || !options.dialect.empty();
+  RlCorrection correction;
+  if (with_settings) {
+    auto given = RlCorrectionOf(options, console);
+    if (!given.has_value()) return ReportError(given.error(), console);
+    correction = std::move(*given);
+  }
+  const auto dump = ReadRlDump(options.inputs, {.slice_by = options.slice_by});
+  if (!dump.has_value()) return ReportError(dump.error(), console);
+  const auto batch = dump->Batch();
+  if (!batch.has_value()) return ReportError(batch.error(), console);
+  const auto report = LintRl(*batch);
+  if (!report.has_value()) return ReportError(report.error(), console);
+  std::vector<RlSettingFinding> settings;
+  if (with_settings) {
+    auto found = LintCorrection(*batch, correction, options.threads);
+    if (!found.has_value()) return ReportError(found.error(), console);
+    settings = std::move(*found);
+  }
+  bool fault = !report->findings.empty();
+  for (const RlSettingFinding& finding : settings) fault |= !finding.is_note();
+  if (console.json) {
+    console.out << (with_settings ? LintJson(*report, settings) : LintJson(*report));
+  } else {
+    PrintReport(*report, console);
+    if (with_settings && report->tokens > 0) PrintSettings(settings, console);
+  }
+  return fault ? kExitViolated : kExitOk;
+}
+
+}  // namespace kcc::cli
