@@ -5,7 +5,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: build setup demo test test-all bench format lint clean configure-% build-%
+.PHONY: build setup demo results test test-all bench format lint clean configure-% build-%
 
 setup:
 	@tools/setup.sh
@@ -23,6 +23,12 @@ build: build-setup configure-release
 
 demo: build
 	@tools/demo.sh
+
+# The experiments of the paper on the lab, a few minutes; their pages stay in build/results.
+results: build
+	@build/kcc lab e1 -o build/results >/dev/null
+	@build/kcc lab e2 -o build/results >/dev/null
+	@cp build/results/e1.md build/results/e2.md docs/results/
 
 # What CI runs: the release build with every test, the sanitizers on the core modules, the fuzz
 # corpora replayed under them, the layers, and the tests through the real program.

@@ -115,22 +115,31 @@ void DeclareLab(Program& program) {
         ->type_name("DIR");
     app->add_option("--requests", options.requests, "Requests; default: the model's eval.jsonl")
         ->type_name(std::string(kFileValue));
-    app->add_option("--contract", options.contract, "Whose slices; default: contracts/lab.yaml")
+    app->add_option("--contract", options.contract,
+                    "Slices and clauses; default: contracts/lab.yaml")
         ->type_name(std::string(kFileValue));
     app->add_option("--max-requests", options.requests_max, "Take so many, spread evenly; 0: all")
         ->type_name("N")
         ->check(CLI::NonNegativeNumber);
-    app->add_option("-o,--output", options.output, "Where the page goes")
+    AddSwitch(app, "--quick", options.quick, "A few requests only, to see the page");
+    app->add_option("-o,--output", options.output, "Where page, table and figures go")
         ->type_name("DIR")
         ->required();
     return app;
   };
   declare("e1", "Drift of one perturbation at a time (paper 8.1)", "kcc lab e1 -o out", RunLabE1);
-  declare("e2", "Pass rates over engines, load and slices (paper 8.2)", "kcc lab e2 -o out",
-          RunLabE2)
-      ->add_option("--threshold", options.threshold, "On a request's mean KL")
-      ->type_name("X")
-      ->check(CLI::PositiveNumber);
+  CLI::App* sweep = declare("e2", "Pass rates over engines, lengths, load and slices (paper 8.2)",
+                            "kcc lab e2 -o out\n"
+                            "kcc lab e2 -o out --engine fp8,'bf16?kv=e5m2' --length 0,1024,8192",
+                            RunLabE2);
+  sweep->add_option("--engine", options.engines, "Engines of the lab, without lab:")
+      ->type_name("NAME")
+      ->delimiter(',');
+  sweep
+      ->add_option("--length", options.lengths,
+                   "Prompts of so many tokens, each made of other requests; 0: as asked")
+      ->type_name("N")
+      ->delimiter(',');
 }
 
 }  // namespace kcc::cli

@@ -5,10 +5,10 @@
 #include "apps/kcc/progress.h"
 #include "kcc/base/file.h"
 #include "kcc/kernel/request_source.h"
-#include "kcc/lab/experiment.h"
+#include "kcc/lab/e1.h"
+#include "kcc/lab/e2.h"
 #include "kcc/lab/lab_kernel.h"
 #include "kcc/lab/switches.h"
-#include "kcc/report/page_assets.h"
 
 namespace kcc::cli {
 namespace {
@@ -35,74 +35,91 @@ void ListJson(Console& console) {
 struct ExperimentInput {
   Checkpoint checkpoint;
   std::vector<KernelRequest> requests;
-  ExperimentOptions options;
 };
 
-Result<ExperimentInput> ReadInput(const LabOptions& options, const Contract& contract) {
+Result<ExperimentInput> ReadInput(const LabOptions& options) {
   ExperimentInput input;
   const std::string model = options.model.empty() ? std::string(kLabModelDirectory) : options.model;
   KCC_TRY(input.checkpoint, ReadCheckpoint(model));
   const std::string file = options.requests.empty() ? model + "/eval.jsonl" : options.requests;
   KCC_TRY(const auto source, OpenRequestFile(file, RequestUse::kScore));
-  const int64_t total = source->totals().requests;
-  const int64_t most = options.requests_max > 0 ? options.requests_max : total;
   KernelRequest request;
-  for (int64_t i = 0;; ++i) {
+  for (;;) {
     KCC_TRY(const bool more, source->Next(&request));
-    if (!more) break;
-    if ((i + 1) * most / total != i * most / total) input.requests.push_back(std::move(request));
+    if (!more) return input;
+    input.requests.push_back(std::move(request));
     request = {};
   }
-  input.options.slices = contract.slices;
-  std::error_code failed;
-  const std::string scratch = std::filesystem::temp_directory_path(failed).string();
-  if (!scratch.empty()) input.options.scratch = scratch;
-  return input;
 }
 
-// Writes page and table, and prints the table.
+// Writes page, table and figures, and prints the table.
 Result<> Publish(const std::string& directory, const std::string& name, const std::string& page,
-                 const std::string& table, Console& console) {
+                 const std::string& table, const std::string& figures, Console& console) {
   std::error_code failed;
   std::filesystem::create_directories(directory, failed);
-  KCC_TRY_VOID(WriteFileAtomically(directory + "/" + name + ".html", page));
-  KCC_TRY_VOID(WriteFileAtomically(directory + "/" + name + ".md", table));
+  const std::string base = directory + "/" + name;
+  KCC_TRY_VOID(WriteFileAtomically(base + ".html", page));
+  KCC_TRY_VOID(WriteFileAtomically(base + ".md", table));
+  KCC_TRY_VOID(WriteFileAtomically(base + ".json", figures));
   if (console.json) {
-    JsonWriter json;
-    json.BeginObject().Field("kccLab", 1).Field("page", directory + "/" + name + ".html");
-    console.out << json.Field("table", directory + "/" + name + ".md").EndObject().Take();
+    console.out << figures;
   } else {
-    console.out << table << "\nopen " << directory << "/" << name << ".html\n";
+    console.out << table << "\nopen " << base << ".html\n";
   }
   return {};
 }
 
-int RunExperiment(const LabOptions& options, Console& console, bool first) {
+Result<> E1To(const LabOptions& options, const Contract& contract, const ExperimentInput& input,
+              const ExperimentProgress& progress, Console& console) {
+  E1Options e1;
+  e1.slices = contract.slices;
+  e1.progress = progress;
+  size_t count = input.requests.size();
+  if (options.quick) {
+    count = 5;
+    e1.long_requests = 5;
+    e1.long_tokens = 256;
+  }
+  if (options.requests_max > 0) count = static_cast<size_t>(options.requests_max);
+  KCC_TRY(const E1Result result,
+          RunE1(input.checkpoint, SpreadRequests(input.requests, count), e1));
+  return Publish(options.output, "e1", E1Page(result), E1Markdown(result), E1Json(result), console);
+}
+
+Result<> E2To(const LabOptions& options, const Contract& contract, const ExperimentInput& input,
+              const ExperimentProgress& progress, Console& console) {
+  E2Options e2 = options.quick ? E2Options::Quick() : E2Options::Default();
+  e2.slices = contract.slices;
+  e2.progress = progress;
+  if (!options.engines.empty()) e2.engines = options.engines;
+  if (!options.lengths.empty()) {
+    const size_t requests = e2.lengths.back().requests;
+    e2.lengths.clear();
+    for (const size_t tokens : options.lengths) e2.lengths.push_back({tokens, requests});
+  }
+  for (E2Length& length : e2.lengths) {
+    if (options.requests_max > 0) length.requests = static_cast<size_t>(options.requests_max);
+    length.requests = std::min(length.requests, input.requests.size());
+  }
+  KCC_TRY(const E2Result result, RunE2(input.checkpoint, input.requests, contract, e2));
+  return Publish(options.output, "e2", E2Page(result), E2Markdown(result), E2Json(result), console);
+}
+
+int RunExperiment(const LabOptions& options, Console& console, decltype(&E1To) run) {
   int exit_code = kExitOk;
   const std::string path = options.contract.empty() ? "contracts/lab.yaml" : options.contract;
   const std::optional<ValidContract> contract = RequireContract(path, console, &exit_code);
   if (!contract) return exit_code;
-  Result<ExperimentInput> input = ReadInput(options, contract->contract);
+  const Result<ExperimentInput> input = ReadInput(options);
   if (!input.has_value()) return ReportError(input.error(), console);
   const SystemClock clock;
   Progress progress(console.err, console.terminal_err, clock);
-  input->options.progress = [&](int64_t done, int64_t total) { progress.Show(done, total, 0); };
-  Result<> published;
-  if (first) {
-    const auto result = RunE1(input->checkpoint, input->requests, input->options);
-    if (!result.has_value()) return ReportError(result.error(), console);
-    progress.Clear();
-    published = Publish(options.output, "e1", E1Page(*result, kPage_style_css), E1Markdown(*result),
-                        console);
-  } else {
-    const auto result =
-        RunE2(input->checkpoint, input->requests, options.threshold, input->options);
-    if (!result.has_value()) return ReportError(result.error(), console);
-    progress.Clear();
-    published = Publish(options.output, "e2", E2Page(*result, kPage_style_css), E2Markdown(*result),
-                        console);
-  }
-  return published.has_value() ? kExitOk : ReportError(published.error(), console);
+  const auto show = [&](int64_t done, int64_t total) {
+    progress.Show(done, total, 0);
+    if (done == total) progress.Clear();
+  };
+  const Result<> done = run(options, contract->contract, *input, show, console);
+  return done.has_value() ? kExitOk : ReportError(done.error(), console);
 }
 
 }  // namespace
@@ -143,11 +160,11 @@ int RunLabList(Console& console) {
 }
 
 int RunLabE1(const LabOptions& options, Console& console) {
-  return RunExperiment(options, console, /*first=*/true);
+  return RunExperiment(options, console, E1To);
 }
 
 int RunLabE2(const LabOptions& options, Console& console) {
-  return RunExperiment(options, console, /*first=*/false);
+  return RunExperiment(options, console, E2To);
 }
 
 }  // namespace kcc::cli

@@ -146,10 +146,12 @@ int RunAttribute(const AttributeOptions& options, Console& console);
 struct LabOptions {
   std::string model;     // a checkpoint's directory
   std::string requests;  // a requests file
-  std::string contract;  // whose slices
+  std::string contract;  // whose slices and clauses
   std::string output;    // directory of the page
   int64_t requests_max = 0;
-  double threshold = 1e-3;  // of e2
+  bool quick = false;
+  std::vector<std::string> engines;  // of e2
+  std::vector<size_t> lengths;
 };
 int RunLabList(Console& console);
 int RunLabE1(const LabOptions& options, Console& console);

@@ -24,6 +24,8 @@ struct KernelRequest {
   Request request;  // id, and the fields that slices and population quantities read
   std::vector<int32_t> tokens;
   int32_t prompt_tokens = 0;  // tokens before it are prompt; the rest is scored
+  // The label of every scored token, for calibration; -1: none. Empty: the request has no labels.
+  std::vector<int32_t> gold;
 };
 
 // How a kernel writes its own continuation. Temperature 0 is greedy.

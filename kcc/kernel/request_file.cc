@@ -16,11 +16,13 @@
 namespace kcc {
 namespace {
 
-constexpr std::array<std::string_view, 2> kTokenFields = {"prompt", "output"};
+constexpr std::array<std::string_view, 3> kTokenFields = {"prompt", "output", "gold"};
 constexpr std::array<std::string_view, 6> kMeasuredFields = {
     "latency_ms", "ttft_ms", "reward", "refused", "parsed", "replay_signature"};
 
-Result<> AppendTokens(json::object object, std::string_view field, std::vector<int32_t>* tokens) {
+// Ids from `least` on: labels may be -1.
+Result<> AppendTokens(json::object object, std::string_view field, int64_t least,
+                      std::vector<int32_t>* tokens) {
   const std::optional<json::element> value = JsonMember(object, field);
   if (!value) return {};
   json::array list;
@@ -30,13 +32,36 @@ Result<> AppendTokens(json::object object, std::string_view field, std::vector<i
   }
   for (const json::element item : list) {
     const std::optional<int64_t> id = JsonInteger(item);
-    if (!id || *id < 0 || *id > std::numeric_limits<int32_t>::max()) {
+    if (!id || *id < least || *id > std::numeric_limits<int32_t>::max()) {
       return InvalidError("'" + std::string(field) + "' holds " + simdjson::minify(item) +
                           ", which is no token id");
     }
     tokens->push_back(static_cast<int32_t>(*id));
   }
   return {};
+}
+
+// The labels: a list with one id a token of the output, or the word that the output is the label.
+Result<> ReadGold(json::object object, KernelRequest* out) {
+  out->gold.clear();
+  const std::optional<json::element> value = JsonMember(object, "gold");
+  if (!value) return {};
+  const auto first = out->tokens.begin() + out->prompt_tokens;
+  std::string_view word;
+  if (value->get(word) == simdjson::SUCCESS) {
+    if (word != "output") {
+      return InvalidError("'gold' is '" + std::string(word) +
+                          "', but takes a list of token ids or the word output");
+    }
+    out->gold.assign(first, out->tokens.end());
+    return {};
+  }
+  KCC_TRY_VOID(AppendTokens(object, "gold", -1, &out->gold));
+  const auto wanted = static_cast<size_t>(out->tokens.end() - first);
+  if (out->gold.size() == wanted) return {};
+  return InvalidError("'gold' has " + std::to_string(out->gold.size()) + " labels for " +
+                      std::to_string(wanted) +
+                      " tokens of output; each needs one, -1 where there is none");
 }
 
 Result<> SetCount(std::string_view field, size_t count, Request* request) {
@@ -63,7 +88,8 @@ Result<> ParseLine(json::parser& parser, std::string_view line, RequestUse use,
   json::object object;
   if (root.get(object) != simdjson::SUCCESS) return InvalidError("a request must be an object");
   out->tokens.clear();
-  KCC_TRY_VOID(AppendTokens(object, "prompt", &out->tokens));
+  out->gold.clear();
+  KCC_TRY_VOID(AppendTokens(object, "prompt", 0, &out->tokens));
   const size_t prompt = out->tokens.size();
   if (prompt == 0) {
     return InvalidError(
@@ -79,12 +105,13 @@ Result<> ParseLine(json::parser& parser, std::string_view line, RequestUse use,
     out->request.fields.erase("output_tokens");
     return {};
   }
-  KCC_TRY_VOID(AppendTokens(object, "output", &out->tokens));
+  KCC_TRY_VOID(AppendTokens(object, "output", 0, &out->tokens));
   if (out->tokens.size() == prompt) {
     return InvalidError(
         "'output' is missing or empty: there is nothing to score; kcc generate lets a kernel "
         "write it");
   }
+  KCC_TRY_VOID(ReadGold(object, out));
   return SetCount("output_tokens", out->tokens.size() - prompt, &out->request);
 }
 

@@ -2,7 +2,8 @@
 // the token ids of all of them together can be large.
 //
 // A requests file has one object a line: {"id", "prompt": [ids], "output": [ids], …}. Token ids
-// only: kcc does not tokenise. Every further field is kept and can be used in a slice, except what
+// only: kcc does not tokenise. `gold` labels the output for calibration: one id a token, -1 for
+// none, or the word "output". Every further field is kept and can be used in a slice, except what
 // a kernel measures (latency_ms, reward …): both kernels would then seem to have measured it.
 #pragma once
 

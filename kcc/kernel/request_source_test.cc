@@ -51,6 +51,28 @@ TEST(RequestFile, IsTokensAndFields) {
   EXPECT_THAT(request.tokens, ElementsAre(1, 2));
 }
 
+TEST(RequestFile, GoldLabelsTheOutput) {
+  const ScratchDir scratch;
+  const auto path = Write(scratch,
+                          "{\"id\":\"a\",\"prompt\":[1,2],\"output\":[3,4],\"gold\":\"output\"}\n"
+                          "{\"id\":\"b\",\"prompt\":[1],\"output\":[3,4,5],\"gold\":[7,-1,5]}\n"
+                          "{\"id\":\"c\",\"prompt\":[1],\"output\":[3]}\n");
+  auto source = OpenRequestFile(path, RequestUse::kScore);
+  ASSERT_TRUE(source.has_value()) << source.error().Format();
+  KernelRequest request;
+  ASSERT_TRUE((*source)->Next(&request).value());
+  EXPECT_THAT(request.gold, ElementsAre(3, 4));
+  EXPECT_EQ(request.request.fields.count("gold"), 0u);
+  ASSERT_TRUE((*source)->Next(&request).value());
+  EXPECT_THAT(request.gold, ElementsAre(7, -1, 5));
+  ASSERT_TRUE((*source)->Next(&request).value());
+  EXPECT_TRUE(request.gold.empty());
+  // A prompt alone has nothing to label.
+  auto prompts = OpenRequestFile(path, RequestUse::kGenerate);
+  ASSERT_TRUE((*prompts)->Next(&request).value());
+  EXPECT_TRUE(request.gold.empty());
+}
+
 TEST(RequestFile, EveryMistakeHasItsLine) {
   struct Case {
     std::string line, words;
@@ -58,6 +80,9 @@ TEST(RequestFile, EveryMistakeHasItsLine) {
   const std::string good = R"({"id":"good","prompt":[1],"output":[2]})";
   const Case cases[] = {
       {R"({"id":"a","prompt":"hello","output":[1]})", "kcc does not tokenise"},
+      {R"({"id":"a","prompt":[1],"output":[2,3],"gold":[2]})", "1 labels for 2 tokens"},
+      {R"({"id":"a","prompt":[1],"output":[2],"gold":[-2]})", "no token id"},
+      {R"({"id":"a","prompt":[1],"output":[2],"gold":"mine"})", "or the word output"},
       {R"({"id":"a","prompt":[],"output":[1]})", "begin-of-text"},
       {R"({"id":"a","output":[1]})", "begin-of-text"},
       {R"({"id":"a","prompt":[1]})", "nothing to score"},

@@ -66,10 +66,18 @@ TEST_F(AttributionTest, OnePerturbedSourceGetsItsShareAndSharesAddUpExactly) {
   };
   const std::vector<Case> cases = {
       {"attention=tiles:8&exp=fast", 0},
+      {"attention=split:3", 0},
       {"rmsnorm=fused", 0},
+      {"swiglu=fused", 0},
+      {"exp=fast", 0},
       {"rope=f32", 0},
       {"weights=e4m3&kv=e4m3", 1},
+      {"weights=int8&lm_head=weights", 1},
+      {"weights=int4&scale=group:32", 1},
+      {"activations=int8", 1},
+      {"kv=bf16", 1},
       {"accumulate=m13", 1},
+      {"accumulate=bf16&promote=32", 1},
       {"logits=bf16", 1},
       {"batch=dynamic", 2},
       {"route=replica:2", 3},

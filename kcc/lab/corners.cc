@@ -65,7 +65,15 @@ Result<CornerSet> CornersBetween(const std::string& train, const std::string& in
   KCC_TRY(set.train, OpenKernel(train, options, schemes));
   KCC_TRY(const std::unique_ptr<Kernel> other, OpenKernel(infer, options, schemes));
   KCC_TRY(set.active, DifferingSources(set.train->info(), other->info()));
-  const std::vector<KernelOption> wanted = other->info().options;
+  // What both sides have in common stays unsaid: a program need not take every value it reports.
+  std::vector<KernelOption> wanted;
+  for (const KernelOption& option : other->info().options) {
+    const auto& before = set.train->info().options;
+    const bool differs = std::none_of(before.begin(), before.end(), [&](const KernelOption& same) {
+      return same.name == option.name && same.value == option.value;
+    });
+    if (differs) wanted.push_back(option);
+  }
   const std::vector<KernelScheme> table(schemes.begin(), schemes.end());
   set.open = [train, wanted, options, table](unsigned mask) {
     std::string command = train;

@@ -3,7 +3,7 @@
 //
 // lab: kernels are made from their switches. Any other kernel that declares which option belongs to
 // which source is opened as train's command line with `--name=value` added for every option that
-// comes from infer: the last one given counts.
+// differs and comes from infer: the last one given counts.
 #pragma once
 
 #include <memory>

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "kcc/lab/lab_test_data.h"
+#include "kcc/metric/token_slots.h"
 
 namespace kcc {
 namespace {
@@ -10,41 +13,74 @@ namespace {
 using testing::RandomCheckpoint;
 using testing::RandomRequests;
 using testing::SmallConfig;
+using testing::Switches;
 
-TEST(Experiment, E1ShowsEveryPerturbationWithinItsEnvelope) {
-  const Checkpoint model = RandomCheckpoint(SmallConfig());
-  const std::vector<KernelRequest> requests = RandomRequests(4, 90, 2);
-  const auto result = RunE1(model, requests, {});
-  ASSERT_TRUE(result.has_value()) << result.error().Format();
-  for (const E1Row& row : result->rows) {
-    EXPECT_GT(row.linf_max, 0) << row.name;
-    EXPECT_LE(row.linf_max, row.envelope) << row.name;
-    const Distribution& span = row.by_slice[0][0];
-    EXPECT_LE(span.p50, span.p95);
-    EXPECT_LE(span.p99, span.max);
-    int64_t tokens = 0;
-    for (const int64_t count : span.histogram) tokens += count;
-    EXPECT_EQ(tokens, result->tokens[0]);
-    for (size_t i = 1; i < row.curve.size(); ++i) {
-      EXPECT_GE(row.curve[i].top1, row.curve[i - 1].top1);
+TEST(Experiment, ARequestInContextKeepsItsOwnEndAndHasTheLengthAskedFor) {
+  const std::vector<KernelRequest> pool = RandomRequests(7, 40, 2);
+  for (const KernelRequest& request : pool) {
+    for (const size_t length : {64u, 200u, 450u}) {
+      const KernelRequest made = InContext(request, pool, length);
+      ASSERT_EQ(made.prompt_tokens, static_cast<int32_t>(length));
+      EXPECT_EQ(made.request.id, request.request.id + "@" + std::to_string(length));
+      EXPECT_EQ(made.request.Number("prompt_tokens"), static_cast<double>(length));
+      const size_t added = length - static_cast<size_t>(request.prompt_tokens);
+      ASSERT_EQ(made.tokens.size(), request.tokens.size() + added);
+      EXPECT_TRUE(std::equal(request.tokens.begin(), request.tokens.end(),
+                             made.tokens.begin() + static_cast<std::ptrdiff_t>(added)));
+      EXPECT_EQ(made.tokens.front(), request.tokens.front());
     }
+    EXPECT_EQ(InContext(request, pool, 1).request.id, request.request.id);
   }
-  const std::string page = E1Page(*result, "");
-  EXPECT_NE(page.find("kv=e4m3"), std::string::npos);
-  EXPECT_NE(E1Markdown(*result).find("`batch=dynamic` | batch"), std::string::npos);
 }
 
-TEST(Experiment, E2CountsRequestsByEngineAndLoad) {
-  const Checkpoint model = RandomCheckpoint(SmallConfig());
-  const std::vector<KernelRequest> requests = RandomRequests(4, 90, 2);
-  const auto loose = RunE2(model, requests, 1e9, {});
-  const auto tight = RunE2(model, requests, 0, {});
-  ASSERT_TRUE(loose.has_value() && tight.has_value());
-  ASSERT_EQ(loose->rows.size(), 12u);
-  for (const E2Row& row : loose->rows) EXPECT_EQ(row.by_slice[0].passing, 4);
-  for (const E2Row& row : tight->rows) EXPECT_EQ(row.by_slice[0].passing, 0);
-  EXPECT_NE(E2Page(*tight, "").find("class=\"fail\""), std::string::npos);
-  EXPECT_NE(E2Markdown(*loose).find("100.0 %"), std::string::npos);
+TEST(Experiment, SpreadRequestsAreDistinctAndCoverTheWhole) {
+  const std::vector<KernelRequest> pool = RandomRequests(20, 10, 1);
+  for (const size_t count : {1u, 3u, 7u, 20u, 50u}) {
+    for (const size_t shift : {0u, 1u, 9u}) {
+      const std::vector<KernelRequest> chosen = SpreadRequests(pool, count, shift);
+      std::set<std::string> ids;
+      for (const KernelRequest& request : chosen) ids.insert(request.request.id);
+      EXPECT_EQ(ids.size(), std::min<size_t>(count, 20)) << count << " " << shift;
+    }
+  }
+  EXPECT_TRUE(SpreadRequests({}, 3).empty());
+}
+
+TEST(Experiment, DriftOfAKernelFromItselfIsZeroAndFromAnotherIsNot) {
+  const Checkpoint checkpoint = RandomCheckpoint(SmallConfig());
+  const std::vector<KernelRequest> requests = RandomRequests(3, 40, 4);
+  const auto scored = [&](const LabSwitches& switches) {
+    const auto model = LabModel::Make(checkpoint, switches);
+    EXPECT_TRUE(model.has_value());
+    auto made = ScoreInMemory(*model, switches, requests);
+    EXPECT_TRUE(made.has_value()) << made.error().Format();
+    return std::move(*made);
+  };
+  const std::vector<size_t> slots = {TokenSlot("kl"), TokenSlot("top1_overlap")};
+  const ScoredLogits exact = scored(Switches("train"));
+  const ScoredLogits rough = scored(Switches("fp8"));
+  const size_t vocab = checkpoint.config.vocab;
+  const auto same = MeasureDrift(exact, exact, requests, vocab, slots);
+  const auto other = MeasureDrift(exact, rough, requests, vocab, slots);
+  ASSERT_TRUE(same.has_value() && other.has_value());
+  for (size_t r = 0; r < requests.size(); ++r) {
+    ASSERT_EQ(same->tokens(r),
+              requests[r].tokens.size() - static_cast<size_t>(requests[r].prompt_tokens));
+    for (size_t t = 0; t < same->tokens(r); ++t) {
+      EXPECT_EQ(same->at(r, t, 0), 0);
+      EXPECT_EQ(same->at(r, t, 1), 1);
+      EXPECT_GT(other->at(r, t, 0), 0);
+    }
+  }
+}
+
+TEST(Experiment, QuantilesAreOfTypeOne) {
+  const std::vector<double> values = {1, 2, 3, 4};
+  EXPECT_EQ(SortedQuantile(values, 0.5), 2);
+  EXPECT_EQ(SortedQuantile(values, 0.51), 3);
+  EXPECT_EQ(SortedQuantile(values, 0), 1);
+  EXPECT_EQ(SortedQuantile(values, 1), 4);
+  EXPECT_EQ(SortedQuantile({}, 0.5), 0);
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ void StoreLogits(std::span<const float> logits, DType dtype, std::vector<std::by
   }
 }
 
-Result<> WriteRows(const RequestRows& rows, DType dtype, int32_t request, TraceWriter* writer) {
+Result<> WriteRows(const RequestRows& rows, const std::vector<int32_t>& gold, DType dtype,
+                   int32_t request, TraceWriter* writer) {
   const size_t row_bytes = rows.tokens.empty() ? 0 : rows.logits.size() / rows.tokens.size();
   for (size_t t = 0; t < rows.tokens.size(); ++t) {
     TokenEvidence token;
@@ -61,6 +62,7 @@ Result<> WriteRows(const RequestRows& rows, DType dtype, int32_t request, TraceW
     token.logits = &rows.logits[t * row_bytes];
     token.logits_dtype = dtype;
     token.logprob = rows.logprobs[t];
+    if (!gold.empty()) token.gold = gold[t];
     KCC_TRY_VOID(writer->AddToken(token));
   }
   return {};
@@ -141,6 +143,10 @@ Result<> LabKernel::WriteTrace(std::span<const KernelRequest> batch, const std::
   options.logits_dtype = switches_.logits;
   options.logprob = true;
   options.scratch = true;
+  // Labels are of the tokens asked about; a continuation of the kernel's own has none.
+  options.gold = sampling == nullptr &&
+                 std::any_of(batch.begin(), batch.end(),
+                             [](const KernelRequest& request) { return !request.gold.empty(); });
   KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, info, options));
 
   std::vector<RequestRows> rows(batch.size());
@@ -159,7 +165,8 @@ Result<> LabKernel::WriteTrace(std::span<const KernelRequest> batch, const std::
   for (size_t i = 0; i < batch.size(); ++i) {
     KCC_TRY(const int32_t row,
             writer.AddRequest(Describe(batch[i], (*outcomes)[i], rows[i].tokens.size(), sampling)));
-    KCC_TRY_VOID(WriteRows(rows[i], switches_.logits, row, &writer));
+    KCC_TRY_VOID(WriteRows(rows[i], options.gold ? batch[i].gold : std::vector<int32_t>(),
+                           switches_.logits, row, &writer));
     rows[i] = {};
   }
   return writer.Finish();

@@ -11,14 +11,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "models" / "kcc-lab"
 
 
-def tensors_of(trace):
-    """The columns of every token file of a trace, one after the other."""
+def tensors_of(trace, wanted=("request", "position", "logits")):
+    """These columns of every token file of a trace, one after the other."""
     columns = {}
     for path in sorted(pathlib.Path(trace).glob("tokens-*.safetensors")):
         data = path.read_bytes()
         (size,) = struct.unpack_from("<Q", data)
         for name, entry in json.loads(data[8 : 8 + size]).items():
-            if name in ("request", "position", "logits"):
+            if name in wanted:
                 begin, end = (8 + size + offset for offset in entry["data_offsets"])
                 dtype = "<f4" if name == "logits" else "<i4"
                 array = np.frombuffer(data[begin:end], dtype).reshape(entry["shape"])
@@ -186,3 +186,36 @@ def test_contexts_of_8k_survive_preemption_with_the_same_bits(kcc, tmp_path):
     assert np.array_equal(logits["calm"], logits["pressed"])
     lines = [json.loads(line) for line in (tmp_path / "pressed" / "requests.jsonl").read_text().splitlines()]
     assert sum(line.get("preemptions", 0) for line in lines) > 0
+
+
+def test_traces_carry_the_requests_gold_and_calibration_is_judged(kcc, tmp_path):
+    """Every label of the requests stands beside its token, so that clauses about calibration have a verdict."""
+    file = tmp_path / "r.jsonl"
+    lines = [json.loads(line) for line in (SHIPPED / "eval.jsonl").read_text().splitlines()][::20]
+    assert all(line["gold"] == "output" for line in lines)
+    lines[1]["gold"] = [-1] * len(lines[1]["output"])
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert kcc("score", "lab:f32", "--requests", file, "-o", tmp_path / "t", "--batch", 7).code == 0
+    gold = tensors_of(tmp_path / "t", {"gold"})["gold"].tolist()
+    expected = [label for line in lines for label in (line["output"] if line["gold"] == "output" else line["gold"])]
+    assert gold == expected and -1 in gold
+
+    contract = tmp_path / "c.yaml"
+    contract.write_text(
+        "apiVersion: kcc/v1\nkind: KernelContract\nmetadata: {name: calibration, version: 1.0.0}\n"
+        "spec:\n  decision: {about: evaluation-set}\n  statistical:\n"
+        "    - {id: S-1, metric: ece_gap, atMost: 0.5, level: L2}\n"
+        "    - {id: S-2, metric: brier_gap, atMost: 0.5, level: L2}\n"
+    )
+    lines[1]["gold"] = "output"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    judged = kcc("run", contract, "--train", "lab:train", "--infer", "lab:int4", "--requests", file, "--json")
+    assert judged.code == 0, judged.err
+    for clause in judged.json["clauses"]:
+        assert clause["slices"][0]["verdict"] == "satisfied"
+        assert clause["slices"][0]["value"] > 0, "two kernels, so two calibrations"
+    for line in lines:
+        del line["gold"]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    unlabelled = kcc("run", contract, "--train", "lab:train", "--infer", "lab:int4", "--requests", file, "--json")
+    assert unlabelled.code == 3, "without labels there is nothing to judge"

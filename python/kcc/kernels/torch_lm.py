@@ -2,12 +2,17 @@
 
     exec:python -m kcc.kernels.torch_lm DIR --dtype bf16 --attention eager
 
+Every option says in `hello` which error source it belongs to, so that two settings can be attributed:
+
+    kcc attribute --train 'exec:… DIR' --infer 'exec:… DIR --dtype bf16 --attention eager --batch 8' --requests R
+
 Scores by one forward pass over prompt and continuation (the prefill path) and writes the logits as
 the model gives them. With a batch of 1 (the default) a request's numbers do not depend on what else is
 asked; with more, sequences are padded on the right, where a causal model does not look.
 """
 
 import argparse
+import contextlib
 import hashlib
 import pathlib
 import platform
@@ -18,10 +23,14 @@ import numpy as np
 import torch
 import transformers
 
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
 from kcc.kernels.protocol import serve
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 NAMES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
+# Which of PyTorch's attention kernels scaled_dot_product_attention may take; auto: PyTorch decides by shape.
+ROUTES = {"auto": None, "math": SDPBackend.MATH, "flash": SDPBackend.FLASH_ATTENTION}
 
 
 def weights_digest(directory):
@@ -49,19 +58,21 @@ class TorchLM:
         self.model = transformers.AutoModelForCausalLM.from_pretrained(
             args.model, dtype=DTYPES[args.dtype], attn_implementation=args.attention
         ).to(args.device).eval()
-        self.forward = torch.compile(self.model, dynamic=True) if args.compile else self.model
+        self.forward = torch.compile(self.model, dynamic=True) if args.compile == "true" else self.model
         self.vocab_size = self.model.config.vocab_size
         self.width = self.model.get_output_embeddings().weight.shape[0]  # may be padded
         self.dtype = NAMES[DTYPES[args.dtype]]
 
     def hello(self):
         args = self.args
-        where = args.device if args.device != "cpu" else f"cpu/{torch.backends.cpu.get_cpu_capability()}"
+        where = torch.backends.cpu.get_cpu_capability() if args.device == "cpu" else torch.cuda.get_device_name(args.device)
+        # name, value as the command line takes it, error source
         options = [("dtype", args.dtype, "precision"), ("attention", args.attention, "operator"),
-                   ("compile", str(args.compile).lower(), "operator"), ("batch", str(args.batch), "batch"),
-                   ("device", where, "operator"), ("threads", str(torch.get_num_threads()), "operator")]
+                   ("compile", args.compile, "operator"), ("device", args.device, "operator"),
+                   ("threads", str(torch.get_num_threads()), "operator"), ("batch", str(args.batch), "batch"),
+                   ("route", args.route, "route")]
         return {
-            "fingerprint": f"torch-{torch.__version__} transformers-{transformers.__version__} {platform.machine()} "
+            "fingerprint": f"torch-{torch.__version__} transformers-{transformers.__version__} {platform.machine()}/{where} "
             + " ".join(f"{name}={value}" for name, value, _ in options),
             "modelDigest": weights_digest(args.model),
             "vocabSize": self.vocab_size,
@@ -70,6 +81,10 @@ class TorchLM:
             "path": "prefill",
             "options": [{"name": n, "value": v, "source": s} for n, v, s in options],
         }
+
+    def routed(self):
+        backend = ROUTES[self.args.route]
+        return contextlib.nullcontext() if backend is None else sdpa_kernel(backend)
 
     @torch.inference_mode()
     def score(self, requests, file):
@@ -84,9 +99,10 @@ class TorchLM:
                 ids[row, : len(r.tokens)] = torch.as_tensor(r.tokens)
                 mask[row, : len(r.tokens)] = 1
             alone = len(group) == 1
-            logits = self.forward(
-                ids.to(self.args.device), attention_mask=None if alone else mask.to(self.args.device), use_cache=False
-            ).logits
+            with self.routed():
+                logits = self.forward(
+                    ids.to(self.args.device), attention_mask=None if alone else mask.to(self.args.device), use_cache=False
+                ).logits
             logits = logits.cpu()
             engine += time.perf_counter() - started
             for row, r in enumerate(group):
@@ -103,7 +119,8 @@ class TorchLM:
         rng = np.random.default_rng(request.seed)
         ids, cache, tokens, logprobs = torch.tensor([request.tokens]), None, [], []
         while len(tokens) < sampling["outputTokensMax"]:
-            out = self.model(ids.to(self.args.device), past_key_values=cache, use_cache=True)
+            with self.routed():
+                out = self.model(ids.to(self.args.device), past_key_values=cache, use_cache=True)
             cache = out.past_key_values
             raw = out.logits[0, -1, : self.vocab_size].double().cpu().numpy()
             first = first or time.perf_counter()
@@ -145,7 +162,9 @@ def main():
     parser.add_argument("model", help="directory with config.json and weights")
     parser.add_argument("--dtype", choices=DTYPES, default="f32")
     parser.add_argument("--attention", choices=["eager", "sdpa"], default="sdpa")
-    parser.add_argument("--compile", action="store_true", help="torch.compile the forward pass")
+    parser.add_argument("--route", choices=ROUTES, default="auto", help="which attention kernel sdpa takes")
+    parser.add_argument("--compile", choices=["true", "false"], nargs="?", const="true", default="false",
+                        help="torch.compile the forward pass")
     parser.add_argument("--batch", type=int, default=1, help="sequences in one forward pass")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=0, help="default: PyTorch's own choice")

@@ -199,6 +199,7 @@ def request(name, document):
         "output": document.answer_ids,
         "tags": [document.skill],
         "expected": document.answer,
+        "gold": "output",
     }
 
 
