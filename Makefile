@@ -30,13 +30,23 @@ results: build
 	@build/kcc lab e2 -o build/results >/dev/null
 	@cp build/results/e1.md build/results/e2.md docs/results/
 
-# What CI runs: the release build with every test, the sanitizers on the core modules, the fuzz
-# corpora replayed under them, the layers, and the tests through the real program.
+# What CI runs: the release build with every test, the modules that read what others wrote and their
+# fuzz corpora under asan and ubsan, the layers, and the tests through the real program.
 test: setup build
 	@python3 tools/check_layers.py
 	@$(CTEST) --test-dir build/release -LE slow
-	@$(MAKE) --no-print-directory test-asan test-tsan
+	@$(MAKE) --no-print-directory test-readers
 	@.venv/bin/python -m pytest -q -m 'not slow' tests
+
+empty :=
+space := $(empty) $(empty)
+any-of = ^($(subst $(space),|,$(strip $(1))))$$
+
+READERS := contract trace summary kernel rl capi
+FUZZED := contract predicate safetensors npy requests kld import summary report capi
+test-readers: configure-asan
+	@cmake --build --preset asan -j $(JOBS) --target $(READERS:%=kcc_%_test) $(FUZZED:%=%_fuzz)
+	@$(CTEST) --test-dir build/asan -LE slow -R '$(call any-of,$(READERS) $(FUZZED:%=fuzz-%))'
 
 test-asan: configure-asan
 	@cmake --build --preset asan -j $(JOBS)
@@ -45,14 +55,12 @@ test-asan: configure-asan
 # Threads live in few modules: the tests of those, and of what is built on them, are all that is
 # built here.
 TSAN_TESTS := numeric summary kernel lab rl capi
-empty :=
-space := $(empty) $(empty)
 test-tsan: configure-tsan
 	@cmake --build --preset tsan -j $(JOBS) --target $(TSAN_TESTS:%=kcc_%_test)
-	@$(CTEST) --test-dir build/tsan -R '^($(subst $(space),|,$(TSAN_TESTS)))$$'
+	@$(CTEST) --test-dir build/tsan -R '$(call any-of,$(TSAN_TESTS))'
 
 # The slow matrix, run before an issue is called resolved.
-test-all: test lint
+test-all: test lint test-asan test-tsan
 	@tools/servers.sh
 	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
 	@$(CTEST) --test-dir build/clang
