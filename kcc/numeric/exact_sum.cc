@@ -54,7 +54,7 @@ void Superaccumulator<kLow, kChunks>::Carry() {
          (chunks_[Index(last_)] >= kTopMax || chunks_[Index(last_)] <= -kTopMax)) {
     int64_t& chunk = chunks_[Index(last_)];
     ++last_;
-    chunks_[Index(last_)] += chunk >> 32;
+    chunks_[Index(last_)] = chunk >> 32;
     chunk &= static_cast<int64_t>(kWordMask);
   }
 }
@@ -63,12 +63,13 @@ template <int kLow, int kChunks>
 void Superaccumulator<kLow, kChunks>::CarryAll() {
   Carry();
   if (first_ > last_) return;
-  for (int i = last_; i + 1 < kChunks; ++i) {
+  const int top = last_;
+  Touch(first_, kChunks - 1);
+  for (int i = top; i + 1 < kChunks; ++i) {
     int64_t& chunk = chunks_[Index(i)];
     chunks_[Index(i + 1)] += chunk >> 32;
     chunk &= static_cast<int64_t>(kWordMask);
   }
-  last_ = kChunks - 1;
 }
 
 template <int kLow, int kChunks>
@@ -89,10 +90,10 @@ CanonicalSum Superaccumulator<kLow, kChunks>::Canonical() const {
     form.sign = -1;
   }
   carried.CarryAll();
-  int first = 0;
-  int last = kChunks - 1;
-  while (first < kChunks && carried.chunks_[Index(first)] == 0) ++first;
-  if (first == kChunks) return {};
+  int first = carried.first_;
+  int last = carried.last_;
+  while (first <= last && carried.chunks_[Index(first)] == 0) ++first;
+  if (first > last) return {};
   while (carried.chunks_[Index(last)] == 0) --last;
   form.first = static_cast<uint32_t>(first);
   for (int i = first; i <= last; ++i) {
@@ -110,8 +111,8 @@ bool Superaccumulator<kLow, kChunks>::Restore(const CanonicalSum& form) {
   if (form.first >= kChunks || form.words.size() > size_t{kChunks} - form.first) return false;
   if (form.words.front() == 0 || form.words.back() == 0) return false;
   if (form.first + form.words.size() == kChunks && (form.words.back() >> 31) != 0) return false;
-  for (size_t i = 0; i < form.words.size(); ++i) chunks_[form.first + i] = form.words[i];
   Touch(static_cast<int>(form.first), static_cast<int>(form.first + form.words.size()) - 1);
+  for (size_t i = 0; i < form.words.size(); ++i) chunks_[form.first + i] = form.words[i];
   if (form.sign < 0) Negate();
   return true;
 }
@@ -144,7 +145,8 @@ double Superaccumulator<kLow, kChunks>::Round() const {
   using Wide = unsigned __int128;
   Wide bits = 0;
   for (int i = top_chunk; i > top_chunk - 3; --i) {
-    bits = (bits << 32) + (i < 0 ? 0 : static_cast<uint64_t>(carried.chunks_[Index(i)]));
+    bits =
+        (bits << 32) + (i < carried.first_ ? 0 : static_cast<uint64_t>(carried.chunks_[Index(i)]));
   }
   bool sticky = false;
   for (int i = carried.first_; i < top_chunk - 2; ++i) {

@@ -89,7 +89,8 @@ size_t Accumulator::PartFor(const SliceBits& bits) {
     if (parts_[i]->bits == bits) return last_part_ = i;
   }
   if (parts_used_ == parts_.size()) {
-    parts_.push_back(std::make_unique<Part>(Part{SliceBits(), nullptr, GroupTokens(recorder_.needs())}));
+    parts_.push_back(
+        std::make_unique<Part>(Part{SliceBits(), nullptr, GroupTokens(recorder_.needs())}));
   }
   Part& part = *parts_[parts_used_];
   part.bits = bits;
@@ -151,24 +152,31 @@ void Accumulator::AddColumn(size_t column, size_t series) {
   for (size_t i = 0; i < low.size(); ++i) {
     numbers[i] = indices_[series]->NumberOf(Histogram::BucketOf(low[i]));
   }
-  const auto add = [&](Cell* cell, size_t first, size_t count) {
-    SeriesStats& stats = cell->stats.series[series];
-    const std::span<const double> values = low.subspan(first, count);
-    stats.point.AddShapes(values, std::span(numbers).subspan(first, count));
-    stats.worst.OfferAll(quantity, values, request_.id, held_.places().subspan(first, count));
+  const auto offer = [&](Cell* cell, size_t first, size_t count) {
+    cell->stats.series[series].worst.OfferAll(quantity, low.subspan(first, count), request_.id,
+                                              held_.places().subspan(first, count));
   };
-  add(request_cell_, 0, low.size());
+  offer(request_cell_, 0, low.size());
   const int values = recorder_.needs().values_index[series];
+  whole_shape_.Clear();
   for (const TokenColumns::Run& run : held_.runs()) {
     Part& part = *parts_[run.part];
     const std::span<const double> of_run = low.subspan(run.first, run.count);
+    const auto numbers_of_run = std::span(numbers).subspan(run.first, run.count);
     part.tokens.point[series].AddAll(of_run, plan_.thresholds(series));
-    if (part.cell != nullptr) add(part.cell, run.first, run.count);
+    shape_.Assign(of_run);
+    whole_shape_.Merge(shape_);
+    if (part.cell != nullptr) {
+      part.cell->stats.series[series].point.AddShapes(shape_, numbers_of_run);
+      offer(part.cell, run.first, run.count);
+    }
     if (values < 0) continue;
     for (const double value : of_run) {
       part.tokens.values[static_cast<size_t>(values)].push_back({value, value});
     }
   }
+  request_cell_->stats.series[series].point.AddShapes(whole_shape_,
+                                                      std::span(numbers).first(low.size()));
 }
 
 void Accumulator::AddHeldTokens() {

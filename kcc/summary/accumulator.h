@@ -106,6 +106,8 @@ class Accumulator {
   size_t last_part_ = 0;
   TokenColumns held_;  // a column for each of slots_, then for the estimate of each
   bool held_estimates_ = false;
+  Shape shape_;  // of the run of tokens that is being added
+  Shape whole_shape_;
   GroupTokens merged_;
 };
 

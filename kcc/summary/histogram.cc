@@ -16,11 +16,6 @@ double FromOrdered(uint64_t ordered) {
   return std::bit_cast<double>(ordered ^ flip);
 }
 
-// Fibonacci hashing: neighbouring buckets, which are what occurs, land far apart.
-size_t HashOf(Histogram::Bucket bucket, size_t size) {
-  return static_cast<size_t>((bucket * uint64_t{0x9e3779b97f4a7c15}) >> 40) & (size - 1);
-}
-
 }  // namespace
 
 double Histogram::LowerEdge(Bucket bucket) {
@@ -34,26 +29,18 @@ double Histogram::UpperEdge(Bucket bucket) {
   return std::isnan(edge) ? std::numeric_limits<double>::infinity() : edge;
 }
 
-size_t BucketIndex::Place(Bucket bucket) const {
-  size_t i = HashOf(bucket, table_.size());
-  while (table_[i] != kFree && buckets_[table_[i]] != bucket) i = (i + 1) & (table_.size() - 1);
-  return i;
-}
-
-uint32_t BucketIndex::NumberOf(Bucket bucket) {
+uint32_t BucketIndex::Insert(Bucket bucket) {
   if (buckets_.size() * 2 >= table_.size()) Grow();
-  uint32_t& number = table_[Place(bucket)];
-  if (number == kFree) {
-    number = static_cast<uint32_t>(buckets_.size());
-    buckets_.push_back(bucket);
-  }
+  const auto number = static_cast<uint32_t>(buckets_.size());
+  table_[Place(bucket)] = {bucket, number};
+  buckets_.push_back(bucket);
   return number;
 }
 
 void BucketIndex::Grow() {
-  table_.assign(std::max<size_t>(16, table_.size() * 2), kFree);
+  table_.assign(std::max<size_t>(16, table_.size() * 2), Slot());
   for (size_t i = 0; i < buckets_.size(); ++i) {
-    table_[Place(buckets_[i])] = static_cast<uint32_t>(i);
+    table_[Place(buckets_[i])] = {buckets_[i], static_cast<uint32_t>(i)};
   }
 }
 

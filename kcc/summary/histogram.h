@@ -22,17 +22,37 @@ class BucketIndex {
  public:
   using Bucket = uint32_t;
 
-  uint32_t NumberOf(Bucket bucket);
+  uint32_t NumberOf(Bucket bucket) {
+    if (!table_.empty()) {
+      const Slot& slot = table_[Place(bucket)];
+      if (slot.bucket == bucket) return slot.number;
+    }
+    return Insert(bucket);
+  }
   Bucket bucket(uint32_t number) const { return buckets_[number]; }
   size_t size() const { return buckets_.size(); }
 
  private:
-  static constexpr uint32_t kFree = ~uint32_t{0};
+  static constexpr Bucket kFree = ~Bucket{0};
 
+  // Fibonacci hashing: neighbouring buckets, which are what occurs, land far apart.
+  size_t Place(Bucket bucket) const {
+    auto i =
+        static_cast<size_t>((bucket * uint64_t{0x9e3779b97f4a7c15}) >> 40) & (table_.size() - 1);
+    while (table_[i].bucket != bucket && table_[i].bucket != kFree) {
+      i = (i + 1) & (table_.size() - 1);
+    }
+    return i;
+  }
   void Grow();
-  size_t Place(Bucket bucket) const;
+  uint32_t Insert(Bucket bucket);
 
-  std::vector<uint32_t> table_;  // numbers, by hash of the bucket; a power of two of them, or none
+  struct Slot {
+    Bucket bucket = kFree;
+    uint32_t number = 0;
+  };
+
+  std::vector<Slot> table_;  // by hash of the bucket; a power of two of them, or none
   std::vector<Bucket> buckets_;
 };
 

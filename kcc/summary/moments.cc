@@ -116,9 +116,10 @@ void Tally::Visit(Archive& archive, size_t thresholds) {
   if (archive.reading() && !possible) archive.Fail("counts that do not add up");
 }
 
-void Moments::AddShapes(std::span<const double> values, std::span<const uint32_t> numbers) {
-  double least = min;
-  double most = max;
+void Shape::Assign(std::span<const double> values) {
+  squares.Clear();
+  double least = std::numeric_limits<double>::infinity();
+  double most = -least;
   for (const double value : values) {
     if (std::isfinite(value)) squares.AddProduct(value, value);
     least = value < least ? value : least;
@@ -126,6 +127,24 @@ void Moments::AddShapes(std::span<const double> values, std::span<const uint32_t
   }
   min = least;
   max = most;
+}
+
+void Shape::Merge(const Shape& other) {
+  squares.Merge(other.squares);
+  min = std::min(min, other.min);
+  max = std::max(max, other.max);
+}
+
+void Shape::Clear() {
+  squares.Clear();
+  min = std::numeric_limits<double>::infinity();
+  max = -std::numeric_limits<double>::infinity();
+}
+
+void Moments::AddShapes(const Shape& shape, std::span<const uint32_t> numbers) {
+  squares.Merge(shape.squares);
+  min = std::min(min, shape.min);
+  max = std::max(max, shape.max);
   histogram.AddNumbers(numbers);
 }
 
@@ -204,14 +223,24 @@ void WorstList::OfferAll(const Quantity& quantity, std::span<const double> value
     double badness;
     size_t at;
   };
-  std::array<Candidate, kOfferMax> candidates;
-  size_t count = 0;
+  const bool is_signed = quantity.direction == Direction::kSigned;
+  const double factor = quantity.direction == Direction::kHigherIsBetter ? -1 : 1;
+  const auto badness_of = [&](double value) {
+    return is_signed ? std::fabs(value) : factor * value;
+  };
   const double best = Best(quantity);
   const double floor = full() ? floor_ : best;
+  double worst = best;
+  for (const double value : values) worst = std::max(worst, badness_of(value));
+  if (!(worst > best && worst >= floor)) return;
+  // The last of a full list settles its equals of a later request.
+  const bool equals = !full() || request <= values_.back().request;
+  std::array<Candidate, kOfferMax> candidates;
+  size_t count = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    const double badness = Badness(quantity.direction, values[i]);
+    const double badness = badness_of(values[i]);
     candidates[count] = {badness, i};
-    count += badness > best && badness >= floor ? 1 : 0;
+    count += badness > best && (badness > floor || (equals && badness == floor)) ? 1 : 0;
   }
   const auto worse = [&](const Candidate& a, const Candidate& b) {
     if (a.badness != b.badness) return a.badness > b.badness;

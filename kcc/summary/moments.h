@@ -74,6 +74,17 @@ struct Tally {
   void AddToInterval(double value, Thresholds thresholds);
 };
 
+// What a few values add to several streams.
+struct Shape {
+  ExactProductSum squares;  // of the finite values
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+
+  void Assign(std::span<const double> values);
+  void Merge(const Shape& other);
+  void Clear();
+};
+
 struct Moments {
   Tally tally;
   ExactProductSum squares;  // of the finite values
@@ -92,9 +103,9 @@ struct Moments {
     max = value > max ? value : max;
     histogram.Add(value);
   }
-  // The same for many, with the numbers of their buckets. Precondition: the histogram's index is
-  // shared.
-  void AddShapes(std::span<const double> values, std::span<const uint32_t> numbers);
+  // The same for many that are summed already, with the numbers of their buckets. Precondition: the
+  // histogram's index is shared.
+  void AddShapes(const Shape& shape, std::span<const uint32_t> numbers);
   void Merge(const Moments& other);
   void Clear();  // keeps the room, for values of any series
   bool empty() const { return tally.count == 0; }

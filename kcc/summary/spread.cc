@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <memory>
 #include <utility>
 
@@ -219,17 +220,25 @@ void CellSpread::AddWorst(size_t series) {
     if (a.badness != b.badness) return a.badness > b.badness;
     return WorstList::Worse(quantity, *a.value, *b.value);
   });
-  std::vector<size_t> open = targets_;
+  SliceBits all(slices_.size());
+  for (const size_t slice : targets_) all.Set(slice);
+  std::vector<uint64_t> open = all.words();
+  size_t left = targets_.size();
   for (const Row& row : rows) {
-    if (open.empty()) return;
-    std::erase_if(open, [&](size_t slice) {
-      if (!row.bits->Test(slice)) return false;
-      WorstList& into = slices_[slice].series[series].worst;
-      if (!into.Takes(quantity, *row.value)) return true;
-      const WorstValue& from = *row.value;
-      into.Offer(quantity, from.value, from.request, from.position, from.token);
-      return false;
-    });
+    if (left == 0) return;
+    for (size_t word = 0; word < open.size(); ++word) {
+      for (uint64_t of = open[word] & row.bits->words()[word]; of != 0; of &= of - 1) {
+        const auto bit = static_cast<size_t>(std::countr_zero(of));
+        WorstList& into = slices_[64 * word + bit].series[series].worst;
+        if (into.Takes(quantity, *row.value)) {
+          const WorstValue& from = *row.value;
+          into.Offer(quantity, from.value, from.request, from.position, from.token);
+        } else {
+          open[word] &= ~(uint64_t{1} << bit);
+          --left;
+        }
+      }
+    }
   }
 }
 
