@@ -279,25 +279,44 @@ Accumulator::RequestCell& Accumulator::RequestCellFor(const SliceBits& bits) {
   return *cell;
 }
 
-void Accumulator::RecordTokenSlice(size_t slice) {
-  const GroupTokens* group = nullptr;
-  size_t members = 0;
-  for (size_t i = 0; i < parts_used_; ++i) {
-    if (!parts_[i]->bits.Test(slice)) continue;
-    if (++members == 1) {
-      group = &parts_[i]->tokens;
-      continue;
+// The request's tokens in each slice of tokens. Slices of few parts come first: one that holds the
+// parts of the slice before adds the others to them (thresholds of a field are nested).
+void Accumulator::RecordTokenSlices() {
+  struct Members {
+    size_t slice;
+    std::vector<size_t> parts;
+  };
+  std::vector<Members> all;
+  for (const size_t slice : token_slices_) {
+    Members members{slice, {}};
+    for (size_t i = 0; i < parts_used_; ++i) {
+      if (parts_[i]->bits.Test(slice)) members.parts.push_back(i);
     }
-    if (members == 2) {
-      merged_.Clear();
-      merged_.Merge(*group);
+    if (!members.parts.empty()) all.push_back(std::move(members));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Members& a, const Members& b) {
+    return a.parts.size() < b.parts.size();
+  });
+  std::vector<size_t> merged;  // what merged_ holds
+  for (const Members& members : all) {
+    const GroupTokens* group = &parts_[members.parts[0]]->tokens;
+    if (members.parts.size() > 1) {
+      if (!std::includes(members.parts.begin(), members.parts.end(), merged.begin(),
+                         merged.end())) {
+        merged.clear();
+      }
+      if (merged.empty()) merged_.Clear();
+      for (const size_t part : members.parts) {
+        if (!std::binary_search(merged.begin(), merged.end(), part)) {
+          merged_.Merge(parts_[part]->tokens);
+        }
+      }
+      merged = members.parts;
       group = &merged_;
     }
-    merged_.Merge(parts_[i]->tokens);
+    recorder_.Record(request_, *group, /*whole_request=*/false, slice_windows_[members.slice],
+                     slice_tests_[members.slice], &summary_.slices[members.slice]);
   }
-  if (members == 0) return;
-  recorder_.Record(request_, *group, /*whole_request=*/false, slice_windows_[slice],
-                   slice_tests_[slice], &summary_.slices[slice]);
 }
 
 void Accumulator::FillWindows() {
@@ -333,7 +352,7 @@ void Accumulator::EndRequest() {
   RequestCell& cell = *request_cell_;
   recorder_.Record(request_, *whole, /*whole_request=*/true, cell.windows, cell.tests, &cell.stats);
   AddTallies(*whole, &cell.stats);
-  for (const size_t slice : token_slices_) RecordTokenSlice(slice);
+  RecordTokenSlices();
   for (size_t i = 0; i < parts_used_; ++i) {
     if (parts_[i]->cell != nullptr) AddTallies(parts_[i]->tokens, &parts_[i]->cell->stats);
   }

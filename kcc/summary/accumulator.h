@@ -81,7 +81,7 @@ class Accumulator {
   void AddCalibration(Part* part, const TokenSample& sample, const TokenDrift& drift);
   void AddCurves(Part* part, const TokenDrift& drift);
   RequestCell& RequestCellFor(const SliceBits& bits);
-  void RecordTokenSlice(size_t slice);
+  void RecordTokenSlices();
   void FillWindows();
   void ExpandCells();
 

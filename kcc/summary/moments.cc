@@ -235,26 +235,26 @@ void WorstList::OfferAll(const Quantity& quantity, std::span<const double> value
   if (!(worst > best && worst >= floor)) return;
   // The last of a full list settles its equals of a later request.
   const bool equals = !full() || request <= values_.back().request;
-  std::array<Candidate, kOfferMax> candidates;
-  size_t count = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const double badness = badness_of(values[i]);
-    candidates[count] = {badness, i};
-    count += badness > best && (badness > floor || (equals && badness == floor)) ? 1 : 0;
-  }
   const auto worse = [&](const Candidate& a, const Candidate& b) {
     if (a.badness != b.badness) return a.badness > b.badness;
     return std::tie(places[a.at].position, places[a.at].token) <
            std::tie(places[b.at].position, places[b.at].token);
   };
-  const auto begin = candidates.begin();
-  const auto end = begin + static_cast<ptrdiff_t>(count);
-  const auto kept = begin + static_cast<ptrdiff_t>(std::min(count, kLimit));
-  if (kept < end) std::nth_element(begin, kept, end, worse);
-  std::sort(begin, kept, worse);
-  for (auto row = begin; row != kept; ++row) {
-    const TokenPlace& place = places[row->at];
-    Offer(quantity, values[row->at], request, place.position, place.token);
+  std::array<Candidate, kLimit> kept;  // worst first
+  size_t count = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Candidate candidate{badness_of(values[i]), i};
+    const double badness = candidate.badness;
+    if (!(badness > best && (badness > floor || (equals && badness == floor)))) continue;
+    if (count == kLimit && !worse(candidate, kept[kLimit - 1])) continue;
+    size_t place = count < kLimit ? count++ : kLimit - 1;
+    for (; place > 0 && worse(candidate, kept[place - 1]); --place) kept[place] = kept[place - 1];
+    kept[place] = candidate;
+  }
+  if (values_.empty()) values_.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const TokenPlace& place = places[kept[i].at];
+    Offer(quantity, values[kept[i].at], request, place.position, place.token);
   }
 }
 
