@@ -72,15 +72,16 @@ HWY_INLINE FloatVec ShiftedDifference(FloatVec train, FloatVec infer, FloatVec s
   return hn::Add(hn::Sub(s, shift), lost);
 }
 
-// Where the weight e of entry i is in the scratch; e E follows 16 further on.
-HWY_INLINE size_t ScratchOf(size_t i) {
-  return i / kVirtualLanes * (2 * kVirtualLanes) + i % kVirtualLanes;
-}
+// Where the weight e of entry i is in the scratch, i being in a vector that starts in virtual lane
+// `lane` of a group; e E follows 16 further on.
+HWY_INLINE size_t ScratchOf(size_t i, size_t lane) { return 2 * i - lane; }
 
-// Called for every vector: cheaper than to find out whether the line was asked for already.
-template <class T>
-HWY_INLINE void FetchAhead(const char* base, size_t i) {
-  __builtin_prefetch(base + i * sizeof(T), 0, 2);
+// By the first group of real lanes, for all 16 virtual ones; of vectors abreast, the k-th where it
+// begins a line.
+template <class T, bool kFetch>
+HWY_INLINE void FetchAhead(const char* base, size_t i, size_t k) {
+  constexpr size_t kVectorsPerLine = 64 / (kVirtualLanes * sizeof(T));
+  if (kFetch && k % kVectorsPerLine == 0) __builtin_prefetch(base + i * sizeof(T), 0, 2);
 }
 
 // Sums of the weights of one group of real lanes.
@@ -128,11 +129,12 @@ struct DriftSums {
 
 // The weights of a sub-block: e into the scratch, the train row as floats into `widened` where it
 // is not, and the largest t (lanes-inl.h).
-template <class T, bool kShifted>
+template <class T, bool kShifted, bool kFetch>
 HWY_INLINE hn::Vec<IntTag> Weigh(const BlockArgs& args, size_t begin, size_t end, size_t lane,
                                  float* widened, WeightSums* to) {
   const T* HWY_RESTRICT train = static_cast<const T*>(args.train);
   float* HWY_RESTRICT e_out = args.scratch;
+  const char* const ahead = args.prefetch_train;
   const TableOf8 table = LoadTable(kExp2Table);
   const FloatVec scale = Set(args.scale);
   const FloatVec rounding = Set(args.rounding);
@@ -143,7 +145,7 @@ HWY_INLINE hn::Vec<IntTag> Weigh(const BlockArgs& args, size_t begin, size_t end
   for (size_t i = begin + lane; i < end; i += kVirtualLanes * kWeighAbreast) {
     FloatVec a[kWeighAbreast], t[kWeighAbreast], r[kWeighAbreast], e[kWeighAbreast];
     for (size_t k = 0; k < kWeighAbreast; ++k) {
-      FetchAhead<T>(args.prefetch_train, i + k * kVirtualLanes);
+      FetchAhead<T, kFetch>(ahead, i + k * kVirtualLanes, k);
       a[k] = LoadFloats(train + i + k * kVirtualLanes);
       if constexpr (sizeof(T) != sizeof(float)) {
         hn::StoreU(a[k], FloatTag(), widened + (i - begin) + k * kVirtualLanes);
@@ -161,7 +163,7 @@ HWY_INLINE hn::Vec<IntTag> Weigh(const BlockArgs& args, size_t begin, size_t end
     for (size_t k = 0; k < kWeighAbreast; ++k) r[k] = Exp2Excess(r[k]);
     for (size_t k = 0; k < kWeighAbreast; ++k) {
       e[k] = Fma(e[k], r[k], e[k]);
-      hn::StoreU(e[k], FloatTag(), e_out + ScratchOf(i + k * kVirtualLanes));
+      hn::StoreU(e[k], FloatTag(), e_out + ScratchOf(i + k * kVirtualLanes, lane));
       sums.e = hn::Add(sums.e, e[k]);
       sums.e_logit = Fma(e[k], hn::Sub(a[k], centre), sums.e_logit);
     }
@@ -171,18 +173,19 @@ HWY_INLINE hn::Vec<IntTag> Weigh(const BlockArgs& args, size_t begin, size_t end
 }
 
 // What the differences of a sub-block add up to, once its weights are known.
-template <class T, bool kShifted, int kRange, bool kSquare>
+template <class T, bool kShifted, int kRange, bool kSquare, bool kFetch>
 HWY_INLINE void Compare(const BlockArgs& args, size_t begin, size_t end, size_t lane,
                         const float* train, DriftSums* to) {
   const T* HWY_RESTRICT infer = static_cast<const T*>(args.infer);
   float* HWY_RESTRICT scratch = args.scratch;
+  const char* const ahead = args.prefetch_infer;
   DriftSums sums = *to;
   for (size_t i = begin + lane; i < end; i += kVirtualLanes * kCompareAbreast) {
     FloatVec a[kCompareAbreast], d[kCompareAbreast], u[kCompareAbreast];
     Terms terms[kCompareAbreast];
     for (size_t k = 0; k < kCompareAbreast; ++k) {
       const size_t at = i + k * kVirtualLanes;
-      FetchAhead<T>(args.prefetch_infer, at);
+      FetchAhead<T, kFetch>(ahead, at, k);
       a[k] = LoadFloats(train + (at - begin));
       const FloatVec b = LoadFloats(infer + at);
       if constexpr (kShifted) {
@@ -204,9 +207,9 @@ HWY_INLINE void Compare(const BlockArgs& args, size_t begin, size_t end, size_t 
     for (size_t k = 0; k < kCompareAbreast; ++k) terms[k] = ExpTerms<kRange>(d[k], u[k]);
     for (size_t k = 0; k < kCompareAbreast; ++k) {
       const size_t at = i + k * kVirtualLanes;
-      const FloatVec e = hn::LoadU(FloatTag(), scratch + ScratchOf(at));
+      const FloatVec e = hn::LoadU(FloatTag(), scratch + ScratchOf(at, lane));
       const FloatVec q = hn::Mul(e, terms[k].excess);
-      hn::StoreU(q, FloatTag(), scratch + ScratchOf(at) + kVirtualLanes);
+      hn::StoreU(q, FloatTag(), scratch + ScratchOf(at, lane) + kVirtualLanes);
       sums.q = hn::Add(sums.q, q);
       // e u S and e u C share a factor.
       const FloatVec weight = kRange == kWide ? e : hn::Mul(e, u[k]);
@@ -253,17 +256,18 @@ void SumBlock(const BlockArgs& args) {
   alignas(64) float widened[sizeof(T) == sizeof(float) ? 16 : kSubBlockEntries];
   for (size_t begin = 0; begin < args.count; begin += kSubBlockEntries) {
     const size_t end = std::min(begin + kSubBlockEntries, args.count);
-    auto peak = hn::Zero(IntTag());
-    for (size_t part = 0; part < kParts; ++part) {
-      peak = hn::Max(
-          peak, Weigh<T, kShifted>(args, begin, end, part * kRealLanes, widened, &weights[part]));
+    auto peak = Weigh<T, kShifted, true>(args, begin, end, 0, widened, &weights[0]);
+    for (size_t part = 1; part < kParts; ++part) {
+      peak = hn::Max(peak, Weigh<T, kShifted, false>(args, begin, end, part * kRealLanes, widened,
+                                                     &weights[part]));
     }
     args.peaks[begin / kSubBlockEntries] = hn::GetLane(hn::MaxOfLanes(IntTag(), peak));
     const float* train = widened;
     if constexpr (sizeof(T) == sizeof(float)) train = static_cast<const T*>(args.train) + begin;
-    for (size_t part = 0; part < kParts; ++part) {
-      Compare<T, kShifted, kRange, kSquare>(args, begin, end, part * kRealLanes, train,
-                                            &drift[part]);
+    Compare<T, kShifted, kRange, kSquare, true>(args, begin, end, 0, train, &drift[0]);
+    for (size_t part = 1; part < kParts; ++part) {
+      Compare<T, kShifted, kRange, kSquare, false>(args, begin, end, part * kRealLanes, train,
+                                                   &drift[part]);
     }
   }
   for (size_t part = 0; part < kParts; ++part) {

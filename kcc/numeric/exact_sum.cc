@@ -54,7 +54,7 @@ void Superaccumulator<kLow, kChunks>::Carry() {
          (chunks_[Index(last_)] >= kTopMax || chunks_[Index(last_)] <= -kTopMax)) {
     int64_t& chunk = chunks_[Index(last_)];
     ++last_;
-    chunks_[Index(last_)] += chunk >> 32;
+    chunks_[Index(last_)] = chunk >> 32;
     chunk &= static_cast<int64_t>(kWordMask);
   }
 }
@@ -63,12 +63,13 @@ template <int kLow, int kChunks>
 void Superaccumulator<kLow, kChunks>::CarryAll() {
   Carry();
   if (first_ > last_) return;
-  for (int i = last_; i + 1 < kChunks; ++i) {
+  const int top = last_;
+  Touch(first_, kChunks - 1);
+  for (int i = top; i + 1 < kChunks; ++i) {
     int64_t& chunk = chunks_[Index(i)];
     chunks_[Index(i + 1)] += chunk >> 32;
     chunk &= static_cast<int64_t>(kWordMask);
   }
-  last_ = kChunks - 1;
 }
 
 template <int kLow, int kChunks>
@@ -89,10 +90,10 @@ CanonicalSum Superaccumulator<kLow, kChunks>::Canonical() const {
     form.sign = -1;
   }
   carried.CarryAll();
-  int first = 0;
-  int last = kChunks - 1;
-  while (first < kChunks && carried.chunks_[Index(first)] == 0) ++first;
-  if (first == kChunks) return {};
+  int first = carried.first_;
+  int last = carried.last_;
+  while (first <= last && carried.chunks_[Index(first)] == 0) ++first;
+  if (first > last) return {};
   while (carried.chunks_[Index(last)] == 0) --last;
   form.first = static_cast<uint32_t>(first);
   for (int i = first; i <= last; ++i) {
@@ -110,8 +111,8 @@ bool Superaccumulator<kLow, kChunks>::Restore(const CanonicalSum& form) {
   if (form.first >= kChunks || form.words.size() > size_t{kChunks} - form.first) return false;
   if (form.words.front() == 0 || form.words.back() == 0) return false;
   if (form.first + form.words.size() == kChunks && (form.words.back() >> 31) != 0) return false;
-  for (size_t i = 0; i < form.words.size(); ++i) chunks_[form.first + i] = form.words[i];
   Touch(static_cast<int>(form.first), static_cast<int>(form.first + form.words.size()) - 1);
+  for (size_t i = 0; i < form.words.size(); ++i) chunks_[form.first + i] = form.words[i];
   if (form.sign < 0) Negate();
   return true;
 }
@@ -131,28 +132,40 @@ int Superaccumulator<kLow, kChunks>::Sign() const {
 
 template <int kLow, int kChunks>
 double Superaccumulator<kLow, kChunks>::Round() const {
-  const CanonicalSum form = Canonical();
-  if (form.sign == 0) return 0;
-  const auto words = static_cast<int>(form.words.size());
-  const auto bit_at = [&](int position) -> uint64_t {  // 0 = lowest bit of words[0]
-    if (position < 0 || position >= 32 * words) return 0;
-    return (form.words[Index(position / 32)] >> (position % 32)) & 1;
-  };
-  const int base = kLow + 32 * static_cast<int>(form.first);  // exponent of position 0
-  const int top = 32 * words - 1 - std::countl_zero(form.words.back());
-  // The lowest bit of the result: 53 bits below the top, but no lower than a subnormal's.
-  const int lowest = std::max(top - 52, -1074 - base);
-  uint64_t mantissa = 0;
-  for (int position = top; position >= lowest; --position) {
-    mantissa = (mantissa << 1) | bit_at(position);
+  Superaccumulator carried = *this;
+  carried.Carry();
+  if (carried.first_ > carried.last_) return 0;
+  const bool negative = carried.chunks_[Index(carried.last_)] < 0;
+  if (negative) carried.Negate();
+  int top_chunk = carried.last_;
+  while (top_chunk >= carried.first_ && carried.chunks_[Index(top_chunk)] == 0) --top_chunk;
+  if (top_chunk < carried.first_) return 0;
+  // The topmost chunk and the two below it hold more bits than a double; of all others it matters
+  // only whether they are 0.
+  using Wide = unsigned __int128;
+  Wide bits = 0;
+  for (int i = top_chunk; i > top_chunk - 3; --i) {
+    bits =
+        (bits << 32) + (i < carried.first_ ? 0 : static_cast<uint64_t>(carried.chunks_[Index(i)]));
   }
   bool sticky = false;
-  for (int position = std::min(lowest - 2, 32 * words - 1); position >= 0 && !sticky; --position) {
-    sticky = bit_at(position) != 0;
+  for (int i = carried.first_; i < top_chunk - 2; ++i) {
+    sticky = sticky || carried.chunks_[Index(i)] != 0;
   }
-  if (bit_at(lowest - 1) != 0 && (sticky || (mantissa & 1) != 0)) ++mantissa;
-  const double magnitude = std::ldexp(static_cast<double>(mantissa), base + lowest);
-  return form.sign < 0 ? -magnitude : magnitude;
+  const int base = kLow + 32 * (top_chunk - 2);          // exponent of the lowest of the bits
+  const auto upper = static_cast<uint64_t>(bits >> 64);  // the topmost chunk, not 0
+  const int top = 127 - std::countl_zero(upper);
+  // The lowest bit of the result: 53 bits below the top, but no lower than a subnormal's.
+  const int lowest = std::max(top - 52, -1074 - base);
+  double magnitude = 0;
+  if (lowest <= top + 1) {
+    auto mantissa = static_cast<uint64_t>(bits >> lowest);
+    const Wide half = Wide{1} << (lowest - 1);
+    sticky = sticky || (bits & (half - 1)) != 0;
+    if ((bits & half) != 0 && (sticky || (mantissa & 1) != 0)) ++mantissa;
+    magnitude = std::ldexp(static_cast<double>(mantissa), base + lowest);
+  }
+  return negative ? -magnitude : magnitude;
 }
 
 template class Superaccumulator<-1074, 68>;

@@ -31,6 +31,16 @@ class Superaccumulator {
   static constexpr int kLowExponent = kLow;
   static constexpr int kChunkCount = kChunks;
 
+  Superaccumulator() {}
+  Superaccumulator(const Superaccumulator& other) { *this = other; }
+  Superaccumulator& operator=(const Superaccumulator& other) {
+    first_ = other.first_;
+    last_ = other.last_;
+    pending_ = other.pending_;
+    for (int i = first_; i <= last_; ++i) chunks_[Index(i)] = other.chunks_[Index(i)];
+    return *this;
+  }
+
   // Precondition: finite.
   void Add(double value) {
     const auto bits = std::bit_cast<uint64_t>(value);
@@ -59,7 +69,6 @@ class Superaccumulator {
 
   void Negate();
   void Clear() {
-    for (int i = first_; i <= last_; ++i) chunks_[Index(i)] = 0;
     first_ = kChunks;
     last_ = -1;
     pending_ = 0;
@@ -74,10 +83,12 @@ class Superaccumulator {
     auto carried = other;
     carried.Carry();
     Carry();
+    if (carried.first() <= carried.last()) {
+      Touch(carried.first() + kOffset, carried.last() + kOffset);
+    }
     for (int i = carried.first(); i <= carried.last(); ++i) {
       chunks_[Index(i + kOffset)] += carried.chunk(i);
     }
-    Touch(carried.first() + kOffset, carried.last() + kOffset);
     pending_ = 1;
   }
 
@@ -94,8 +105,9 @@ class Superaccumulator {
 
   // Brings every chunk in use but the topmost into [0, 2^32), and that one below 2^40.
   void Carry();
+  // Precondition: in use.
   int64_t chunk(int i) const { return chunks_[Index(i)]; }
-  // The chunks in use; all others are 0. first() > last(): none is.
+  // The chunks in use; all others stand for 0. first() > last(): none is.
   int first() const { return first_; }
   int last() const { return last_; }
 
@@ -107,14 +119,22 @@ class Superaccumulator {
 
   static constexpr size_t Index(int i) { return static_cast<size_t>(i); }
 
+  // Brings the chunks from `first` to `last` into use.
   void Touch(int first, int last) {
-    first_ = first < first_ ? first : first_;
-    last_ = last > last_ ? last : last_;
+    if (first < first_ || last > last_) Extend(first, last);
+  }
+  void Extend(int first, int last) {
+    if (first_ > last_) {
+      first_ = first;
+      last_ = first - 1;
+    }
+    while (first_ > first) chunks_[Index(--first_)] = 0;
+    while (last_ < last) chunks_[Index(++last_)] = 0;
   }
 
   void AddChunks(const Superaccumulator& other) {
-    for (int i = other.first_; i <= other.last_; ++i) chunks_[Index(i)] += other.chunks_[Index(i)];
     Touch(other.first_, other.last_);
+    for (int i = other.first_; i <= other.last_; ++i) chunks_[Index(i)] += other.chunks_[Index(i)];
   }
 
   // Carries up to the very top: the sign is then that of the topmost chunk.
@@ -134,8 +154,9 @@ class Superaccumulator {
     chunk[1] += (high ^ mask) - mask;
   }
 
-  std::array<int64_t, Index(kChunks)> chunks_{};
-  int first_ = kChunks;  // sums mostly live in a few chunks: only those are merged and cleared
+  // Sums mostly live in a few chunks: only those from first_ to last_ are ever written or read.
+  std::array<int64_t, Index(kChunks)> chunks_;
+  int first_ = kChunks;
   int last_ = -1;
   int pending_ = 0;  // additions since the last carry
 };

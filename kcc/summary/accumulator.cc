@@ -26,17 +26,28 @@ void AddDistinct(const std::vector<size_t>& from, std::vector<size_t>* into) {
   into->erase(std::unique(into->begin(), into->end()), into->end());
 }
 
+std::vector<size_t> SlotsOf(const Plan& plan) {
+  std::vector<size_t> slots;
+  for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+    if (plan.slots()[slot]) slots.push_back(slot);
+  }
+  return slots;
+}
+
 }  // namespace
 
 Accumulator::Accumulator(const Plan& plan, const AccumulatorOptions& options)
-    : plan_(plan), options_(options), recorder_(plan), summary_(plan), merged_(recorder_.needs()) {
-  for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
-    if (plan.slots()[slot]) slots_.push_back(slot);
-  }
+    : plan_(plan),
+      options_(options),
+      recorder_(plan),
+      slots_(SlotsOf(plan)),
+      summary_(plan),
+      held_(2 * slots_.size()),
+      merged_(recorder_.needs()) {
   for (size_t i = 0; i < SeriesCount(); ++i) indices_.push_back(std::make_shared<BucketIndex>());
   for (SliceStats& slice : summary_.slices) ShareIndices(&slice);
   for (size_t i = 0; i < plan.slices().size(); ++i) {
-    if (plan.slices()[i].reads_token) token_slices_.push_back(i);
+    (plan.slices()[i].reads_token ? token_slices_ : request_slices_).push_back(i);
     slice_windows_.push_back(RowsThatName(plan.windows(), plan.slices()[i].name));
     slice_tests_.push_back(RowsThatName(plan.tests(), plan.slices()[i].name));
   }
@@ -50,40 +61,64 @@ void Accumulator::ShareIndices(SliceStats* stats) const {
 
 void Accumulator::BeginRequest(const RequestPair& request, const SliceBits& bits) {
   request_ = request;
-  request_bits_ = bits;
+  request_cell_ = &RequestCellFor(bits);
   parts_used_ = 0;
-  last_part_ = nullptr;
+  held_.Clear();
 }
 
-Accumulator::Part& Accumulator::PartFor(const SliceBits& bits) {
-  if (last_part_ != nullptr && last_part_->cell->bits == bits) return *last_part_;
-  for (size_t i = 0; i < parts_used_; ++i) {
-    if (parts_[i]->cell->bits == bits) return *(last_part_ = parts_[i].get());
+Accumulator::Cell* Accumulator::TokenCellFor(const SliceBits& bits) {
+  SliceBits of_tokens(plan_.slices().size());
+  bool any = false;
+  for (const size_t slice : token_slices_) {
+    if (!bits.Test(slice)) continue;
+    of_tokens.Set(slice);
+    any = true;
   }
-  std::unique_ptr<Cell>& cell = cells_[bits.words()];
+  if (!any) return nullptr;
+  std::unique_ptr<Cell>& cell = token_cells_[of_tokens.words()];
   if (cell == nullptr) {
-    cell = std::make_unique<Cell>(plan_, bits, SliceStats::Kind::kTokens);
+    cell = std::make_unique<Cell>(plan_, of_tokens, SliceStats::Kind::kTokens);
     ShareIndices(&cell->stats);
   }
-  if (parts_used_ == parts_.size()) {
-    parts_.push_back(std::make_unique<Part>(Part{nullptr, GroupTokens(recorder_.needs())}));
-  }
-  Part& part = *parts_[parts_used_++];
-  part.cell = cell.get();
-  part.tokens.Clear();
-  last_part_ = &part;
-  return part;
+  return cell.get();
 }
 
-void Accumulator::AddValue(Part* part, size_t series, double lo, double hi,
-                           const TokenSample& sample) {
-  SeriesStats& stats = part->cell->stats.series[series];
+size_t Accumulator::PartFor(const SliceBits& bits) {
+  if (parts_used_ != 0 && parts_[last_part_]->bits == bits) return last_part_;
+  for (size_t i = 0; i < parts_used_; ++i) {
+    if (parts_[i]->bits == bits) return last_part_ = i;
+  }
+  if (parts_used_ == parts_.size()) {
+    parts_.push_back(
+        std::make_unique<Part>(Part{SliceBits(), nullptr, GroupTokens(recorder_.needs())}));
+  }
+  Part& part = *parts_[parts_used_];
+  part.bits = bits;
+  part.cell = TokenCellFor(bits);
+  part.tokens.Clear();
+  return last_part_ = parts_used_++;
+}
+
+// One value of a series that also holds intervals or lacks values.
+void Accumulator::AddValue(size_t series, double lo, double hi, const TokenPlace& place,
+                           Part* part) {
   const Thresholds thresholds = plan_.thresholds(series);
   const Quantity& quantity = SeriesQuantity(series);
   GroupTokens& tokens = part->tokens;
+  const double bad_end = quantity.direction == Direction::kHigherIsBetter ? lo : hi;
+  for (Cell* cell : {static_cast<Cell*>(request_cell_), part->cell}) {
+    if (cell == nullptr) continue;
+    SeriesStats& stats = cell->stats.series[series];
+    if (lo == hi) {
+      stats.point.AddShape(lo);
+    } else {
+      stats.Ends()[0].AddShape(lo);
+      stats.Ends()[1].AddShape(hi);
+    }
+    stats.worst.Offer(quantity, bad_end, request_.id, place.position, place.token);
+  }
   if (lo == hi) {
     tokens.point[series].Add(lo, thresholds);
-    stats.point.AddShape(lo);
   } else {
     if (tokens.low.empty()) {
       tokens.low.resize(TokenSeriesCount());
@@ -91,19 +126,76 @@ void Accumulator::AddValue(Part* part, size_t series, double lo, double hi,
     }
     tokens.low[series].Add(lo, thresholds);
     tokens.high[series].Add(hi, thresholds);
-    stats.Ends()[0].AddShape(lo);
-    stats.Ends()[1].AddShape(hi);
   }
-  const double bad_end = quantity.direction == Direction::kHigherIsBetter ? lo : hi;
-  stats.worst.Offer(quantity, bad_end, request_.id, sample.position, sample.token);
   const int values = recorder_.needs().values_index[series];
   if (values >= 0) tokens.values[static_cast<size_t>(values)].push_back({lo, hi});
 }
 
+void Accumulator::AddColumn(size_t column, size_t series) {
+  const std::span<const double> low = held_.low(column);
+  const std::span<const double> high = held_.high(column);
+  if (!held_.exact(column)) {
+    for (const TokenColumns::Run& run : held_.runs()) {
+      Part& part = *parts_[run.part];
+      for (size_t i = run.first; i < run.first + run.count; ++i) {
+        if (!TokenColumns::IsMissing(low[i])) {
+          AddValue(series, low[i], high[i], held_.places()[i], &part);
+        } else if (series < TokenSlotCount()) {
+          ++part.tokens.missing[series];
+        }
+      }
+    }
+    return;
+  }
+  const Quantity& quantity = SeriesQuantity(series);
+  std::array<uint32_t, TokenColumns::kRoom> numbers;
+  for (size_t i = 0; i < low.size(); ++i) {
+    numbers[i] = indices_[series]->NumberOf(Histogram::BucketOf(low[i]));
+  }
+  const auto offer = [&](Cell* cell, size_t first, size_t count) {
+    cell->stats.series[series].worst.OfferAll(quantity, low.subspan(first, count), request_.id,
+                                              held_.places().subspan(first, count));
+  };
+  offer(request_cell_, 0, low.size());
+  const int values = recorder_.needs().values_index[series];
+  whole_shape_.Clear();
+  for (const TokenColumns::Run& run : held_.runs()) {
+    Part& part = *parts_[run.part];
+    const std::span<const double> of_run = low.subspan(run.first, run.count);
+    const auto numbers_of_run = std::span(numbers).subspan(run.first, run.count);
+    part.tokens.point[series].AddAll(of_run, plan_.thresholds(series));
+    shape_.Assign(of_run);
+    whole_shape_.Merge(shape_);
+    if (part.cell != nullptr) {
+      part.cell->stats.series[series].point.AddShapes(shape_, numbers_of_run);
+      offer(part.cell, run.first, run.count);
+    }
+    if (values < 0) continue;
+    for (const double value : of_run) {
+      part.tokens.values[static_cast<size_t>(values)].push_back({value, value});
+    }
+  }
+  request_cell_->stats.series[series].point.AddShapes(whole_shape_,
+                                                      std::span(numbers).first(low.size()));
+}
+
+void Accumulator::AddHeldTokens() {
+  if (held_.empty()) return;
+  for (size_t i = 0; i < slots_.size(); ++i) AddColumn(i, slots_[i]);
+  for (size_t i = 0; i < slots_.size() && held_estimates_; ++i) {
+    if (EstimableSlots()[slots_[i]]) {
+      AddColumn(slots_.size() + i, EstimateSeriesOfSlot(slots_[i]));
+    }
+  }
+  held_.Clear();
+}
+
 void Accumulator::AddCalibration(Part* part, const TokenSample& sample, const TokenDrift& drift) {
-  Calibration& calibration = part->cell->stats.calibration;
+  const auto cells = {static_cast<Cell*>(request_cell_), part->cell};
   if (sample.gold < 0 || drift.argmax[0] < 0 || drift.argmax[1] < 0) {
-    ++calibration.unlabelled;
+    for (Cell* cell : cells) {
+      if (cell != nullptr) ++cell->stats.calibration.unlabelled;
+    }
     ++part->tokens.unlabelled;
     return;
   }
@@ -111,7 +203,10 @@ void Accumulator::AddCalibration(Part* part, const TokenSample& sample, const To
   for (size_t side = 0; side < 2; ++side) {
     token.confidence[side] = std::clamp(drift.confidence[side], 0.0, 1.0);
     token.correct[side] = drift.argmax[side] == sample.gold;
-    calibration.sides[side].Add(token.confidence[side], token.correct[side]);
+    for (Cell* cell : cells) {
+      if (cell == nullptr) continue;
+      cell->stats.calibration.sides[side].Add(token.confidence[side], token.correct[side]);
+    }
   }
   if (recorder_.needs().labels) part->tokens.labelled.push_back(token);
 }
@@ -121,11 +216,14 @@ void Accumulator::AddCurves(Part* part, const TokenDrift& drift) {
   static const size_t kTop1 = TokenSlot("top1_overlap");
   static const size_t kTop5 = TokenSlot("top5_overlap");
   if (!drift.known[kMargin]) return;
-  SliceStats& stats = part->cell->stats;
   // By the larger end: the reader of the curve must not see a flip as rarer than it may be.
   const double margin = drift.hi[kMargin];
-  if (drift.known[kTop1] && drift.lo[kTop1] < 1) stats.top1_disagreeing.Add(margin);
-  if (drift.known[kTop5] && drift.lo[kTop5] < 1) stats.top5_disagreeing.Add(margin);
+  for (Cell* cell : {static_cast<Cell*>(request_cell_), part->cell}) {
+    if (cell == nullptr) continue;
+    SliceStats& stats = cell->stats;
+    if (drift.known[kTop1] && drift.lo[kTop1] < 1) stats.top1_disagreeing.Add(margin);
+    if (drift.known[kTop5] && drift.lo[kTop5] < 1) stats.top5_disagreeing.Add(margin);
+  }
 }
 
 Result<> Accumulator::AddToken(const TokenSample& sample, const TokenDrift& drift,
@@ -135,27 +233,33 @@ Result<> Accumulator::AddToken(const TokenSample& sample, const TokenDrift& drif
       return BrokenEvidenceError(SlotName(slot) + " is not a number or an empty interval");
     }
   }
-  Part& part = PartFor(bits);
-  ++part.tokens.tokens;
-  ++part.cell->stats.tokens;
-  for (const size_t slot : slots_) {
-    if (drift.known[slot]) {
-      AddValue(&part, slot, drift.lo[slot], drift.hi[slot], sample);
-    } else {
-      ++part.cell->stats.series[slot].missing;
-      ++part.tokens.missing[slot];
-    }
-  }
   if (estimates != nullptr) {
     for (const size_t slot : slots_) {
-      if (!estimates->known[slot]) continue;
-      const double value = estimates->value[slot];
-      if (std::isnan(value)) {
+      if (estimates->known[slot] && std::isnan(estimates->value[slot])) {
         return BrokenEvidenceError("the estimate of " + SlotName(slot) + " is not a number");
       }
-      AddValue(&part, EstimateSeriesOfSlot(slot), value, value, sample);
     }
   }
+  if (held_.full() || held_estimates_ != (estimates != nullptr)) AddHeldTokens();
+  held_estimates_ = estimates != nullptr;
+  const size_t index = PartFor(bits);
+  held_.Begin(index, {sample.position, sample.token});
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const size_t slot = slots_[i];
+    if (drift.known[slot]) {
+      held_.Set(i, drift.lo[slot], drift.hi[slot]);
+    } else {
+      held_.SetMissing(i);
+    }
+    if (estimates == nullptr) continue;
+    if (estimates->known[slot]) {
+      held_.Set(slots_.size() + i, estimates->value[slot], estimates->value[slot]);
+    } else {
+      held_.SetMissing(slots_.size() + i);
+    }
+  }
+  Part& part = *parts_[index];
+  ++part.tokens.tokens;
   AddCalibration(&part, sample, drift);
   AddCurves(&part, drift);
   return {};
@@ -175,25 +279,44 @@ Accumulator::RequestCell& Accumulator::RequestCellFor(const SliceBits& bits) {
   return *cell;
 }
 
-void Accumulator::RecordTokenSlice(size_t slice) {
-  const GroupTokens* group = nullptr;
-  size_t members = 0;
-  for (size_t i = 0; i < parts_used_; ++i) {
-    if (!parts_[i]->cell->bits.Test(slice)) continue;
-    if (++members == 1) {
-      group = &parts_[i]->tokens;
-      continue;
+// The request's tokens in each slice of tokens. Slices of few parts come first: one that holds the
+// parts of the slice before adds the others to them (thresholds of a field are nested).
+void Accumulator::RecordTokenSlices() {
+  struct Members {
+    size_t slice;
+    std::vector<size_t> parts;
+  };
+  std::vector<Members> all;
+  for (const size_t slice : token_slices_) {
+    Members members{slice, {}};
+    for (size_t i = 0; i < parts_used_; ++i) {
+      if (parts_[i]->bits.Test(slice)) members.parts.push_back(i);
     }
-    if (members == 2) {
-      merged_.Clear();
-      merged_.Merge(*group);
+    if (!members.parts.empty()) all.push_back(std::move(members));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Members& a, const Members& b) {
+    return a.parts.size() < b.parts.size();
+  });
+  std::vector<size_t> merged;  // what merged_ holds
+  for (const Members& members : all) {
+    const GroupTokens* group = &parts_[members.parts[0]]->tokens;
+    if (members.parts.size() > 1) {
+      if (!std::includes(members.parts.begin(), members.parts.end(), merged.begin(),
+                         merged.end())) {
+        merged.clear();
+      }
+      if (merged.empty()) merged_.Clear();
+      for (const size_t part : members.parts) {
+        if (!std::binary_search(merged.begin(), merged.end(), part)) {
+          merged_.Merge(parts_[part]->tokens);
+        }
+      }
+      merged = members.parts;
       group = &merged_;
     }
-    merged_.Merge(parts_[i]->tokens);
+    recorder_.Record(request_, *group, /*whole_request=*/false, slice_windows_[members.slice],
+                     slice_tests_[members.slice], &summary_.slices[members.slice]);
   }
-  if (members == 0) return;
-  recorder_.Record(request_, *group, /*whole_request=*/false, slice_windows_[slice],
-                   slice_tests_[slice], &summary_.slices[slice]);
 }
 
 void Accumulator::FillWindows() {
@@ -203,7 +326,21 @@ void Accumulator::FillWindows() {
   }
 }
 
+// The counts and sums of a request's tokens go to the cell once.
+void Accumulator::AddTallies(const GroupTokens& tokens, SliceStats* into) {
+  into->tokens += tokens.tokens;
+  for (size_t s = 0; s < tokens.point.size(); ++s) {
+    SeriesStats& series = into->series[s];
+    series.missing += tokens.missing[s];
+    series.point.tally.Merge(tokens.point[s]);
+    if (!tokens.has_intervals(s)) continue;
+    series.Ends()[0].tally.Merge(tokens.low[s]);
+    series.Ends()[1].tally.Merge(tokens.high[s]);
+  }
+}
+
 void Accumulator::EndRequest() {
+  AddHeldTokens();
   const GroupTokens* whole = nullptr;
   if (parts_used_ == 1) {
     whole = &parts_[0]->tokens;
@@ -212,32 +349,28 @@ void Accumulator::EndRequest() {
     for (size_t i = 0; i < parts_used_; ++i) merged_.Merge(parts_[i]->tokens);
     whole = &merged_;
   }
-  RequestCell& cell = RequestCellFor(request_bits_);
+  RequestCell& cell = *request_cell_;
   recorder_.Record(request_, *whole, /*whole_request=*/true, cell.windows, cell.tests, &cell.stats);
-  for (const size_t slice : token_slices_) RecordTokenSlice(slice);
+  AddTallies(*whole, &cell.stats);
+  RecordTokenSlices();
   for (size_t i = 0; i < parts_used_; ++i) {
-    const GroupTokens& tokens = parts_[i]->tokens;
-    std::vector<SeriesStats>& series = parts_[i]->cell->stats.series;
-    for (size_t s = 0; s < tokens.point.size(); ++s) {
-      series[s].point.tally.Merge(tokens.point[s]);
-      if (!tokens.has_intervals(s)) continue;
-      series[s].Ends()[0].tally.Merge(tokens.low[s]);
-      series[s].Ends()[1].tally.Merge(tokens.high[s]);
-    }
+    if (parts_[i]->cell != nullptr) AddTallies(parts_[i]->tokens, &parts_[i]->cell->stats);
   }
   FillWindows();
   summary_.requests.push_back(HashText(request_.id));
-  if (cells_.size() + request_cells_.size() > options_.cells_max) ExpandCells();
+  if (token_cells_.size() + request_cells_.size() > options_.cells_max) ExpandCells();
   parts_used_ = 0;
-  last_part_ = nullptr;
 }
 
 void Accumulator::ExpandCells() {
-  std::vector<SpreadCell> all;
-  for (const auto& [bits, cell] : cells_) all.push_back({&cell->bits, &cell->stats});
-  for (const auto& [bits, cell] : request_cells_) all.push_back({&cell->bits, &cell->stats});
-  SpreadCells(plan_, all, &summary_.slices);
-  cells_.clear();
+  std::vector<SpreadCell> of_tokens, of_requests;
+  for (const auto& [bits, cell] : token_cells_) of_tokens.push_back({&cell->bits, &cell->stats});
+  for (const auto& [bits, cell] : request_cells_) {
+    of_requests.push_back({&cell->bits, &cell->stats});
+  }
+  SpreadCells(plan_, of_tokens, token_slices_, &summary_.slices);
+  SpreadCells(plan_, of_requests, request_slices_, &summary_.slices);
+  token_cells_.clear();
   request_cells_.clear();
 }
 

@@ -1,9 +1,10 @@
 // Accumulator: requests and tokens in, statistics of every slice out.
 //
-// Tokens that belong to the same slices share one cell, and a token updates its cell alone: the
-// cost of a token does not grow with the number of slices or clauses. Cells are expanded into
-// slices when they have become many, and at the end; since everything is additive, when that
-// happens cannot be seen. One accumulator per thread; not thread-safe.
+// Requests that belong to the same slices of requests share one cell, tokens that belong to the
+// same slices of tokens share another, and a token updates those two alone: its cost does not grow
+// with the number of slices or clauses. Cells are expanded into slices when they have become many,
+// and at the end; since everything is additive, when that happens cannot be seen. One accumulator
+// per thread; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include "kcc/summary/request_group.h"
 #include "kcc/summary/slice_stats.h"
 #include "kcc/summary/summary.h"
+#include "kcc/summary/token_columns.h"
 #include "kcc/trace/slices.h"
 
 namespace kcc {
@@ -39,9 +41,9 @@ class Accumulator {
 
   // `bits`: the request-level slices of the request. The request must live until EndRequest.
   void BeginRequest(const RequestPair& request, const SliceBits& bits);
-  // `bits`: all slices of the token. Fails on a value that is not a number, naming the quantity.
-  // `estimates`: only for traces that hold the sampled token alone and were sampled by the infer
-  // side.
+  // `bits`: all slices of the token, those of its request included. Fails on a value that is not a
+  // number, naming the quantity. `estimates`: only for traces that hold the sampled token alone and
+  // were sampled by the infer side.
   Result<> AddToken(const TokenSample& sample, const TokenDrift& drift, const SliceBits& bits,
                     const SampleEstimates* estimates = nullptr);
   void EndRequest();
@@ -62,19 +64,24 @@ class Accumulator {
     std::vector<size_t> windows;  // of the plan, that name one of the cell's slices
     std::vector<size_t> tests;
   };
-  // The tokens of the current request in one cell.
+  // The tokens of the current request that agree on the slices of tokens.
   struct Part {
-    Cell* cell;
+    SliceBits bits;
+    Cell* cell;  // null: in none of those slices
     GroupTokens tokens;
   };
 
   void ShareIndices(SliceStats* stats) const;
-  Part& PartFor(const SliceBits& bits);
-  void AddValue(Part* part, size_t series, double lo, double hi, const TokenSample& sample);
+  size_t PartFor(const SliceBits& bits);
+  Cell* TokenCellFor(const SliceBits& bits);
+  void AddHeldTokens();
+  static void AddTallies(const GroupTokens& tokens, SliceStats* into);
+  void AddColumn(size_t column, size_t series);
+  void AddValue(size_t series, double lo, double hi, const TokenPlace& place, Part* part);
   void AddCalibration(Part* part, const TokenSample& sample, const TokenDrift& drift);
   void AddCurves(Part* part, const TokenDrift& drift);
   RequestCell& RequestCellFor(const SliceBits& bits);
-  void RecordTokenSlice(size_t slice);
+  void RecordTokenSlices();
   void FillWindows();
   void ExpandCells();
 
@@ -84,7 +91,8 @@ class Accumulator {
   std::vector<size_t> slots_;                          // the plan's token slots
   std::vector<std::shared_ptr<BucketIndex>> indices_;  // by series, of all histograms in here
   std::vector<size_t> token_slices_;                   // slices that read a token field
-  std::map<std::vector<uint64_t>, std::unique_ptr<Cell>> cells_;
+  std::vector<size_t> request_slices_;                 // and those that do not
+  std::map<std::vector<uint64_t>, std::unique_ptr<Cell>> token_cells_;
   std::map<std::vector<uint64_t>, std::unique_ptr<RequestCell>> request_cells_;
   std::vector<std::vector<size_t>> slice_windows_;  // by slice: the plan's windows that name it
   std::vector<std::vector<size_t>> slice_tests_;
@@ -92,9 +100,14 @@ class Accumulator {
   Summary summary_;
   RequestPair request_;
   SliceBits request_bits_;
+  RequestCell* request_cell_ = nullptr;
   std::vector<std::unique_ptr<Part>> parts_;  // the first parts_used_ are the current request's
   size_t parts_used_ = 0;
-  Part* last_part_ = nullptr;
+  size_t last_part_ = 0;
+  TokenColumns held_;  // a column for each of slots_, then for the estimate of each
+  bool held_estimates_ = false;
+  Shape shape_;  // of the run of tokens that is being added
+  Shape whole_shape_;
   GroupTokens merged_;
 };
 

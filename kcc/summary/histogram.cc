@@ -16,11 +16,6 @@ double FromOrdered(uint64_t ordered) {
   return std::bit_cast<double>(ordered ^ flip);
 }
 
-// Fibonacci hashing: neighbouring buckets, which are what occurs, land far apart.
-size_t HashOf(Histogram::Bucket bucket, size_t size) {
-  return static_cast<size_t>((bucket * uint64_t{0x9e3779b97f4a7c15}) >> 40) & (size - 1);
-}
-
 }  // namespace
 
 double Histogram::LowerEdge(Bucket bucket) {
@@ -34,33 +29,27 @@ double Histogram::UpperEdge(Bucket bucket) {
   return std::isnan(edge) ? std::numeric_limits<double>::infinity() : edge;
 }
 
-size_t BucketIndex::Place(Bucket bucket) const {
-  size_t i = HashOf(bucket, table_.size());
-  while (table_[i] != kFree && buckets_[table_[i]] != bucket) i = (i + 1) & (table_.size() - 1);
-  return i;
-}
-
-uint32_t BucketIndex::NumberOf(Bucket bucket) {
+uint32_t BucketIndex::Insert(Bucket bucket) {
   if (buckets_.size() * 2 >= table_.size()) Grow();
-  uint32_t& number = table_[Place(bucket)];
-  if (number == kFree) {
-    number = static_cast<uint32_t>(buckets_.size());
-    buckets_.push_back(bucket);
-  }
+  const auto number = static_cast<uint32_t>(buckets_.size());
+  table_[Place(bucket)] = {bucket, number};
+  buckets_.push_back(bucket);
   return number;
 }
 
 void BucketIndex::Grow() {
-  table_.assign(std::max<size_t>(16, table_.size() * 2), kFree);
+  table_.assign(std::max<size_t>(16, table_.size() * 2), Slot());
   for (size_t i = 0; i < buckets_.size(); ++i) {
-    table_[Place(buckets_[i])] = static_cast<uint32_t>(i);
+    table_[Place(buckets_[i])] = {buckets_[i], static_cast<uint32_t>(i)};
   }
 }
 
+void Histogram::GrowDense() { dense_.resize(index_->size() + index_->size() / 4); }
+
 void Histogram::MakeDense() {
-  dense_.resize(index_->size() + index_->size() / 4);
-  for (size_t i = 0; i < used_.size(); ++i) dense_[used_[i]] = listed_[i];
-  listed_ = {};
+  GrowDense();
+  for (const auto& [number, count] : listed_) dense_[number] += count;
+  listed_.clear();
 }
 
 void Histogram::Share(std::shared_ptr<BucketIndex> index) {
@@ -76,9 +65,20 @@ void Histogram::AddBucket(Bucket bucket, uint64_t count) {
   total_ += count;
 }
 
+void Histogram::AddNumbers(std::span<const uint32_t> numbers) {
+  KCC_CHECK(shared_);
+  total_ += numbers.size();
+  if (dense_.empty() && listed_.size() + numbers.size() > kListMax) MakeDense();
+  if (dense_.empty()) {
+    for (const uint32_t number : numbers) listed_.emplace_back(number, 1);
+    return;
+  }
+  if (dense_.size() < index_->size()) GrowDense();
+  for (const uint32_t number : numbers) ++dense_[number];
+}
+
 void Histogram::Clear() {
-  for (size_t i = 0; i < used_.size() && !dense_.empty(); ++i) dense_[used_[i]] = 0;
-  used_.clear();
+  dense_.clear();
   listed_.clear();
   index_ = nullptr;
   shared_ = false;
@@ -86,18 +86,15 @@ void Histogram::Clear() {
 }
 
 void Histogram::MergeNumbers(const Histogram& other) {
-  // A list that becomes long is searched for each entry; better none is made.
-  if (dense_.empty() && used_.size() + other.used_.size() > kListMax) MakeDense();
-  if (dense_.empty()) {
-    for (size_t i = 0; i < other.used_.size(); ++i) AddNumber(other.used_[i], other.CountOf(i));
+  if (dense_.empty() && listed_.size() + other.listed_.size() <= kListMax && other.dense_.empty()) {
+    listed_.insert(listed_.end(), other.listed_.begin(), other.listed_.end());
     return;
   }
-  if (dense_.size() < index_->size()) dense_.resize(index_->size() + index_->size() / 4);
-  for (size_t i = 0; i < other.used_.size(); ++i) {
-    const uint32_t number = other.used_[i];
-    if (dense_[number] == 0) used_.push_back(number);
-    dense_[number] += other.CountOf(i);
-  }
+  if (dense_.empty()) MakeDense();
+  if (dense_.size() < index_->size()) GrowDense();
+  for (const auto& [number, count] : other.listed_) dense_[number] += count;
+  const size_t common = std::min(other.dense_.size(), index_->size());
+  for (size_t i = 0; i < common; ++i) dense_[i] += other.dense_[i];
 }
 
 void Histogram::Merge(const Histogram& other) {
@@ -107,18 +104,26 @@ void Histogram::Merge(const Histogram& other) {
     total_ += other.total_;
     return;
   }
-  for (size_t i = 0; i < other.used_.size(); ++i) {
-    AddBucket(other.index_->bucket(other.used_[i]), other.CountOf(i));
-  }
+  for (const auto& [bucket, count] : other.Entries()) AddBucket(bucket, count);
 }
 
 std::vector<Histogram::Entry> Histogram::Entries() const {
   std::vector<Entry> entries;
-  entries.reserve(used_.size());
-  for (size_t i = 0; i < used_.size(); ++i) {
-    entries.emplace_back(index_->bucket(used_[i]), CountOf(i));
+  for (const auto& [number, count] : listed_) entries.emplace_back(index_->bucket(number), count);
+  for (size_t number = 0; number < dense_.size(); ++number) {
+    if (dense_[number] == 0) continue;
+    entries.emplace_back(index_->bucket(static_cast<uint32_t>(number)), dense_[number]);
   }
   std::sort(entries.begin(), entries.end());
+  size_t last = 0;
+  for (size_t i = 1; i < entries.size(); ++i) {
+    if (entries[i].first == entries[last].first) {
+      entries[last].second += entries[i].second;
+    } else {
+      entries[++last] = entries[i];
+    }
+  }
+  if (!entries.empty()) entries.resize(last + 1);
   return entries;
 }
 

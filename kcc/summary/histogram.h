@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,17 +22,37 @@ class BucketIndex {
  public:
   using Bucket = uint32_t;
 
-  uint32_t NumberOf(Bucket bucket);
+  uint32_t NumberOf(Bucket bucket) {
+    if (!table_.empty()) {
+      const Slot& slot = table_[Place(bucket)];
+      if (slot.bucket == bucket) return slot.number;
+    }
+    return Insert(bucket);
+  }
   Bucket bucket(uint32_t number) const { return buckets_[number]; }
   size_t size() const { return buckets_.size(); }
 
  private:
-  static constexpr uint32_t kFree = ~uint32_t{0};
+  static constexpr Bucket kFree = ~Bucket{0};
 
+  // Fibonacci hashing: neighbouring buckets, which are what occurs, land far apart.
+  size_t Place(Bucket bucket) const {
+    auto i =
+        static_cast<size_t>((bucket * uint64_t{0x9e3779b97f4a7c15}) >> 40) & (table_.size() - 1);
+    while (table_[i].bucket != bucket && table_[i].bucket != kFree) {
+      i = (i + 1) & (table_.size() - 1);
+    }
+    return i;
+  }
   void Grow();
-  size_t Place(Bucket bucket) const;
+  uint32_t Insert(Bucket bucket);
 
-  std::vector<uint32_t> table_;  // numbers, by hash of the bucket; a power of two of them, or none
+  struct Slot {
+    Bucket bucket = kFree;
+    uint32_t number = 0;
+  };
+
+  std::vector<Slot> table_;  // by hash of the bucket; a power of two of them, or none
   std::vector<Bucket> buckets_;
 };
 
@@ -60,6 +81,8 @@ class Histogram {
 
   void Add(double value, uint64_t count = 1) { AddBucket(BucketOf(value), count); }
   void AddBucket(Bucket bucket, uint64_t count);
+  // Values by the numbers of their buckets. Precondition: the index is shared.
+  void AddNumbers(std::span<const uint32_t> numbers);
   void Merge(const Histogram& other);
   void Clear();  // keeps the room, shares no index any more
 
@@ -72,40 +95,32 @@ class Histogram {
   void Visit(Archive& archive);
 
  private:
-  // Few buckets are kept as a list to search through: most cells of an accumulator are small, and
-  // room for every bucket of the series would cost more than their tokens.
-  static constexpr size_t kListMax = 24;
+  // Few values are kept as a list, in which a number may stand more than once: most cells of an
+  // accumulator are small, and room for every bucket of the series would cost more than their
+  // tokens. Many are kept by number, where adding is a plain addition.
+  static constexpr size_t kListMax = 192;
 
   void AddNumber(uint32_t number, uint64_t count) {
     if (dense_.empty()) {
-      for (size_t i = 0; i < used_.size(); ++i) {
-        if (used_[i] == number) {
-          listed_[i] += count;
-          return;
-        }
-      }
-      if (used_.size() < kListMax) {
-        used_.push_back(number);
-        listed_.push_back(count);
+      if (listed_.size() < kListMax) {
+        listed_.emplace_back(number, count);
         return;
       }
       MakeDense();
     }
-    if (number >= dense_.size()) dense_.resize(index_->size() + index_->size() / 4);
-    if (dense_[number] == 0) used_.push_back(number);
+    if (number >= dense_.size()) GrowDense();
     dense_[number] += count;
   }
   void MakeDense();
+  void GrowDense();
   void MergeNumbers(const Histogram& other);  // of one index
-  uint64_t CountOf(size_t i) const { return dense_.empty() ? listed_[i] : dense_[used_[i]]; }
 
   // Null until needed. Shared by an accumulator's histograms (shared_), which add to it; otherwise
   // by copies, which copy it before they do.
   std::shared_ptr<BucketIndex> index_;
   bool shared_ = false;
-  std::vector<uint32_t> used_;    // the numbers with a count
-  std::vector<uint64_t> listed_;  // their counts, while they are few
-  std::vector<uint64_t> dense_;   // counts by number, from then on
+  std::vector<std::pair<uint32_t, uint64_t>> listed_;  // numbers and counts, while they are few
+  std::vector<uint64_t> dense_;                        // counts by number, from then on
   uint64_t total_ = 0;
 };
 

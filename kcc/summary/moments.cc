@@ -1,18 +1,37 @@
 #include "kcc/summary/moments.h"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "kcc/base/check.h"
 
 namespace kcc {
 
+namespace {
+
+// How many thresholds are less. Without a branch: the outcome is what a predictor cannot know.
+size_t LessThan(Thresholds thresholds, double value) {
+  const double* from = thresholds.data();
+  for (size_t left = thresholds.size(); left > 1;) {
+    const size_t half = left / 2;
+    from += from[half - 1] < value ? half : 0;
+    left -= half;
+  }
+  return static_cast<size_t>(from - thresholds.data()) + (*from < value ? 1 : 0);
+}
+
+}  // namespace
+
 void Tally::AddToInterval(double value, Thresholds thresholds) {
   if (intervals.empty()) intervals.resize(2 * thresholds.size() + 1);
-  const auto next = std::lower_bound(thresholds.begin(), thresholds.end(), value);
-  auto index = static_cast<size_t>(next - thresholds.begin()) * 2;
-  if (next != thresholds.end() && *next == value) ++index;
-  ++intervals[index];
+  const size_t next = LessThan(thresholds, value);
+  const bool at = next < thresholds.size() && thresholds[next] == value;
+  ++intervals[2 * next + (at ? 1 : 0)];
+}
+
+void Tally::AddAll(std::span<const double> values, Thresholds thresholds) {
+  for (const double value : values) Add(value, thresholds);
 }
 
 void Tally::Merge(const Tally& other) {
@@ -50,9 +69,15 @@ double Tally::Sum() const {
   return sum.Round();
 }
 
-int Tally::CompareMean(double threshold) const {
+int Tally::CompareMean(double threshold, double mean) const {
   if (plus_infinite != 0) return 1;
   if (minus_infinite != 0) return -1;
+  // Two roundings move the mean by less than a part in 2^50: further off, the sign is sure.
+  const double gap = mean - threshold;
+  if (std::fabs(gap) > 0x1p-50 * std::fabs(mean) && std::fabs(mean) > 0x1p-900 &&
+      std::isfinite(gap)) {
+    return gap > 0 ? 1 : -1;
+  }
   // A mean within half a unit in the last place of the threshold rounds to it.
   constexpr double kInf = std::numeric_limits<double>::infinity();
   const auto beyond_half_unit = [&](double direction) {
@@ -89,6 +114,38 @@ void Tally::Visit(Archive& archive, size_t thresholds) {
   const bool possible = plus_infinite <= count && minus_infinite <= count - plus_infinite &&
                         zeros <= count - plus_infinite - minus_infinite && total == count;
   if (archive.reading() && !possible) archive.Fail("counts that do not add up");
+}
+
+void Shape::Assign(std::span<const double> values) {
+  squares.Clear();
+  double least = std::numeric_limits<double>::infinity();
+  double most = -least;
+  for (const double value : values) {
+    if (std::isfinite(value)) squares.AddProduct(value, value);
+    least = value < least ? value : least;
+    most = value > most ? value : most;
+  }
+  min = least;
+  max = most;
+}
+
+void Shape::Merge(const Shape& other) {
+  squares.Merge(other.squares);
+  min = std::min(min, other.min);
+  max = std::max(max, other.max);
+}
+
+void Shape::Clear() {
+  squares.Clear();
+  min = std::numeric_limits<double>::infinity();
+  max = -std::numeric_limits<double>::infinity();
+}
+
+void Moments::AddShapes(const Shape& shape, std::span<const uint32_t> numbers) {
+  squares.Merge(shape.squares);
+  min = std::min(min, shape.min);
+  max = std::max(max, shape.max);
+  histogram.AddNumbers(numbers);
 }
 
 void Moments::Merge(const Moments& other) {
@@ -154,12 +211,57 @@ bool WorstList::Worse(const Quantity& quantity, const WorstValue& a, const Worst
          std::tie(b.request, b.position, b.token, b.value);
 }
 
+double WorstList::Best(const Quantity& quantity) {
+  return quantity.direction == Direction::kHigherIsBetter ? -quantity.max
+         : quantity.direction == Direction::kSigned       ? 0
+                                                          : quantity.min;
+}
+
+// The few that can stay are found first and come worst first, so that none has to make room.
+void WorstList::OfferAll(const Quantity& quantity, std::span<const double> values,
+                         std::string_view request, std::span<const TokenPlace> places) {
+  struct Candidate {
+    double badness;
+    size_t at;
+  };
+  const bool is_signed = quantity.direction == Direction::kSigned;
+  const double factor = quantity.direction == Direction::kHigherIsBetter ? -1 : 1;
+  const auto badness_of = [&](double value) {
+    return is_signed ? std::fabs(value) : factor * value;
+  };
+  const double best = Best(quantity);
+  const double floor = full() ? floor_ : best;
+  double worst = best;
+  for (const double value : values) worst = std::max(worst, badness_of(value));
+  if (!(worst > best && worst >= floor)) return;
+  // The last of a full list settles its equals of a later request.
+  const bool equals = !full() || request <= values_.back().request;
+  const auto worse = [&](const Candidate& a, const Candidate& b) {
+    if (a.badness != b.badness) return a.badness > b.badness;
+    return std::tie(places[a.at].position, places[a.at].token) <
+           std::tie(places[b.at].position, places[b.at].token);
+  };
+  std::array<Candidate, kLimit> kept;  // worst first
+  size_t count = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Candidate candidate{badness_of(values[i]), i};
+    const double badness = candidate.badness;
+    if (!(badness > best && (badness > floor || (equals && badness == floor)))) continue;
+    if (count == kLimit && !worse(candidate, kept[kLimit - 1])) continue;
+    size_t place = count < kLimit ? count++ : kLimit - 1;
+    for (; place > 0 && worse(candidate, kept[place - 1]); --place) kept[place] = kept[place - 1];
+    kept[place] = candidate;
+  }
+  if (values_.empty()) values_.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const TokenPlace& place = places[kept[i].at];
+    Offer(quantity, values[kept[i].at], request, place.position, place.token);
+  }
+}
+
 void WorstList::Insert(const Quantity& quantity, double badness, double value,
                        std::string_view request, int32_t position, int32_t token) {
-  const double best = quantity.direction == Direction::kHigherIsBetter ? -quantity.max
-                      : quantity.direction == Direction::kSigned       ? 0
-                                                                       : quantity.min;
-  if (badness <= best) return;
+  if (badness <= Best(quantity)) return;
   const auto before = [&](const WorstValue& listed) {
     const double other = Badness(quantity.direction, listed.value);
     if (other != badness) return other > badness;

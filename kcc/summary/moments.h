@@ -52,6 +52,7 @@ struct Tally {
     }
     if (!thresholds.empty()) AddToInterval(value, thresholds);
   }
+  void AddAll(std::span<const double> values, Thresholds thresholds);
   void Merge(const Tally& other);
   void Clear();
   uint64_t finite() const { return count - plus_infinite - minus_infinite; }
@@ -62,7 +63,8 @@ struct Tally {
   // The sign of mean - threshold, the mean being the exact one rounded once to a double: 9 ones of
   // 10 are at least 0.9, though the double 0.9 lies above nine tenths. Infinite values outweigh
   // finite ones; NaN-like where both kinds occur, so ask Sum() first.
-  int CompareMean(double threshold) const;
+  int CompareMean(double threshold) const { return CompareMean(threshold, Mean()); }
+  int CompareMean(double threshold, double mean) const;  // where Mean() is at hand
   // The same for the share of non-zero values.
   int CompareRate(double threshold) const;
 
@@ -70,6 +72,17 @@ struct Tally {
 
  private:
   void AddToInterval(double value, Thresholds thresholds);
+};
+
+// What a few values add to several streams.
+struct Shape {
+  ExactProductSum squares;  // of the finite values
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+
+  void Assign(std::span<const double> values);
+  void Merge(const Shape& other);
+  void Clear();
 };
 
 struct Moments {
@@ -90,6 +103,9 @@ struct Moments {
     max = value > max ? value : max;
     histogram.Add(value);
   }
+  // The same for many that are summed already, with the numbers of their buckets. Precondition: the
+  // histogram's index is shared.
+  void AddShapes(const Shape& shape, std::span<const uint32_t> numbers);
   void Merge(const Moments& other);
   void Clear();  // keeps the room, for values of any series
   bool empty() const { return tally.count == 0; }
@@ -110,6 +126,12 @@ struct WorstValue {
   bool operator==(const WorstValue&) const = default;
 };
 
+// Where the values of a request's tokens occurred.
+struct TokenPlace {
+  int32_t position = -1;
+  int32_t token = -1;
+};
+
 // The worst kLimit values in the bad direction, then by request id, position and token. A value as
 // good as can be is never listed.
 class WorstList {
@@ -125,6 +147,10 @@ class WorstList {
     if (full() && badness < floor_) return;
     Insert(quantity, badness, value, request, position, token);
   }
+  // The same for many tokens of one request, at most kOfferMax.
+  void OfferAll(const Quantity& quantity, std::span<const double> values, std::string_view request,
+                std::span<const TokenPlace> places);
+  static constexpr size_t kOfferMax = 128;
   void Merge(const Quantity& quantity, const WorstList& other);
   // The order of the list.
   static bool Worse(const Quantity& quantity, const WorstValue& a, const WorstValue& b);
@@ -139,6 +165,8 @@ class WorstList {
 
  private:
   bool full() const { return values_.size() == kLimit; }
+  // The badness of a value as good as can be.
+  static double Best(const Quantity& quantity);
   void Insert(const Quantity& quantity, double badness, double value, std::string_view request,
               int32_t position, int32_t token);
 

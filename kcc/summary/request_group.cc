@@ -205,6 +205,14 @@ void GroupRecorder::AddValues(const GroupTokens& group, size_t series, size_t co
   into->missing = group.missing[series];
 }
 
+void GroupRecorder::TakeTallies(const GroupTokens& group, size_t series, SeriesStats* into) {
+  into->point.tally = group.point[series];
+  into->missing = group.missing[series];
+  if (!group.has_intervals(series)) return;
+  into->Ends()[0].tally = group.low[series];
+  into->Ends()[1].tally = group.high[series];
+}
+
 WindowState GroupRecorder::MakeState(const RequestPair& request, const GroupTokens& group,
                                      const PlanWindow& window) const {
   WindowState state;
@@ -214,7 +222,13 @@ WindowState GroupRecorder::MakeState(const RequestPair& request, const GroupToke
     const bool mean = window.metric.aggregate == Aggregate::kMean;
     const size_t own = SeriesOf(quantity, window.metric.side);
     const size_t series = mean ? SeriesForMean(quantity, window.metric.side, group) : own;
-    AddValues(group, series, own, &state.series);
+    // A request's mean is settled by the tally that its group has already; thresholds are no part
+    // of it.
+    if (mean && window.window.kind == Window::Kind::kRequest) {
+      TakeTallies(group, series, &state.series);
+    } else {
+      AddValues(group, series, own, &state.series);
+    }
   } else if (quantity.level == QuantityLevel::kRequest) {
     RecordRequestSeries(request, group, SeriesOf(quantity, window.metric.side), &state.series);
     state.series.worst = WorstList();  // the slice has them

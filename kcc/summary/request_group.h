@@ -71,6 +71,8 @@ class GroupRecorder {
   // those of what it estimates).
   void AddValues(const GroupTokens& group, size_t series, size_t counted_as,
                  SeriesStats* into) const;
+  // Their counts and sums alone.
+  static void TakeTallies(const GroupTokens& group, size_t series, SeriesStats* into);
   WindowState MakeState(const RequestPair& request, const GroupTokens& group,
                         const PlanWindow& window) const;
   void RecordTest(const RequestPair& request, const GroupTokens& group, size_t test,

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
+#include <bit>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "kcc/summary/series.h"
@@ -15,23 +14,23 @@ namespace {
 constexpr size_t kGroup = 8;
 constexpr size_t kPatterns = size_t{1} << kGroup;
 
-// Up to eight slices, and which of them each member (a cell, or a class of cells) belongs to.
+// Up to eight slices, and which of them each cell belongs to.
 struct Group {
   std::vector<size_t> slices;
-  std::vector<uint8_t> patterns;  // by member
+  std::vector<uint8_t> patterns;  // by cell
 };
 
 std::vector<Group> MakeGroups(const std::vector<size_t>& slices,
-                              const std::vector<const SliceBits*>& members) {
+                              const std::vector<SpreadCell>& cells) {
   std::vector<Group> groups;
   for (size_t first = 0; first < slices.size(); first += kGroup) {
     Group group;
     const size_t last = std::min(slices.size(), first + kGroup);
     for (size_t i = first; i < last; ++i) group.slices.push_back(slices[i]);
-    for (const SliceBits* bits : members) {
+    for (const SpreadCell& cell : cells) {
       unsigned pattern = 0;
       for (size_t i = 0; i < group.slices.size(); ++i) {
-        pattern |= (bits->Test(group.slices[i]) ? 1u : 0u) << i;
+        pattern |= (cell.bits->Test(group.slices[i]) ? 1u : 0u) << i;
       }
       group.patterns.push_back(static_cast<uint8_t>(pattern));
     }
@@ -39,36 +38,6 @@ std::vector<Group> MakeGroups(const std::vector<size_t>& slices,
   }
   return groups;
 }
-
-// Who is added to whom, the same for every statistic.
-struct Layout {
-  Layout(const Plan& plan, const std::vector<SpreadCell>& cells) {
-    std::vector<size_t> token_slices, request_slices;
-    for (size_t i = 0; i < plan.slices().size(); ++i) {
-      (plan.slices()[i].reads_token ? token_slices : request_slices).push_back(i);
-    }
-    std::vector<const SliceBits*> all, firsts;
-    std::map<std::vector<uint64_t>, size_t> numbers;
-    for (const SpreadCell& cell : cells) {
-      SliceBits bits(plan.slices().size());
-      for (const size_t slice : request_slices) {
-        if (cell.bits->Test(slice)) bits.Set(slice);
-      }
-      const auto [place, is_new] = numbers.emplace(bits.words(), firsts.size());
-      if (is_new) firsts.push_back(cell.bits);
-      classes.push_back(place->second);
-      all.push_back(cell.bits);
-    }
-    class_count = firsts.size();
-    token_groups = MakeGroups(token_slices, all);
-    request_groups = MakeGroups(request_slices, firsts);
-  }
-
-  std::vector<size_t> classes;  // by cell: cells of one class agree on all slices of requests
-  size_t class_count = 0;
-  std::vector<Group> token_groups;    // members: cells
-  std::vector<Group> request_groups;  // members: classes
-};
 
 template <class Part>
 void Assign(const Part& from, Part* into) {
@@ -89,6 +58,7 @@ class Sums {
   void Reset(size_t keys) {
     values_.assign(keys, nullptr);
     own_.assign(keys, nullptr);
+    keys_.clear();
     used_ = 0;
   }
 
@@ -96,6 +66,7 @@ class Sums {
   void Put(size_t key, const Part* part, const Add& add) {
     if (values_[key] == nullptr) {
       values_[key] = part;
+      keys_.push_back(key);
       return;
     }
     if (own_[key] == nullptr) {
@@ -107,11 +78,13 @@ class Sums {
     add(*part, own_[key]);
   }
 
-  const std::vector<const Part*>& values() const { return values_; }  // null: no part has the key
+  const std::vector<size_t>& keys() const { return keys_; }  // of the parts put in
+  const Part* value(size_t key) const { return values_[key]; }
 
  private:
   std::vector<const Part*> values_;
   std::vector<Part*> own_;
+  std::vector<size_t> keys_;
   std::vector<std::unique_ptr<Part>> pool_;
   size_t used_ = 0;
 };
@@ -120,44 +93,35 @@ class Sums {
 template <class Part>
 class Spreader {
  public:
-  explicit Spreader(const Layout& layout) : layout_(layout) {}
+  explicit Spreader(const std::vector<Group>& groups) : groups_(groups) {}
 
   // `parts`: by cell, null where there is nothing to add. `into` gives the slice's part, or null
   // where the slice does not take it; `add` adds one part to another.
   template <class Into, class Add>
   void Spread(const std::vector<const Part*>& parts, const Into& into, const Add& add) {
-    for (const Group& group : layout_.token_groups) SpreadGroup(group, parts, into, add);
-    classes_.Reset(layout_.class_count);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      if (parts[i] != nullptr) classes_.Put(layout_.classes[i], parts[i], add);
-    }
-    for (const Group& group : layout_.request_groups) {
-      SpreadGroup(group, classes_.values(), into, add);
+    for (const Group& group : groups_) {
+      patterns_.Reset(kPatterns);
+      for (size_t i = 0; i < parts.size(); ++i) {
+        if (parts[i] == nullptr || group.patterns[i] == 0) continue;
+        patterns_.Put(group.patterns[i], parts[i], add);
+      }
+      for (size_t i = 0; i < group.slices.size(); ++i) AddPatterns(i, group.slices[i], into, add);
     }
   }
 
  private:
   template <class Into, class Add>
-  void SpreadGroup(const Group& group, const std::vector<const Part*>& members, const Into& into,
-                   const Add& add) {
-    patterns_.Reset(kPatterns);
-    for (size_t i = 0; i < members.size(); ++i) {
-      if (members[i] == nullptr || group.patterns[i] == 0) continue;
-      patterns_.Put(group.patterns[i], members[i], add);
-    }
-    for (size_t i = 0; i < group.slices.size(); ++i) {
-      Part* sum = nullptr;
-      for (size_t p = 1; p < kPatterns; ++p) {
-        if (patterns_.values()[p] == nullptr || ((p >> i) & 1) == 0) continue;
-        if (sum == nullptr) sum = into(group.slices[i]);
-        if (sum == nullptr) break;
-        add(*patterns_.values()[p], sum);
-      }
+  void AddPatterns(size_t bit, size_t slice, const Into& into, const Add& add) {
+    Part* sum = nullptr;
+    for (const size_t pattern : patterns_.keys()) {
+      if (((pattern >> bit) & 1) == 0) continue;
+      if (sum == nullptr) sum = into(slice);
+      if (sum == nullptr) return;
+      add(*patterns_.value(pattern), sum);
     }
   }
 
-  const Layout& layout_;
-  Sums<Part> classes_;
+  const std::vector<Group>& groups_;
   Sums<Part> patterns_;
 };
 
@@ -165,8 +129,13 @@ class Spreader {
 class CellSpread {
  public:
   CellSpread(const Plan& plan, const std::vector<SpreadCell>& cells,
-             std::vector<SliceStats>* slices)
-      : plan_(plan), cells_(cells), slices_(*slices), layout_(plan, cells), streams_(layout_) {}
+             const std::vector<size_t>& targets, std::vector<SliceStats>* slices)
+      : plan_(plan),
+        cells_(cells),
+        targets_(targets),
+        slices_(*slices),
+        groups_(MakeGroups(targets, cells)),
+        streams_(groups_) {}
 
   void AddCounts();
   void AddSeries();
@@ -179,8 +148,8 @@ class CellSpread {
   // Calls what(slice) for each slice of the cell.
   template <class What>
   void ForSlices(const SpreadCell& cell, const What& what) {
-    for (size_t i = 0; i < slices_.size(); ++i) {
-      if (cell.bits->Test(i)) what(slices_[i]);
+    for (const size_t slice : targets_) {
+      if (cell.bits->Test(slice)) what(slices_[slice]);
     }
   }
 
@@ -200,8 +169,9 @@ class CellSpread {
 
   const Plan& plan_;
   const std::vector<SpreadCell>& cells_;
+  const std::vector<size_t>& targets_;
   std::vector<SliceStats>& slices_;
-  Layout layout_;
+  const std::vector<Group> groups_;
   Spreader<Moments> streams_;
 };
 
@@ -231,30 +201,44 @@ void CellSpread::AddStream(size_t series, int end) {
   streams_.Spread(parts, into, kMerge);
 }
 
-// Worst first: a slice whose list is full of worse values than a cell's worst has seen all it
-// needs.
+// All rows worst first: each goes to the end of the slices' lists, until those are full.
 void CellSpread::AddWorst(size_t series) {
+  struct Row {
+    double badness;
+    const WorstValue* value;
+    const SliceBits* bits;
+  };
   const Quantity& quantity = SeriesQuantity(series);
-  std::vector<std::pair<const WorstList*, const SliceBits*>> rows;
+  std::vector<Row> rows;
   for (const SpreadCell& cell : cells_) {
     if (series >= cell.stats->series.size()) continue;
-    const WorstList& worst = cell.stats->series[series].worst;
-    if (!worst.values().empty()) rows.emplace_back(&worst, cell.bits);
+    for (const WorstValue& value : cell.stats->series[series].worst.values()) {
+      rows.push_back({WorstList::Badness(quantity.direction, value.value), &value, cell.bits});
+    }
   }
-  std::sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
-    return WorstList::Worse(quantity, a.first->values()[0], b.first->values()[0]);
+  std::sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
+    if (a.badness != b.badness) return a.badness > b.badness;
+    return WorstList::Worse(quantity, *a.value, *b.value);
   });
-  std::vector<size_t> open(slices_.size());
-  std::iota(open.begin(), open.end(), size_t{0});
-  for (const auto& [worst, bits] : rows) {
-    if (open.empty()) return;
-    std::erase_if(open, [&, from = worst, of = bits](size_t slice) {
-      if (!of->Test(slice)) return false;
-      WorstList& into = slices_[slice].series[series].worst;
-      if (!into.Takes(quantity, from->values()[0])) return true;
-      into.Merge(quantity, *from);
-      return false;
-    });
+  SliceBits all(slices_.size());
+  for (const size_t slice : targets_) all.Set(slice);
+  std::vector<uint64_t> open = all.words();
+  size_t left = targets_.size();
+  for (const Row& row : rows) {
+    if (left == 0) return;
+    for (size_t word = 0; word < open.size(); ++word) {
+      for (uint64_t of = open[word] & row.bits->words()[word]; of != 0; of &= of - 1) {
+        const auto bit = static_cast<size_t>(std::countr_zero(of));
+        WorstList& into = slices_[64 * word + bit].series[series].worst;
+        if (into.Takes(quantity, *row.value)) {
+          const WorstValue& from = *row.value;
+          into.Offer(quantity, from.value, from.request, from.position, from.token);
+        } else {
+          open[word] &= ~(uint64_t{1} << bit);
+          --left;
+        }
+      }
+    }
   }
 }
 
@@ -280,7 +264,7 @@ void CellSpread::AddSeries() {
 }
 
 void CellSpread::AddClusters() {
-  Spreader<ClusterStats> spreader(layout_);
+  Spreader<ClusterStats> spreader(groups_);
   for (size_t i = 0; i < TokenSeriesCount(); ++i) {
     const auto parts = Parts<ClusterStats>([&](const SliceStats& stats) -> const ClusterStats* {
       if (i >= stats.clusters.size()) return nullptr;
@@ -296,7 +280,7 @@ template <class Part, class Empty>
 void CellSpread::AddWhole(Part SliceStats::*member, const Empty& empty) {
   const auto parts = Parts<Part>(
       [&](const SliceStats& stats) { return empty(stats.*member) ? nullptr : &(stats.*member); });
-  Spreader<Part> spreader(layout_);
+  Spreader<Part> spreader(groups_);
   spreader.Spread(
       parts, [&](size_t slice) { return &(slices_[slice].*member); }, kMerge);
 }
@@ -310,7 +294,7 @@ void CellSpread::AddWholes() {
   const auto parts = Parts<std::array<SideCalibration, 2>>([](const SliceStats& stats) {
     return stats.calibration.count() == 0 ? nullptr : &stats.calibration.sides;
   });
-  Spreader<std::array<SideCalibration, 2>> spreader(layout_);
+  Spreader<std::array<SideCalibration, 2>> spreader(groups_);
   spreader.Spread(
       parts, [&](size_t slice) { return &slices_[slice].calibration.sides; },
       [](const auto& from, auto* into) {
@@ -323,7 +307,7 @@ bool Names(const std::vector<std::string>& slices, const std::string& name) {
 }
 
 void CellSpread::AddWindows() {
-  Spreader<WindowTally> spreader(layout_);
+  Spreader<WindowTally> spreader(groups_);
   for (size_t i = 0; i < plan_.windows().size(); ++i) {
     const PlanWindow& window = plan_.windows()[i];
     const auto parts = Parts<WindowTally>([&](const SliceStats& stats) {
@@ -340,7 +324,7 @@ void CellSpread::AddWindows() {
 }
 
 void CellSpread::AddTests() {
-  Spreader<BetSums> spreader(layout_);
+  Spreader<BetSums> spreader(groups_);
   for (size_t i = 0; i < plan_.tests().size(); ++i) {
     const PlanTest& test = plan_.tests()[i];
     const auto parts = Parts<BetSums>([&](const SliceStats& stats) {
@@ -359,8 +343,9 @@ void CellSpread::AddTests() {
 }  // namespace
 
 void SpreadCells(const Plan& plan, const std::vector<SpreadCell>& cells,
-                 std::vector<SliceStats>* slices) {
-  CellSpread spread(plan, cells, slices);
+                 const std::vector<size_t>& targets, std::vector<SliceStats>* slices) {
+  if (cells.empty()) return;
+  CellSpread spread(plan, cells, targets, slices);
   spread.AddCounts();
   spread.AddSeries();
   spread.AddClusters();

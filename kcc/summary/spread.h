@@ -1,10 +1,8 @@
 // From cells to slices: each cell's statistics are added to every slice it belongs to.
 //
 // Done statistic by statistic, so that what is added to stays in cache, and for eight slices at a
-// time: cells that agree on those eight are added up first. Slices that read no token cannot tell
-// the tokens of a request apart, so for them the cells that differ in nothing else are added up
-// before that. So a cell is added about once or twice, not once per slice. Everything is additive,
-// so the order cannot be seen.
+// time: cells that agree on those eight are added up first. So a cell is added about once for every
+// eight slices, not once per slice. Everything is additive, so the order cannot be seen.
 #pragma once
 
 #include <vector>
@@ -20,8 +18,9 @@ struct SpreadCell {
   const SliceStats* stats;
 };
 
-// Windows and tests go only to the slices that the plan names for them.
+// The cells belong to no other slices than `targets`. Windows and tests go only to the slices that
+// the plan names for them.
 void SpreadCells(const Plan& plan, const std::vector<SpreadCell>& cells,
-                 std::vector<SliceStats>* slices);
+                 const std::vector<size_t>& targets, std::vector<SliceStats>* slices);
 
 }  // namespace kcc

@@ -10,14 +10,15 @@ namespace {
 
 using Stream = SeriesStats::End;
 
-// -1, 0, 1: the metric of the stream against the threshold, decided in integers.
-int CompareMetric(const Plan& plan, const PlanWindow& window, const Moments& stream,
+// -1, 0, 1: the metric of the stream against the threshold, decided in integers. `mean` is the
+// stream's, where the metric is one.
+int CompareMetric(const Plan& plan, const PlanWindow& window, const Moments& stream, double mean,
                   double threshold) {
   const Aggregate aggregate = window.metric.aggregate;
   const Tally& tally = stream.tally;
   if (aggregate == Aggregate::kRate) return tally.CompareRate(threshold);
   const int ppm = PercentilePpm(aggregate);
-  if (ppm < 0) return tally.CompareMean(threshold);  // the mean, or the one value of a request
+  if (ppm < 0) return tally.CompareMean(threshold, mean);  // also of a request's one value
   const size_t series = SeriesOf(*window.metric.quantity, window.metric.side);
   const Split split = tally.SplitAt(static_cast<size_t>(plan.FindThreshold(series, threshold)));
   using Wide = unsigned __int128;
@@ -110,9 +111,12 @@ WindowValue TakeMetric(const Plan& plan, const PlanWindow& window, const WindowS
   value.value = {EndOf(window, lower, Stream::kLow), EndOf(window, upper, Stream::kHigh)};
   // Infinities of both signs have no mean: nothing is then known about it.
   if (std::isnan(value.value.lo) || std::isnan(value.value.hi)) return WindowValue();
+  const double lower_mean = lower.tally.Mean();
+  const double upper_mean = exact ? lower_mean : upper.tally.Mean();
   for (const double threshold : window.thresholds) {
-    value.beyond.push_back(MakeBeyond(CompareMetric(plan, window, lower, threshold),
-                                      CompareMetric(plan, window, upper, threshold)));
+    const int low_sign = CompareMetric(plan, window, lower, lower_mean, threshold);
+    value.beyond.push_back(MakeBeyond(
+        low_sign, exact ? low_sign : CompareMetric(plan, window, upper, upper_mean, threshold)));
   }
   return value;
 }
