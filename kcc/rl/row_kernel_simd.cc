@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "kcc/base/check.h"
@@ -46,35 +47,51 @@ struct RlTerms {
   RlVec k3;  // e^d - 1 - d
 };
 
-// d = n ln2 + r, e^d - 1 = 2^n (e^r - 1) + (2^n - 1); the series of (e^r - 1 - r) / r^2 by Taylor,
-// whose next term is below 2^-57.
-HWY_INLINE RlTerms RlExp(RlVec d) {
+// The series of (e^r - 1 - r) / r^2 by Taylor, from the last term; the next is below 2^-57.
+inline constexpr double kRlSeries[] = {1.0 / 87178291200.0,
+                                       1.0 / 6227020800.0,
+                                       1.0 / 479001600.0,
+                                       1.0 / 39916800.0,
+                                       1.0 / 3628800.0,
+                                       1.0 / 362880.0,
+                                       1.0 / 40320.0,
+                                       1.0 / 5040.0,
+                                       1.0 / 720.0,
+                                       1.0 / 120.0,
+                                       1.0 / 24.0,
+                                       1.0 / 6.0,
+                                       0.5};
+
+// d = n ln2 + r, e^d - 1 = 2^n (e^r - 1) + (2^n - 1). Several vectors go through the series step by
+// step: one alone waits for each of its own products.
+template <size_t kCount>
+HWY_INLINE void RlExp(const RlVec (&d)[kCount], RlTerms (&terms)[kCount]) {
   const RlVec round = RlSet(6755399441055744.0);  // 1.5 * 2^52: the sum's low bits hold n
-  const RlVec t = RlFma(d, RlSet(1.4426950408889634), round);
-  const RlVec n = hn::Sub(t, round);
-  RlVec r = RlFma(n, RlSet(-6.93147180369123816490e-01), d);
-  r = RlFma(n, RlSet(-1.90821492927058770002e-10), r);
-  RlVec sum = RlSet(1.0 / 87178291200.0);
-  sum = RlFma(sum, r, RlSet(1.0 / 6227020800.0));
-  sum = RlFma(sum, r, RlSet(1.0 / 479001600.0));
-  sum = RlFma(sum, r, RlSet(1.0 / 39916800.0));
-  sum = RlFma(sum, r, RlSet(1.0 / 3628800.0));
-  sum = RlFma(sum, r, RlSet(1.0 / 362880.0));
-  sum = RlFma(sum, r, RlSet(1.0 / 40320.0));
-  sum = RlFma(sum, r, RlSet(1.0 / 5040.0));
-  sum = RlFma(sum, r, RlSet(1.0 / 720.0));
-  sum = RlFma(sum, r, RlSet(1.0 / 120.0));
-  sum = RlFma(sum, r, RlSet(1.0 / 24.0));
-  sum = RlFma(sum, r, RlSet(1.0 / 6.0));
-  sum = RlFma(sum, r, RlSet(0.5));
-  const RlVec residual = hn::Mul(hn::Mul(r, r), sum);
-  const auto bits =
-      hn::Add(hn::ShiftLeft<52>(hn::BitCast(RlIntTag(), t)), hn::BitCast(RlIntTag(), RlSet(1.0)));
-  const RlVec scale = hn::BitCast(RlTag(), bits);
-  RlTerms terms;
-  terms.e = RlFma(scale, hn::Add(r, residual), hn::Sub(scale, RlSet(1.0)));
-  terms.k3 = hn::IfThenElse(hn::Eq(n, RlSet(0.0)), residual, hn::Sub(terms.e, d));
-  return terms;
+  RlVec t[kCount], n[kCount], r[kCount], sum[kCount];
+  for (size_t k = 0; k < kCount; ++k) {
+    t[k] = RlFma(d[k], RlSet(1.4426950408889634), round);
+    n[k] = hn::Sub(t[k], round);
+    r[k] = RlFma(n[k], RlSet(-6.93147180369123816490e-01), d[k]);
+    r[k] = RlFma(n[k], RlSet(-1.90821492927058770002e-10), r[k]);
+    sum[k] = RlSet(kRlSeries[0]);
+  }
+  for (size_t term = 1; term < std::size(kRlSeries); ++term) {
+    for (size_t k = 0; k < kCount; ++k) sum[k] = RlFma(sum[k], r[k], RlSet(kRlSeries[term]));
+  }
+  for (size_t k = 0; k < kCount; ++k) {
+    const RlVec residual = hn::Mul(hn::Mul(r[k], r[k]), sum[k]);
+    const auto bits = hn::Add(hn::ShiftLeft<52>(hn::BitCast(RlIntTag(), t[k])),
+                              hn::BitCast(RlIntTag(), RlSet(1.0)));
+    const RlVec scale = hn::BitCast(RlTag(), bits);
+    terms[k].e = RlFma(scale, hn::Add(r[k], residual), hn::Sub(scale, RlSet(1.0)));
+    terms[k].k3 = hn::IfThenElse(hn::Eq(n[k], RlSet(0.0)), residual, hn::Sub(terms[k].e, d[k]));
+  }
+}
+HWY_INLINE RlTerms RlExp(RlVec d) {
+  const RlVec one[1] = {d};
+  RlTerms terms[1];
+  RlExp(one, terms);
+  return terms[0];
 }
 
 struct RlLaneSums {
@@ -184,23 +201,38 @@ struct RlPairLanes {
   }
 };
 
-template <class T>
-HWY_INLINE RlVec AddPair(const T* train, const T* rollout, size_t i, const RlPairOutput& out,
-                         RlPairLanes* lanes) {
+// kCount vectors of pairs, kRlLanes apart; *x gets their differences.
+template <size_t kCount, class T>
+HWY_INLINE void AddPairs(const T* train, const T* rollout, size_t i, const RlPairOutput& out,
+                         RlPairLanes* lanes, RlVec (&x)[kCount]) {
   const RlTag tag;
-  const RlVec t = Widened(train);
-  const RlVec r = Widened(rollout);
-  const RlVec x = hn::Sub(t, r);
-  const RlTerms terms = RlExp(x);
-  if (out.excess != nullptr) hn::StoreU(terms.e, tag, out.excess + i);
-  if (out.log_ratio != nullptr) hn::StoreU(x, tag, out.log_ratio + i);
-  if (out.buckets != nullptr) StoreBuckets(x, out.buckets + i);
-  AddTerms(x, terms, &lanes->sums);
-  lanes->sums.train = hn::Add(lanes->sums.train, t);
-  lanes->sums.rollout = hn::Add(lanes->sums.rollout, r);
-  lanes->top = hn::Max(lanes->top, hn::Max(t, r));
-  lanes->equal = hn::Add(lanes->equal, SameFloat(train, t, r, x));
-  return x;
+  RlVec t[kCount], r[kCount];
+  RlTerms terms[kCount];
+  for (size_t k = 0; k < kCount; ++k) {
+    t[k] = Widened(train + k * kRlLanes);
+    r[k] = Widened(rollout + k * kRlLanes);
+    x[k] = hn::Sub(t[k], r[k]);
+  }
+  RlExp(x, terms);
+  for (size_t k = 0; k < kCount; ++k) {
+    const size_t at = i + k * kRlLanes;
+    if (out.excess != nullptr) hn::StoreU(terms[k].e, tag, out.excess + at);
+    if (out.log_ratio != nullptr) hn::StoreU(x[k], tag, out.log_ratio + at);
+    if (out.buckets != nullptr) StoreBuckets(x[k], out.buckets + at);
+    AddTerms(x[k], terms[k], &lanes->sums);
+    lanes->sums.train = hn::Add(lanes->sums.train, t[k]);
+    lanes->sums.rollout = hn::Add(lanes->sums.rollout, r[k]);
+    lanes->top = hn::Max(lanes->top, hn::Max(t[k], r[k]));
+    lanes->equal = hn::Add(lanes->equal, SameFloat(train, t[k], r[k], x[k]));
+  }
+}
+
+template <size_t kCount>
+HWY_INLINE void AddExtremes(const RlVec (&x)[kCount], RlPairLanes* lanes) {
+  for (size_t k = 0; k < kCount; ++k) {
+    lanes->sums.min_d = hn::Min(lanes->sums.min_d, x[k]);
+    lanes->sums.max_d = hn::Max(lanes->sums.max_d, x[k]);
+  }
 }
 
 // Reads exactly `count` numbers of each side: what is left of a multiple of 8 goes through copies
@@ -219,14 +251,19 @@ void SumPairLanes(const T* train, const T* rollout, size_t count, const RlPairOu
   *equal = 0;
   for (size_t lane = 0; lane < kRlLanes; lane += kRlReal) {
     RlPairLanes lanes;
-    for (size_t i = lane; i < whole; i += kRlLanes) {
-      const RlVec x = AddPair(train + i, rollout + i, i, out, &lanes);
-      lanes.sums.min_d = hn::Min(lanes.sums.min_d, x);
-      lanes.sums.max_d = hn::Max(lanes.sums.max_d, x);
+    RlVec both[2], one[1];
+    size_t i = lane;
+    for (; i + kRlLanes < whole; i += 2 * kRlLanes) {
+      AddPairs(train + i, rollout + i, i, out, &lanes, both);
+      AddExtremes(both, &lanes);
+    }
+    if (i < whole) {
+      AddPairs(train + i, rollout + i, i, out, &lanes, one);
+      AddExtremes(one, &lanes);
     }
     *top = std::max(*top, hn::GetLane(hn::MaxOfLanes(tag, lanes.top)));
     if (whole < count) {
-      AddPair(last_train + lane, last_rollout + lane, whole + lane, out, &lanes);
+      AddPairs(last_train + lane, last_rollout + lane, whole + lane, out, &lanes, one);
     }
     *equal += hn::GetLane(hn::SumOfLanes(tag, lanes.equal));
     StoreLanes(lanes.sums, lane, to);
