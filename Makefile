@@ -35,7 +35,7 @@ results: build
 test: setup build
 	@python3 tools/check_layers.py
 	@$(CTEST) --test-dir build/release -LE slow
-	@$(MAKE) --no-print-directory test-readers
+	@$(MAKE) --no-print-directory test-readers test-cuda
 	@.venv/bin/python -m pytest -q -m 'not slow' tests
 
 empty :=
@@ -47,6 +47,14 @@ FUZZED := contract predicate safetensors npy requests kld import summary report 
 test-readers: configure-asan
 	@cmake --build --preset asan -j $(JOBS) --target $(READERS:%=kcc_%_test) $(FUZZED:%=%_fuzz)
 	@$(CTEST) --test-dir build/asan -LE slow -R '$(call any-of,$(READERS) $(FUZZED:%=fuzz-%))'
+
+# The CUDA backend compiles without a GPU; its checks then say how many they skipped.
+test-cuda:
+	@if command -v nvcc >/dev/null; then \
+	  test -f build/cuda/build.ninja || cmake --preset cuda >/dev/null; \
+	  cmake --build --preset cuda -j $(JOBS) --target kcc_cuda gpu_verify; \
+	  build/cuda/kcc/drift/cuda/gpu_verify --small || test $$? = 77; \
+	else echo "CUDA backend: not compiled, since there is no nvcc"; fi
 
 test-asan: configure-asan
 	@cmake --build --preset asan -j $(JOBS)
