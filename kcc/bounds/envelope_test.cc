@@ -48,7 +48,8 @@ TEST(Envelope, GrowsWithLayersAndWithTheSourcesSwitchedOn) {
   kernel.weights = {Quantizer::kInt, 8, DType::kF8E4M3, Granularity::kPerTensor};
   kernel.quantizes_lm_head = true;
   const double both = EnvelopeOf(SmallModel(2), kernel).linf;
-  const double weights = EnvelopeOf(SmallModel(2), OnlySource(kernel, EnvelopeSource::kWeights)).linf;
+  const double weights =
+      EnvelopeOf(SmallModel(2), OnlySource(kernel, EnvelopeSource::kWeights)).linf;
   const double reduction =
       EnvelopeOf(SmallModel(2), OnlySource(kernel, EnvelopeSource::kReduction)).linf;
   EXPECT_GT(weights, reduction);

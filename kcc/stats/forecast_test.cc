@@ -30,8 +30,8 @@ TEST(ForecastRate, ScalingTheSampleByTheForecastSettlesIt) {
       // Whole multiples of the sample keep the rate exactly; the next one must decide.
       const int64_t times = (100 + forecast.more + 99) / 100;
       const RateDecision decision = DecideRate({exceeding * times, 100 * times}, eps, kAlpha);
-      EXPECT_EQ(decision,
-                forecast.outlook == Outlook::kWouldPass ? RateDecision::kCertified : RateDecision::kRefuted)
+      EXPECT_EQ(decision, forecast.outlook == Outlook::kWouldPass ? RateDecision::kCertified
+                                                                  : RateDecision::kRefuted)
           << eps << " " << exceeding;
     }
   }
