@@ -70,3 +70,18 @@ function(kcc_module name)
     set_tests_properties(${name} PROPERTIES LABELS core ENVIRONMENT RC_PARAMS=seed=20261115)
   endif()
 endfunction()
+
+# kcc_embed(module HEADER sources…): the sources, named from web/, as one C++ file of the module, so
+# that the program needs no data directory.
+function(kcc_embed module header)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/web/ OUTPUT_VARIABLE sources)
+  set(embed ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
+  cmake_path(GET header STEM name)
+  set(made ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc)
+  add_custom_command(
+    OUTPUT ${made}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${made} -DHEADER=${header} "-DINPUTS=${sources}" -P ${embed}
+    DEPENDS ${sources} ${embed}
+    VERBATIM)
+  target_sources(kcc_${module} PRIVATE ${made})
+endfunction()

@@ -35,7 +35,8 @@ std::string ExperimentPage(std::string_view title, std::string_view lead,
             "</p></div></header>\n" + section.body + "</section>\n";
   }
   return page + "<footer>" + MarkupEscaped(foot) + "</footer>\n</main>\n<script>" +
-         std::string(kPage_experiment_js) + "</script>\n</body>\n</html>\n";
+         std::string(kPage_theme_js) + std::string(kPage_experiment_js) +
+         "</script>\n</body>\n</html>\n";
 }
 
 std::string FindingsHtml(std::span<const Finding> findings) {

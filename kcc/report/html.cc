@@ -132,8 +132,8 @@ std::string Filled(std::string_view page,
 }  // namespace
 
 std::string ReportHtml(const ReportData& report) {
-  const std::string script =
-      "\n" + std::string(kPage_data_js) + std::string(kPage_charts_js) + std::string(kPage_page_js);
+  const std::string script = "\n" + std::string(kPage_theme_js) + std::string(kPage_data_js) +
+                             std::string(kPage_charts_js) + std::string(kPage_page_js);
   const std::string policy = "default-src 'none'; style-src 'unsafe-inline'; script-src " +
                              PolicyHash(script) + "; base-uri 'none'; form-action 'none'";
   const std::string title =

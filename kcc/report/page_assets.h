@@ -7,6 +7,7 @@ namespace kcc {
 
 extern const std::string_view kPage_page_html;
 extern const std::string_view kPage_style_css;
+extern const std::string_view kPage_theme_js;
 extern const std::string_view kPage_data_js;
 extern const std::string_view kPage_charts_js;
 extern const std::string_view kPage_page_js;

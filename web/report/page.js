@@ -438,35 +438,13 @@ function redrawOnResize(element, draw) {
   }).observe(element);
 }
 
-function themeButton() {
-  const root = document.documentElement;
-  const dark = matchMedia('(prefers-color-scheme: dark)');
-  let chosen = null;
-  try { chosen = localStorage.getItem('kcc-theme'); } catch { /* a file page may have no storage */ }
-  const button = h('button', { type: 'button', class: 'tool' });
-  const apply = () => {
-    const theme = chosen === 'dark' || chosen === 'light' ? chosen : dark.matches ? 'dark' : 'light';
-    root.dataset.theme = theme;
-    button.textContent = theme === 'dark' ? 'Light' : 'Dark';
-    button.setAttribute('aria-label', 'Switch to the ' + (theme === 'dark' ? 'light' : 'dark') + ' theme');
-  };
-  button.addEventListener('click', () => {
-    chosen = root.dataset.theme === 'dark' ? 'light' : 'dark';
-    try { localStorage.setItem('kcc-theme', chosen); } catch { /* lasts for this visit */ }
-    apply();
-  });
-  dark.addEventListener('change', apply);
-  apply();
-  return button;
-}
-
 function start() {
   const sections = [findings(), clausesSection(), distributionsSection(), disagreementSection(), worstSection(), boundsSection(), provenanceSection()].filter(Boolean);
   const words = { findings: 'Findings', clauses: 'Clauses', distributions: 'Distributions', disagreement: 'Disagreement', worst: 'Worst tokens', bounds: 'Bounds', provenance: 'Provenance' };
   const app = document.getElementById('app');
   app.append(
     h('div', { class: 'bar' }, h('div', { class: 'wrap' }, h('div', { class: 'brand' }, 'kcc ', h('span', null, 'report')),
-      h('nav', { 'aria-label': 'Sections' }, sections.map((node) => h('a', { href: '#' + node.id }, words[node.id]))), themeButton())),
+      h('nav', { 'aria-label': 'Sections' }, sections.map((node) => h('a', { href: '#' + node.id }, words[node.id]))), themeToggle(h('button', { type: 'button', class: 'tool' })))),
     h('main', { class: 'wrap' }, hero(), sections),
     h('footer', null, h('div', { class: 'wrap' }, 'Made by kcc ' + report.provenance.kcc + ' from report.json format ' + report.kccReport + '.')));
   app.hidden = false;

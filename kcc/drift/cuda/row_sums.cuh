@@ -47,8 +47,8 @@ class RowSums {
       Load<1>(whole_ - 2);
       const int64_t next = min(row + gridDim.x, args_.rows - 1);
       LoadSample(next, sample);
-      const float2 of_warp = StoreSums(row, plan, sums, OrderedBits(train_max.Value()),
-                                       OrderedBits(infer_max.Value()));
+      const float2 of_warp =
+          StoreSums(row, sums, OrderedBits(train_max.Value()), OrderedBits(infer_max.Value()));
       const float slope = AgreeOnSlope(parity, of_warp);
       if (threadIdx.x == 0) {
         args_.heads[row] = {plan.shift, static_cast<int>(-plan.minus_k), plan.shifted ? 1 : 0,
@@ -216,8 +216,8 @@ class RowSums {
   __device__ WarpPart* PartOf(int64_t row) const { return args_.parts + row * args_.warps + warp_; }
 
   // Returns the warp's sums of e and q.
-  __device__ __forceinline__ float2 StoreSums(int64_t row, const RowPlan& plan,
-                                              const LaneSums& sums, int train_top, int infer_top) {
+  __device__ __forceinline__ float2 StoreSums(int64_t row, const LaneSums& sums, int train_top,
+                                              int infer_top) {
     args_.tops[row * (args_.warps * 32) + threadIdx.x] = make_int2(train_top, infer_top);
     const int top = __reduce_max_sync(kAll, train_top);
     apart_ = __ffs(static_cast<int>(__ballot_sync(kAll, train_top == top))) - 1;
