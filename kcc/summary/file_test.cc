@@ -18,13 +18,13 @@ using testing::TestContract;
 constexpr size_t kMagicBytes = 8;
 constexpr size_t kDigestBytes = 64;
 
-Summary SmallSummary(bool intervals) {
+Summary SmallSummary(bool intervals, int requests = 5) {
   const Plan plan = Plan::FromContract(TestContract());
-  Summary summary = Accumulate(plan, FakeEvidence(3).Requests(5, intervals));
+  Summary summary = Accumulate(plan, FakeEvidence(3).Requests(requests, intervals));
   Source source;
   source.train.identity = "sha256:train";
   source.infer.kernel_fingerprint = "infer-fp";
-  source.requests = 5;
+  source.requests = static_cast<uint64_t>(requests);
   summary.sources = {source};
   return summary;
 }
@@ -62,16 +62,16 @@ TEST(SummaryFile, TruncationAtEveryByteIsAnError) {
 }
 
 TEST(SummaryFile, TruncationBehindTheChecksumIsAnErrorToo) {
-  const std::string bytes = EncodeSummary(SmallSummary(true));
+  const std::string bytes = EncodeSummary(SmallSummary(true, 2));
   const std::string_view body = BodyOf(bytes);
-  for (size_t length = 0; length < body.size(); length += length < 4000 ? 1 : 7) {
+  for (size_t length = 0; length < body.size(); ++length) {
     ASSERT_FALSE(DecodeSummaryBody(body.substr(0, length)).has_value()) << length;
   }
   EXPECT_FALSE(DecodeSummaryBody(std::string(body) + "x").has_value());
 }
 
 TEST(SummaryFile, ChangedBytesNeverCrashTheReader) {
-  std::string bytes = EncodeSummary(SmallSummary(false));
+  std::string bytes = EncodeSummary(SmallSummary(false, 2));
   std::string body(BodyOf(bytes));
   FakeEvidence random(5);
   for (int i = 0; i < 3000; ++i) {
