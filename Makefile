@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := build
 JOBS ?= $(shell nproc)
 CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
+# A file is one worker's, for its fixtures; which file is first stands in tests/conftest.py.
+PYTEST := .venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: build setup demo results test test-all bench format lint clean configure-% build-%
 
@@ -36,7 +38,7 @@ test: setup build
 	@python3 tools/check_layers.py
 	@$(CTEST) --test-dir build/release -LE slow
 	@$(MAKE) --no-print-directory test-readers test-cuda
-	@.venv/bin/python -m pytest -q -m 'not slow' tests
+	@$(PYTEST) -m 'not slow' tests
 
 empty :=
 space := $(empty) $(empty)
@@ -74,7 +76,7 @@ test-all: test lint test-asan test-tsan
 	@$(CTEST) --test-dir build/clang
 	@tools/same_bytes.sh build/release build/clang
 	@$(CTEST) --test-dir build/release -L slow
-	@.venv/bin/python -m pytest -q -m slow tests
+	@$(PYTEST) -m slow tests
 	@tools/check_wheel.sh
 	@tools/fuzz.sh 600
 

@@ -1,6 +1,7 @@
 """The program under test, and a way to run it."""
 
 import dataclasses
+import fcntl
 import json
 import os
 import pathlib
@@ -14,8 +15,39 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "python")]
 import run_docs  # noqa: E402
 
 
+# Over ten seconds each, longest first: started first, so that no worker is left alone with one at the end.
+LONG = ("lab/test_experiments", "engines/test_engines", "kernel/test_torch_lm", "report/test_html",
+        "lab/test_attribute_torch", "engines/test_adapters")  # fmt: skip
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: run by make test-all, not by make test")
+
+
+def pytest_collection_modifyitems(items):
+    rank = {f"tests/{name}.py": place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.nodeid.split("::")[0], len(LONG)))
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory, request):
+    """made_once(name, make) -> a directory that make(directory) fills, once for all workers of the run."""
+    root = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):
+        root = root.parent
+
+    def directory(name, make):
+        target = root / name
+        with open(root / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.exists():
+                unfinished = root / f"{name}.part"
+                unfinished.mkdir(exist_ok=True)
+                make(unfinished)
+                unfinished.rename(target)
+        return target
+
+    return directory
 
 
 @dataclasses.dataclass

@@ -7,25 +7,13 @@ import subprocess
 import numpy as np
 import pytest
 
-from kcc.model import corpus, gguf, llama, quantize
+from kcc.model import corpus, llama
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models/kcc-lab"
 NODE = ROOT / ".venv/bin/node"
 HELLO, BYE = {"type": "hello", "protocol": 1}, {"type": "bye"}
 GREEDY = {"temperature": 0, "topK": 0, "topP": 1, "outputTokensMax": 80, "stop": [corpus.EOS]}
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """The checkpoint as model.gguf and model.onnx."""
-    directory = tmp_path_factory.mktemp("exports")
-    gguf.write(MODEL, directory / "model.gguf")
-    quantize.quantize(directory / "model.gguf", directory / "q4.gguf", "Q4_K_M")
-    from kcc.model import onnx
-
-    onnx.write(MODEL, directory / "model.onnx")
-    return directory
 
 
 def talk(adapter, arguments, *messages):
@@ -81,11 +69,11 @@ EXACT = [
 
 
 @pytest.mark.parametrize(("adapter", "arguments"), EXACT)
-def test_float32_engines_give_pytorchs_logits(adapter, arguments, files, expected, tmp_path):
-    name = "model.gguf" if adapter == "llamacpp" else "model.onnx"
+def test_float32_engines_give_pytorchs_logits(adapter, arguments, exports, expected, tmp_path):
+    name = "f32.gguf" if adapter == "llamacpp" else "model.onnx"
     target = tmp_path / "scored.safetensors"
     answers, code, errors = talk(
-        adapter, ["--model", files / name, *arguments], HELLO, score_message(target), BYE
+        adapter, ["--model", exports / name, *arguments], HELLO, score_message(target), BYE
     )
     assert code == 0, errors
     hello, scored = answers
@@ -95,20 +83,20 @@ def test_float32_engines_give_pytorchs_logits(adapter, arguments, files, expecte
     assert np.abs(read_logits(target) - expected).max() < 1e-4
 
 
-def test_options_are_in_the_fingerprint(files):
+def test_options_are_in_the_fingerprint(exports):
     prints = set()
     for arguments in (["--kv", "f32"], ["--kv", "f16"], ["--cpu", "haswell"], ["--flash-attention", "on"]):
-        answers, _, _ = talk("llamacpp", ["--model", files / "model.gguf", *arguments], HELLO, BYE)
+        answers, _, _ = talk("llamacpp", ["--model", exports / "f32.gguf", *arguments], HELLO, BYE)
         prints.add(answers[0]["fingerprint"])
-    answers, _, _ = talk("llamacpp", ["--model", files / "q4.gguf"], HELLO, BYE)
+    answers, _, _ = talk("llamacpp", ["--model", exports / "Q4_K_M.gguf"], HELLO, BYE)
     prints.add(answers[0]["fingerprint"])
     assert len(prints) == 5
 
 
 @pytest.mark.parametrize("adapter", ["llamacpp", "onnxruntime"])
-def test_greedy_answers_are_the_models_and_sampled_ones_follow_the_seed(adapter, files):
+def test_greedy_answers_are_the_models_and_sampled_ones_follow_the_seed(adapter, exports):
     document = corpus.held_out("refusal", 1)[0]
-    name = "model.gguf" if adapter == "llamacpp" else "model.onnx"
+    name = "f32.gguf" if adapter == "llamacpp" else "model.onnx"
 
     def message(batch, seed, **sampling):
         request = {"id": "r", "seed": seed, "tokens": document.prompt_ids, "fields": {}}
@@ -116,7 +104,7 @@ def test_greedy_answers_are_the_models_and_sampled_ones_follow_the_seed(adapter,
 
     hot = {"temperature": 3, "outputTokensMax": 12}
     answers, code, errors = talk(
-        adapter, ["--model", files / name], HELLO, message(1, 1), message(2, 7, **hot),
+        adapter, ["--model", exports / name], HELLO, message(1, 1), message(2, 7, **hot),
         message(3, 7, **hot), message(4, 8, **hot), message(5, 7, topK=1, **hot),
         message(6, 7, topP=1e-6, **hot), BYE,
     )  # fmt: skip
@@ -149,9 +137,9 @@ def test_a_wrong_option_ends_the_program_with_one_line(adapter, arguments, messa
     assert message in errors and "    at " not in errors
 
 
-def test_a_request_that_does_not_fit_is_an_error_and_not_a_shift(files, tmp_path):
+def test_a_request_that_does_not_fit_is_an_error_and_not_a_shift(exports, tmp_path):
     answers, _, _ = talk(
-        "llamacpp", ["--model", files / "model.gguf", "--context", 32], HELLO,
+        "llamacpp", ["--model", exports / "f32.gguf", "--context", 32], HELLO,
         score_message(tmp_path / "s"), {"type": "dance"}, BYE,
     )  # fmt: skip
     assert answers[1]["type"] == "error" and "do not fit --context 32" in answers[1]["message"]

@@ -9,9 +9,11 @@ PER_SKILL = 3
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory):
+def work(tmp_path_factory, exports):
+    """The exports, with room for traces beside them."""
     directory = tmp_path_factory.mktemp("engines")
-    engines.export(directory)
+    for file in exports.iterdir():
+        (directory / file.name).symlink_to(file)
     return directory
 
 
