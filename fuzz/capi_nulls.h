@@ -1,0 +1,120 @@
+// Every function of the C interface with NULL wherever a pointer must be: refused as the caller's
+// mistake, with nothing written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+
+#include "include/kcc.h"
+
+namespace kcc {
+
+[[noreturn]] inline void NullsBroken(const char* what) {
+  std::fprintf(stderr, "%s; last error: %s\n", what, kcc_error());
+  std::abort();
+}
+
+inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
+  kcc_contract* no_contract = nullptr;
+  kcc_summary* no_summary = nullptr;
+  kcc_rl_summary* rl = nullptr;
+  kcc_rl_dump* dump = nullptr;
+  kcc_rl_dialect* dialect = nullptr;
+  kcc_text text{};
+  kcc_rl_batch batch{};
+  batch.struct_size = sizeof batch;
+  kcc_arrays arrays{};
+  arrays.struct_size = sizeof arrays;
+  const double* values = nullptr;
+  constexpr char kYaml[] = "kind: KernelContract\n";
+  const char* const paths[] = {nullptr};
+  if (kcc_rl_summary_new(&rl) != KCC_OK) NullsBroken("no summary");
+  const kcc_status refused[] = {
+      kcc_contract_parse(nullptr, 1, nullptr, &no_contract),
+      kcc_contract_parse(kYaml, 1, nullptr, nullptr),
+      kcc_contract_parse(kYaml, SIZE_MAX, nullptr, &no_contract),
+      kcc_contract_read(nullptr, &no_contract),
+      kcc_contract_read("", nullptr),
+      kcc_contract_json(nullptr, &text),
+      kcc_contract_json(contract, nullptr),
+      kcc_contract_check(nullptr, 1, nullptr, &text),
+      kcc_contract_check(kYaml, 1, nullptr, nullptr),
+      kcc_measure_traces(nullptr, "", nullptr, 1, &no_summary),
+      kcc_measure_traces("", nullptr, nullptr, 1, &no_summary),
+      kcc_measure_arrays(nullptr, nullptr, 1, &no_summary),
+      kcc_measure_arrays(&arrays, nullptr, 1, nullptr),
+      kcc_summary_merge(nullptr, summary),
+      kcc_summary_merge(summary, nullptr),
+      kcc_summary_encode(nullptr, &text),
+      kcc_summary_encode(summary, nullptr),
+      kcc_summary_decode(nullptr, 1, &no_summary),
+      kcc_summary_read(nullptr, &no_summary),
+      kcc_summary_write(nullptr, "s.kccs"),
+      kcc_summary_write(summary, nullptr),
+      kcc_judge(nullptr, summary, nullptr, nullptr, "json", &text),
+      kcc_judge(contract, nullptr, nullptr, nullptr, "json", &text),
+      kcc_judge(contract, summary, nullptr, nullptr, nullptr, &text),
+      kcc_judge(contract, summary, nullptr, nullptr, "json", nullptr),
+      kcc_bound(nullptr, &text),
+      kcc_bound("{\"tv\": 0.1}", nullptr),
+      kcc_rl_summary_new(nullptr),
+      kcc_rl_summary_add(nullptr, &batch, 1),
+      kcc_rl_summary_add(rl, nullptr, 1),
+      kcc_rl_summary_merge(nullptr, rl),
+      kcc_rl_summary_merge(rl, nullptr),
+      kcc_rl_summary_encode(nullptr, &text),
+      kcc_rl_summary_encode(rl, nullptr),
+      kcc_rl_summary_decode(nullptr, 1, &rl),
+      kcc_rl_summary_decode("", 0, nullptr),
+      kcc_rl_summary_figures(nullptr, 0.95, &text),
+      kcc_rl_summary_figures(rl, __builtin_nan(""), &text),
+      kcc_rl_summary_figures(rl, 0.95, nullptr),
+      kcc_rl_summary_judge(nullptr, "{}", 0.95, &text),
+      kcc_rl_summary_judge(rl, nullptr, 0.95, &text),
+      kcc_rl_summary_judge(rl, "{}", 1.0, &text),
+      kcc_rl_summary_judge(rl, "{}", 0.95, nullptr),
+      kcc_rl_correct(nullptr, "{}", 1, nullptr, nullptr, nullptr),
+      kcc_rl_correct(&batch, nullptr, 1, nullptr, nullptr, nullptr),
+      kcc_rl_step(nullptr, &batch, "{}", 1, nullptr, nullptr, nullptr),
+      kcc_rl_step(rl, nullptr, "{}", 1, nullptr, nullptr, nullptr),
+      kcc_rl_step(rl, &batch, nullptr, 1, nullptr, nullptr, nullptr),
+      kcc_rl_lint(nullptr, &text),
+      kcc_rl_lint_correction(nullptr, "{}", 1, &text),
+      kcc_rl_lint_correction(&batch, nullptr, 1, &text),
+      kcc_rl_replay(nullptr, 1, "json", &text),
+      kcc_rl_replay(&batch, 1, nullptr, &text),
+      kcc_rl_dialect_run(nullptr, nullptr, &batch, nullptr, &dialect),
+      kcc_rl_dialect_run("trl", nullptr, nullptr, nullptr, &dialect),
+      kcc_rl_dialect_run("trl", nullptr, &batch, nullptr, nullptr),
+      kcc_rl_dialect_metrics(nullptr, &text),
+      kcc_rl_dialect_array(nullptr, "weights", &values, nullptr, nullptr),
+      kcc_rl_dump_read(nullptr, 1, nullptr, &dump),
+      kcc_rl_dump_read(paths, 1, nullptr, &dump),
+      kcc_rl_dump_read(paths, 0, nullptr, nullptr),
+      kcc_rl_dump_batch(nullptr, &batch),
+  };
+  for (size_t i = 0; i < std::size(refused); ++i) {
+    if (refused[i] == KCC_INVALID) continue;
+    std::fprintf(stderr, "call %zu was not refused: %d\n", i, refused[i]);
+    NullsBroken("NULL was not refused");
+  }
+  if (no_contract != nullptr || no_summary != nullptr || dump != nullptr || dialect != nullptr ||
+      text.data != nullptr || values != nullptr) {
+    NullsBroken("a failed call wrote its output");
+  }
+  kcc_rl_summary_free(rl);
+  kcc_contract_free(nullptr);
+  kcc_summary_free(nullptr);
+  kcc_rl_summary_free(nullptr);
+  kcc_rl_dialect_free(nullptr);
+  kcc_rl_dump_free(nullptr);
+  kcc_text_free(nullptr);
+  if (kcc_summary_tokens(nullptr) != 0 || kcc_summary_requests(nullptr) != 0)
+    NullsBroken("a count");
+  if (kcc_abi_version() != KCC_ABI_VERSION || *kcc_version() == '\0') NullsBroken("no version");
+}
+
+}  // namespace kcc
