@@ -16,8 +16,8 @@ import run_docs  # noqa: E402
 
 
 # Over ten seconds each, longest first: started first, so that no worker is left alone with one at the end.
-LONG = ("lab/test_experiments", "engines/test_engines", "kernel/test_torch_lm", "report/test_html",
-        "lab/test_attribute_torch", "engines/test_adapters")  # fmt: skip
+LONG = ("engines/test_engines", "lab/test_experiments", "report/test_html", "engines/test_adapters",
+        "engines/test_model", "kernel/test_torch_lm")  # fmt: skip
 
 
 def pytest_configure(config):
@@ -59,6 +59,18 @@ class Outcome:
     @property
     def json(self):
         return json.loads(self.out)
+
+
+@pytest.fixture(scope="session")
+def torch_lm(tmp_path_factory):
+    """torch_lm(model, options) -> the PyTorch adapter as a kernel, quickly started: torch_fork.py."""
+    program = ROOT / "tests/torch_fork.py"
+    address = tmp_path_factory.mktemp("torch") / "socket"
+    command = [sys.executable, program, "serve", address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout.readline() == "ready\n"
+        yield lambda model, options="": f"exec:/usr/bin/python3 {program} run {address} {model} --threads 1 {options}"
+        server.stdin.close()
 
 
 @pytest.fixture(scope="session")

@@ -5,15 +5,10 @@ import pathlib
 import random
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PYTHON = ROOT / ".venv/bin/python"
 
 
 def toy(arguments=""):
     return f"exec:/usr/bin/python3 {ROOT}/tests/kernel/toy.py {arguments}"
-
-
-def torch_lm(model, arguments=""):
-    return f"exec:/usr/bin/env PYTHONPATH={ROOT}/python {PYTHON} -m kcc.kernels.torch_lm {model} --threads 1 {arguments}"
 
 
 def write_requests(path, count, vocab, prompt=4, output=12, seed=1):

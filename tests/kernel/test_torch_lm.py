@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 
-from engines import torch_lm, write_requests
+from engines import write_requests
 
 CONTRACT = """
 apiVersion: kcc/v1
@@ -35,7 +35,7 @@ def read_logits(trace):
     return load_file(trace / "tokens-00000.safetensors")
 
 
-def test_scores_are_the_models_own(kcc, tmp_path, tiny_llama):
+def test_scores_are_the_models_own(kcc, tmp_path, torch_lm, tiny_llama):
     requests = write_requests(tmp_path / "r.jsonl", 5, 320)
     done = kcc("score", torch_lm(tiny_llama), "--requests", requests, "-o", tmp_path / "t", "--batch", 2)
     assert done.code == 0, done.err
@@ -56,7 +56,7 @@ def test_scores_are_the_models_own(kcc, tmp_path, tiny_llama):
     assert kcc("trace", "verify", tmp_path / "t").code == 0
 
 
-def test_eager_and_sdpa_agree_and_bf16_is_caught(kcc, tmp_path, tiny_llama, contract):
+def test_eager_and_sdpa_agree_and_bf16_is_caught(kcc, tmp_path, torch_lm, tiny_llama, contract):
     requests = write_requests(tmp_path / "r.jsonl", 6, 320)
 
     def run(train, infer):
@@ -74,7 +74,7 @@ def test_eager_and_sdpa_agree_and_bf16_is_caught(kcc, tmp_path, tiny_llama, cont
     assert done.json["quantities"]["raw_logit_linf"]["all"]["max"] > 1e-4
 
 
-def test_generation_is_the_seeds_own(kcc, tmp_path, tiny_llama):
+def test_generation_is_the_seeds_own(kcc, tmp_path, torch_lm, tiny_llama):
     requests = write_requests(tmp_path / "r.jsonl", 4, 320)
 
     def generate(name, *flags):
@@ -104,7 +104,7 @@ def test_generation_is_the_seeds_own(kcc, tmp_path, tiny_llama):
     assert json.loads((tmp_path / "scored/trace.json").read_text())["sampledBy"] == "infer"
 
 
-def test_a_directory_without_a_model_says_so(kcc, tmp_path):
+def test_a_directory_without_a_model_says_so(kcc, tmp_path, torch_lm):
     requests = write_requests(tmp_path / "r.jsonl", 1, 320)
     done = kcc("score", torch_lm(tmp_path), "--requests", requests, "-o", tmp_path / "t")
     assert done.code == 4 and "no config.json" in done.err

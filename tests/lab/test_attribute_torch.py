@@ -6,7 +6,6 @@ Its `hello` says which option belongs to which source; kcc runs the corners as c
 import json
 import pathlib
 import subprocess
-import sys
 
 import pytest
 
@@ -15,13 +14,9 @@ MODEL = ROOT / "models" / "kcc-lab"
 SOURCES = ("operator", "precision", "batch", "route")
 
 
-def torch_lm(arguments=""):
-    return f"exec:/usr/bin/env PYTHONPATH={ROOT}/python {sys.executable} -m kcc.kernels.torch_lm {MODEL} --threads 1 {arguments}"
-
-
-def attribute(kcc_path, train, infer, requests):
+def attribute(kcc_path, torch_lm, train, infer, requests):
     done = subprocess.run(
-        [kcc_path, "attribute", "--train", torch_lm(train), "--infer", torch_lm(infer), "--requests",
+        [kcc_path, "attribute", "--train", torch_lm(MODEL, train), "--infer", torch_lm(MODEL, infer), "--requests",
          str(MODEL / "eval.jsonl"), "--max-requests", str(requests), "--quantity", "kl,logit_span,logit_linf", "--json"],
         capture_output=True, text=True, cwd=ROOT, timeout=300, check=False,
     )
@@ -38,8 +33,8 @@ def cell_of(attributed, quantity):
     return next(c for c in attributed["cells"] if c["slice"] == "all" and c["quantity"] == quantity)
 
 
-def test_another_dtype_is_precision_alone(kcc_path):
-    attributed = attribute(kcc_path, "", "--dtype bf16", 6)
+def test_another_dtype_is_precision_alone(kcc_path, torch_lm):
+    attributed = attribute(kcc_path, torch_lm, "", "--dtype bf16", 6)
     assert "dtype=f32" in attributed["train"] and "dtype=bf16" in attributed["infer"]
     for cell in attributed["cells"]:
         assert cell["total"] > 0
@@ -48,8 +43,8 @@ def test_another_dtype_is_precision_alone(kcc_path):
 
 
 @pytest.mark.slow
-def test_four_sources_at_once_are_told_apart(kcc_path):
-    attributed = attribute(kcc_path, "--route math", "--dtype bf16 --attention eager --batch 8 --route flash", 12)
+def test_four_sources_at_once_are_told_apart(kcc_path, torch_lm):
+    attributed = attribute(kcc_path, torch_lm, "--route math", "--dtype bf16 --attention eager --batch 8 --route flash", 12)
     span = cell_of(attributed, "logit_span")
     assert span["precision"]["share"] > 0.8 * span["total"]
     # Each source alone moves something: the corners of one source, in the order of the sources.
@@ -63,7 +58,7 @@ def test_four_sources_at_once_are_told_apart(kcc_path):
     [("--attention sdpa", "--attention eager", "operator"), ("--batch 1", "--batch 8", "batch"),
      ("--route math", "--route flash", "route")],
 )
-def test_one_option_belongs_to_its_source(kcc_path, train, infer, source):
-    span = cell_of(attribute(kcc_path, train, infer, 12), "logit_span")
+def test_one_option_belongs_to_its_source(kcc_path, torch_lm, train, infer, source):
+    span = cell_of(attribute(kcc_path, torch_lm, train, infer, 12), "logit_span")
     assert 0 < span["total"] < 1e-3
     assert span[source]["share"] == span["total"]
