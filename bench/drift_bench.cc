@@ -242,7 +242,7 @@ double OnDemandCost(const WorkingSet& set) {
   constexpr size_t kPairs = 16;
   std::vector<double> extra;
   for (int i = 0; i < 3; ++i) {
-    double seconds[2];
+    double seconds[2] = {};
     for (const bool all : {false, true}) {
       const SlotSet wanted = all ? TimedSlots() | OnDemandSlots() : TimedSlots();
       RowScratch scratch;

@@ -90,6 +90,6 @@ int main(int argc, char** argv) {
   std::printf(
       "{\"tokens\": %lld, \"threads\": %d, \"ms\": %.3f, \"diagnose_ms\": %.3f, "
       "\"correct_ms\": %.3f}\n",
-      static_cast<long long>(rows * columns), threads, best, best_diagnose, best_correct);
+      static_cast<long long>(rows) * columns, threads, best, best_diagnose, best_correct);
   return 0;
 }

@@ -119,7 +119,7 @@ void CheckPeeking(Verifier& verifier, int64_t runs) {
       "\nA rate exactly at 5 %%, looked at after each of %lld observations"
       " (%% of runs ever called; seeds %llu to %llu)\n\n",
       static_cast<long long>(kLooks), static_cast<unsigned long long>(kSeed),
-      static_cast<unsigned long long>(kSeed + 1));
+      static_cast<unsigned long long>(kSeed) + 1);
   std::printf("| test at 5 %% | satisfied | violated |\n|---|---|---|\n");
   const auto row = [](const char* name, const Calls& c) {
     std::printf("| %s | %.2f | %.2f |\n", name, 100 * c.SatisfiedShare(), 100 * c.ViolatedShare());

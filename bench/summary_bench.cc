@@ -101,8 +101,8 @@ Contract MakeContract(int slices, int clauses) {
       "p99_kl",  "p95_tv",   "p50_entropy_gap", "p999_logit_linf", "mean_kl", "p90_abs_log_ratio",
       "mean_tv", "p99_chi2", "p95_k3",          "p99_prob_gap"};
   for (int i = 0; i < clauses; ++i) {
-    contract.clauses.push_back(
-        MakeClause(metrics[i % 10], 1e-4 * (1 + i / 10), names, i % 10 == 4));
+    const int round = 1 + i / 10;
+    contract.clauses.push_back(MakeClause(metrics[i % 10], 1e-4 * round, names, i % 10 == 4));
   }
   return contract;
 }

@@ -139,9 +139,8 @@ std::vector<EnvelopeFinding> CheckEnvelopes(int networks, uint64_t seed) {
     Random random(seed + static_cast<uint64_t>(layers));
     for (int n = 0; n < networks; ++n) {
       const ToyTransformer network = ToyTransformer::Sample(random, layers);
-      std::vector<int> tokens;
-      for (int t = 0; t < 12; ++t)
-        tokens.push_back(random.Below(static_cast<int>(network.vocabulary)));
+      std::vector<int> tokens(12);
+      for (int& token : tokens) token = random.Below(static_cast<int>(network.vocabulary));
       ModelDescription model = Describe(network, static_cast<int64_t>(tokens.size()));
       const Logits exact = Forward(network, {}, tokens, &model);
       for (size_t s = 0; s < sources.size(); ++s) {

@@ -13,7 +13,8 @@ namespace kcc::bench {
 
 LogitCase LogitCase::Sample(Random& random) {
   LogitCase c;
-  const auto vocabulary = static_cast<size_t>(2 + random.Below(random.Chance(0.1) ? 60 : 7));
+  const auto vocabulary =
+      size_t{2} + static_cast<size_t>(random.Below(random.Chance(0.1) ? 60 : 7));
   c.temperature = random.LogUniform(0.1, 4);
   c.k = 1 + static_cast<size_t>(random.Below(static_cast<int>(vocabulary) - 1));
   const double spread = random.LogUniform(0.01, 30);

@@ -29,8 +29,8 @@ TreeCase TreeCase::Sample(Random& random) {
   c.shared = random.Chance(0.4);
   const double spread = random.Uniform(0, 3);
   const bool two_point = random.Chance(0.6);
-  const auto size =
-      static_cast<size_t>(c.vocabulary * (c.shared ? 1 : NodeCount(c.vocabulary, c.tokens)));
+  const int nodes = c.shared ? 1 : NodeCount(c.vocabulary, c.tokens);
+  const auto size = static_cast<size_t>(c.vocabulary) * static_cast<size_t>(nodes);
   for (size_t i = 0; i < size; ++i) {
     c.logits.push_back(spread * random.Normal());
     c.levels.push_back(two_point ? (random.Chance(0.5) ? 1.0 : 0.0) : random.Uniform());

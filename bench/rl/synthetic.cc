@@ -192,7 +192,7 @@ std::vector<SyntheticFault> FaultGrid() {
   using S = Severity;
   std::vector<SyntheticFault> grid = {{RlFault::kNone, "float32", 0, S::kModerate},
                                       {RlFault::kNone, "bfloat16", 0, S::kModerate}};
-  const auto add = [&](RlFault fault, std::string variant,
+  const auto add = [&](RlFault fault, const std::string& variant,
                        std::initializer_list<std::pair<double, S>> strengths) {
     for (const auto& [strength, severity] : strengths) {
       grid.push_back({fault, variant, strength, severity});

@@ -144,6 +144,7 @@ Result<> SpawnChild(const std::vector<std::string>& command, const std::array<in
       &attributes,
       static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   std::vector<char*> words;
+  words.reserve(command.size() + 1);
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   const int failed = ::posix_spawnp(pid, words[0], &actions, &attributes, words.data(), environ);

@@ -214,6 +214,7 @@ Result<> PickFromWhole(int32_t meant, std::vector<ImportedToken>* tokens) {
 
 std::vector<int64_t> TokenIds(const std::vector<ImportedToken>& tokens) {
   std::vector<int64_t> ids;
+  ids.reserve(tokens.size());
   for (const ImportedToken& token : tokens) ids.push_back(token.token);
   return ids;
 }

@@ -89,6 +89,7 @@ class Reader {
 
 Result<> CheckNames(const KernelUri& uri) {
   std::vector<std::string_view> known;
+  known.reserve(kTable.size() + uri.options.size());
   for (const OpenAiOptionRow& row : kTable) known.push_back(row.name);
   for (const KernelUri::Option& option : uri.options) {
     if (option.name.starts_with(kBody)) known.push_back(option.name);

@@ -157,7 +157,8 @@ class Attributor {
       std::sort(values.begin(), values.end());
       const auto at = [&](double p) {
         const double place = p * static_cast<double>(values.size() - 1);
-        return values.empty() ? cell->shapley.share[k] : values[static_cast<size_t>(place + 0.5)];
+        return values.empty() ? cell->shapley.share[k]
+                              : values[static_cast<size_t>(std::lround(place))];
       };
       cell->interval[k] = {at(tail), at(1 - tail)};
     }

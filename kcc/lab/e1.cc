@@ -39,6 +39,7 @@ constexpr std::array kPerturbations = {
 constexpr size_t kMargin = 4, kTop1 = 5, kTop5 = 6;
 std::vector<size_t> Slots() {
   std::vector<size_t> slots;
+  slots.reserve(kTop5 + 1);
   for (const std::string_view name : kE1Quantities) slots.push_back(TokenSlot(name));
   for (const std::string_view name : {"train_margin", "top1_overlap", "top5_overlap"}) {
     slots.push_back(TokenSlot(name));

@@ -352,6 +352,7 @@ Result<LabSwitches> ResolveSwitches(std::string_view kernel, const NamedValues& 
                                    [&](const LabPreset& k) { return k.name == kernel; });
   if (named == kKernels.end()) {
     std::vector<std::string_view> names;
+    names.reserve(kKernels.size());
     for (const LabPreset& one : kKernels) names.push_back(one.name);
     return InvalidError("the lab has no kernel '" + std::string(kernel) + "'; it has " +
                         JoinWords(names));

@@ -112,7 +112,7 @@ std::optional<std::string> OptionReader::MaybeText(std::string_view key) {
 
 std::string OptionReader::Word(std::string_view key, std::string_view otherwise,
                                std::initializer_list<std::string_view> allowed) {
-  const std::string word = Text(key, otherwise);
+  std::string word = Text(key, otherwise);
   if (std::find(allowed.begin(), allowed.end(), word) == allowed.end()) {
     const std::vector<std::string_view> words(allowed);
     Fail(Quoted(key) + " is \"" + word + "\"; it can be " + JoinWords(words, "or"));
