@@ -153,6 +153,7 @@ Result<std::vector<RlJudgement>> JudgeRl(const RlFigures& figures,
                                     [&](const auto& f) { return f.name == limit.figure; });
     if (found == named.end()) {
       std::vector<std::string_view> names;
+      names.reserve(named.size());
       for (const RlNamedFigure& figure : named) names.push_back(figure.name);
       const auto nearest = NearestWord(limit.figure, names);
       return InvalidError("no figure is called \"" + limit.figure + "\"" +
