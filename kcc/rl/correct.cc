@@ -97,21 +97,20 @@ Result<> VisitRows(const RlBatch& batch, const RlCorrection& correction,
   const Target target = BestTarget();
   const auto parts = static_cast<size_t>(RlParts(batch.rows, threads));
   std::vector<RlPass> passes;
-  for (size_t p = 0; p < parts && summary != nullptr; ++p) passes.emplace_back(batch, target);
-  std::vector<Result<>> faults(parts);
-  ForRlRows(batch.rows, threads, [&](size_t part, int64_t begin, int64_t end) {
-    RlCorrector corrector(correction, target);
-    RlRowTerms terms;
-    const RlRowTerms::Wanted wanted = {corrector.wanted().log_ratio, summary != nullptr};
-    for (int64_t r = begin; r < end; ++r) {
-      faults[part] = terms.Load(batch, r, wanted, target);
-      if (!faults[part].has_value()) return;
-      (*results)[static_cast<size_t>(r)] =
-          corrector.Correct(terms, normalizer, RlRowOutput::Of(batch, output, r));
-      if (summary != nullptr) passes[part].AddRow(r, &terms);
-    }
-  });
-  for (Result<>& fault : faults) KCC_TRY_VOID(std::move(fault));
+  std::vector<RlCorrector> correctors;
+  std::vector<RlRowTerms> terms(parts);
+  for (size_t p = 0; p < parts; ++p) {
+    correctors.emplace_back(correction, target);
+    if (summary != nullptr) passes.emplace_back(batch, target);
+  }
+  const RlRowTerms::Wanted wanted = {correctors[0].wanted().log_ratio, summary != nullptr};
+  KCC_TRY_VOID(ForRlRows(batch.rows, threads, [&](size_t part, int64_t row) -> Result<> {
+    KCC_TRY_VOID(terms[part].Load(batch, row, wanted, target));
+    (*results)[static_cast<size_t>(row)] =
+        correctors[part].Correct(terms[part], normalizer, RlRowOutput::Of(batch, output, row));
+    if (summary != nullptr) passes[part].AddRow(row, &terms[part]);
+    return {};
+  }));
   for (RlPass& pass : passes) pass.MergeInto(summary);
   return {};
 }

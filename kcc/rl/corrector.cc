@@ -191,6 +191,9 @@ void RlCorrector::CorrectWhole(const RlRowTerms& terms, double scale, const RlRo
     in.low = below ? rule.low : -kInf;
     in.high = rule.mode == RlWeightMode::kFull ? kInf : rule.high;
     in.zero_outside = rule.mode == RlWeightMode::kMask;
+    // The row's extremes, with room for the rounding of exponentials.
+    in.inside = Exp(terms.sums.min_d) * (1 - 1e-12) - 1e-15 >= in.low &&
+                Exp(terms.sums.max_d) * (1 + 1e-12) + 1e-15 <= in.high;
   } else {
     const double w = WholeRatio(terms);
     out->sequence_weight = WeightOf(rule, w);

@@ -31,15 +31,12 @@ Result<> RlSummary::Add(const RlBatch& batch, int threads) {
   const auto parts = static_cast<size_t>(RlParts(batch.rows, threads));
   std::vector<RlPass> passes;
   for (size_t p = 0; p < parts; ++p) passes.emplace_back(batch, target);
-  std::vector<Result<>> faults(parts);
-  ForRlRows(batch.rows, threads, [&](size_t part, int64_t begin, int64_t end) {
-    RlRowTerms terms;
-    for (int64_t r = begin; r < end && faults[part].has_value(); ++r) {
-      faults[part] = terms.Load(batch, r, RlPass::kWanted, target);
-      if (faults[part].has_value()) passes[part].AddRow(r, &terms);
-    }
-  });
-  for (Result<>& fault : faults) KCC_TRY_VOID(std::move(fault));  // the first row's error
+  std::vector<RlRowTerms> terms(parts);
+  KCC_TRY_VOID(ForRlRows(batch.rows, threads, [&](size_t part, int64_t row) -> Result<> {
+    KCC_TRY_VOID(terms[part].Load(batch, row, RlPass::kWanted, target));
+    passes[part].AddRow(row, &terms[part]);
+    return {};
+  }));
   for (RlPass& pass : passes) pass.MergeInto(this);
   return {};
 }

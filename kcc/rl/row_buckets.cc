@@ -2,6 +2,7 @@
 // a bucket is 1/64 of its value wide. |d| < 2^-30 (and 0) shares the two middle buckets.
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "kcc/rl/row_kernel.h"
 
@@ -18,6 +19,19 @@ void CountRlBuckets(const double* d, size_t count, uint32_t* counts) {
     // Negative values count downwards from the middle.
     ++counts[kRlBucketsOneSide + (at ^ -negative)];
   }
+}
+
+void CountRlBuckets(const uint16_t* buckets, size_t count, uint32_t* counts) {
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4) {  // four numbers by one load
+    uint64_t four = 0;
+    std::memcpy(&four, buckets + i, sizeof(four));
+    ++counts[four & 0xffff];
+    ++counts[(four >> 16) & 0xffff];
+    ++counts[(four >> 32) & 0xffff];
+    ++counts[four >> 48];
+  }
+  for (; i < count; ++i) ++counts[buckets[i]];
 }
 
 std::array<double, 2> RlBucketEdges(int bucket) {

@@ -17,6 +17,23 @@ T* Room(std::vector<T>* buffer, size_t count) {
   return buffer->data();
 }
 
+// What LoadDirect will read of a row: its mask and, if its run begins where this one's does, the
+// first of its tokens; the kernel fetches the others itself.
+void FetchRow(const RlBatch& batch, int64_t row, int64_t column, RlFetch (&to)[3]) {
+  if (row >= batch.rows) return;
+  const int64_t length = batch.RowLength(row);
+  const auto part = [&](const RlArray& array, int64_t first, int64_t count) -> RlFetch {
+    if (!array || count <= 0) return {};
+    return {Element(array, batch.RowBegin(array, row) + first),
+            static_cast<size_t>(count) * RlTypeBytes(array.type)};
+  };
+  constexpr int64_t kFirstTokens = 512;
+  const int64_t first = std::min(length - column, kFirstTokens);
+  to[0] = part(batch.mask, 0, length);
+  to[1] = part(batch.train, column, first);
+  to[2] = part(batch.rollout, column, first);
+}
+
 }  // namespace
 
 bool RlRowTerms::LoadDirect(const RlBatch& batch, int64_t at, Wanted wanted, Target target) {
@@ -29,7 +46,7 @@ bool RlRowTerms::LoadDirect(const RlBatch& batch, int64_t at, Wanted wanted, Tar
     return false;
   }
   const size_t count = end - begin;
-  const size_t room = (count + kRlLanes - 1) / kRlLanes * kRlLanes;
+  const size_t room = (count + kRlRoom - 1) / kRlRoom * kRlRoom;
   const auto column = static_cast<int64_t>(begin);
   RlPairInput in;
   in.count = count;
@@ -38,6 +55,7 @@ bool RlRowTerms::LoadDirect(const RlBatch& batch, int64_t at, Wanted wanted, Tar
     in.rollout = Element(batch.rollout, batch.RowBegin(batch.rollout, at) + column);
     in.is_double = batch.train.type == RlType::kF64;
   }
+  FetchRow(batch, at + 1, column, in.next);
   RlPairOutput out;
   out.excess = Room(&excess_, room);
   if (wanted.log_ratio) out.log_ratio = Room(&log_ratio_, room);
@@ -66,16 +84,15 @@ Result<> RlRowTerms::Load(const RlBatch& batch, int64_t at, Wanted wanted, Targe
   const auto count = static_cast<size_t>(tokens);
   const double* d = row.log_ratio.data();
   if (!usual) {
-    double* held = Room(&log_ratio_, count + kRlLanes);
+    double* held = Room(&log_ratio_, count);
     for (size_t i = 0; i < count; ++i) held[i] = std::clamp(d[i], -kRlLogRatioMax, kRlLogRatioMax);
-    std::fill_n(held + count, kRlLanes, 0.0);
     d = held;
   }
   log_ratio = d;
-  double* filled = Room(&excess_, count + kRlLanes);
+  double* filled = Room(&excess_, count + kRlRoom);
   excess = filled;
   buckets = nullptr;
-  sums = SumRlRow(d, row.train.data(), row.rollout.data(), count, filled, target);
+  sums = SumRlRow(d, row.rollout.data(), count, filled, target);
   return {};
 }
 

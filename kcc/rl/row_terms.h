@@ -22,9 +22,9 @@ struct RlRowTerms {
   const double* excess = nullptr;     // w - 1, padded to a multiple of 8
   double row_advantage = 0;
 
-  int64_t bit_equal = 0;             // if direct
-  const int64_t* buckets = nullptr;  // of each token's log-ratio, if direct and asked for
-  bool direct = false;               // read where it lies; else `row` holds the tokens
+  int64_t bit_equal = 0;              // if direct
+  const uint16_t* buckets = nullptr;  // of each token's log-ratio, if direct and asked for
+  bool direct = false;                // read where it lies; else `row` holds the tokens
   RlRow row;
 
   struct Wanted {
@@ -38,7 +38,7 @@ struct RlRowTerms {
   bool LoadDirect(const RlBatch& batch, int64_t at, Wanted wanted, Target target);
 
   std::vector<double> excess_, log_ratio_;
-  std::vector<int64_t> buckets_;
+  std::vector<uint16_t> buckets_;
 };
 
 }  // namespace kcc

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "kcc/base/check.h"
 #include "kcc/numeric/highway_targets.h"
@@ -16,25 +17,17 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kcc/rl/row_weight_simd.cc"
 #include "hwy/foreach_target.h"
-#include "hwy/highway.h"
+// After foreach_target.h, once per target.
+#include "kcc/rl/row_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kcc {
 namespace HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using PhiTag = hn::CappedTag<double, kRlLanes>;
-using PhiFloatTag = hn::Rebind<float, PhiTag>;
-using PhiVec = hn::Vec<PhiTag>;
-inline constexpr size_t kPhiReal = hn::MaxLanes(PhiTag());
-
-HWY_INLINE PhiVec PhiSet(double value) { return hn::Set(PhiTag(), value); }
-
 struct PhiLanes {
-  PhiVec weight, kept, square, bias_token, bias_sequence, outside;
+  RlVec weight, kept, square, bias_token, bias_sequence, outside;
   HWY_INLINE PhiLanes() {
-    weight = kept = square = bias_token = bias_sequence = outside = PhiSet(0);
+    weight = kept = square = bias_token = bias_sequence = outside = RlSet(0);
   }
 };
 
@@ -42,49 +35,55 @@ struct PhiStore {
   double lane[6][kRlLanes];
 };
 
-// One vector of tokens; `live` says which of them are tokens.
-template <bool kGiven>
-HWY_INLINE PhiVec AddPhi(const RlPhiInput& in, size_t i, hn::Mask<PhiTag> live, PhiLanes* lanes) {
-  const PhiTag tag;
-  const PhiVec w = hn::Add(PhiSet(1), hn::LoadU(tag, in.excess + i));
-  PhiVec phi;
-  if (kGiven) {
+// How a weight comes about: as given, from w by the rule, or w itself, which no bound touches.
+enum class PhiKind : uint8_t { kGiven, kBounded, kRatio };
+
+// One vector of tokens; kPartly: `live` says which of them are tokens.
+template <PhiKind kKind, bool kPartly>
+HWY_INLINE RlVec AddPhi(const RlPhiInput& in, size_t i, hn::Mask<RlTag> live, PhiLanes* lanes) {
+  const RlTag tag;
+  const auto of_tokens = [&](RlVec v) { return kPartly ? hn::IfThenElseZero(live, v) : v; };
+  const RlVec w = hn::Add(RlSet(1), hn::LoadU(tag, in.excess + i));
+  RlVec phi = w;
+  if (kKind == PhiKind::kGiven) {
     phi = hn::LoadU(tag, in.phi + i);
-  } else {
-    const PhiVec low = PhiSet(in.low), high = PhiSet(in.high);
-    const auto outside = hn::And(live, hn::Or(hn::Lt(w, low), hn::Gt(w, high)));
-    PhiVec weight = hn::Min(hn::Max(w, low), high);
-    if (in.zero_outside) weight = hn::IfThenElse(outside, PhiSet(0), weight);
-    lanes->outside = hn::Add(lanes->outside, hn::IfThenElseZero(outside, PhiSet(1)));
-    lanes->weight = hn::Add(lanes->weight, hn::IfThenElseZero(live, weight));
-    phi = in.reject ? PhiSet(0) : hn::Mul(weight, PhiSet(in.scale));
+  } else if (kKind == PhiKind::kBounded) {
+    const RlVec low = RlSet(in.low), high = RlSet(in.high);
+    const auto outside = hn::Or(hn::Lt(w, low), hn::Gt(w, high));
+    RlVec weight = hn::Min(hn::Max(w, low), high);
+    if (in.zero_outside) weight = hn::IfThenElse(outside, RlSet(0), weight);
+    lanes->outside = hn::Add(lanes->outside, of_tokens(hn::IfThenElseZero(outside, RlSet(1))));
+    lanes->weight = hn::Add(lanes->weight, of_tokens(weight));
+    phi = in.reject ? RlSet(0) : hn::Mul(weight, RlSet(in.scale));
   }
-  const PhiVec token = hn::Abs(hn::Sub(w, phi));
-  const PhiVec sequence = hn::Abs(hn::Sub(PhiSet(in.sequence_ratio), phi));
-  lanes->kept = hn::Add(lanes->kept, hn::IfThenElseZero(live, phi));
-  lanes->square = hn::Add(lanes->square, hn::IfThenElseZero(live, hn::Mul(phi, phi)));
-  lanes->bias_token = hn::Add(lanes->bias_token, hn::IfThenElseZero(live, token));
-  lanes->bias_sequence = hn::Add(lanes->bias_sequence, hn::IfThenElseZero(live, sequence));
+  const RlVec counted = of_tokens(phi);
+  lanes->kept = hn::Add(lanes->kept, counted);
+  lanes->square = RlFma(counted, counted, lanes->square);
+  if (kKind != PhiKind::kRatio) {
+    lanes->bias_token = hn::Add(lanes->bias_token, of_tokens(hn::Abs(hn::Sub(w, phi))));
+  }
+  const RlVec sequence = hn::Abs(hn::Sub(RlSet(in.sequence_ratio), phi));
+  lanes->bias_sequence = hn::Add(lanes->bias_sequence, of_tokens(sequence));
   return phi;
 }
 
-template <bool kGiven>
+template <PhiKind kKind>
 void SumPhiLanes(const RlPhiInput& in, float* phi, double* phi_double, PhiStore* to) {
-  const PhiTag tag;
-  const PhiFloatTag narrow;
+  const RlTag tag;
+  const RlFloatTag narrow;
   const size_t whole = in.count / kRlLanes * kRlLanes;
-  for (size_t lane = 0; lane < kRlLanes; lane += kPhiReal) {
+  for (size_t lane = 0; lane < kRlLanes; lane += kRlReal) {
     PhiLanes lanes;
-    const auto all = hn::FirstN(tag, kPhiReal);
+    const auto all = hn::FirstN(tag, kRlReal);
     for (size_t i = lane; i < whole; i += kRlLanes) {
-      const PhiVec value = AddPhi<kGiven>(in, i, all, &lanes);
+      const RlVec value = AddPhi<kKind, false>(in, i, all, &lanes);
       if (phi != nullptr) hn::StoreU(hn::DemoteTo(narrow, value), narrow, phi + i);
       if (phi_double != nullptr) hn::StoreU(value, tag, phi_double + i);
     }
     const size_t at = whole + lane;
     if (at < in.count) {
-      const size_t some = std::min(kPhiReal, in.count - at);
-      const PhiVec value = AddPhi<kGiven>(in, at, hn::FirstN(tag, some), &lanes);
+      const size_t some = std::min(kRlReal, in.count - at);
+      const RlVec value = AddPhi<kKind, true>(in, at, hn::FirstN(tag, some), &lanes);
       double last[kRlLanes];
       hn::StoreU(value, tag, last);
       for (size_t k = 0; k < some; ++k) {
@@ -92,31 +91,46 @@ void SumPhiLanes(const RlPhiInput& in, float* phi, double* phi_double, PhiStore*
         if (phi_double != nullptr) phi_double[at + k] = last[k];
       }
     }
-    const PhiVec sums[6] = {lanes.weight,     lanes.kept,          lanes.square,
-                            lanes.bias_token, lanes.bias_sequence, lanes.outside};
+    if (kKind == PhiKind::kRatio) lanes.weight = lanes.kept;
+    const RlVec sums[6] = {lanes.weight,     lanes.kept,          lanes.square,
+                           lanes.bias_token, lanes.bias_sequence, lanes.outside};
     for (size_t s = 0; s < 6; ++s) hn::StoreU(sums[s], tag, to->lane[s] + lane);
   }
 }
 
 void SumPhiLanesOf(const RlPhiInput& in, float* phi, double* phi_double, PhiStore* to) {
   if (in.phi != nullptr) {
-    SumPhiLanes<true>(in, phi, phi_double, to);
+    SumPhiLanes<PhiKind::kGiven>(in, phi, phi_double, to);
+  } else if (in.inside && !in.reject && in.scale == 1) {
+    SumPhiLanes<PhiKind::kRatio>(in, phi, phi_double, to);
   } else {
-    SumPhiLanes<false>(in, phi, phi_double, to);
+    SumPhiLanes<PhiKind::kBounded>(in, phi, phi_double, to);
   }
 }
 
-// The first element from `at` on that is zero, or that is not.
-template <bool kZero, class T>
+// Whether elements count; a NaN is neither zero nor that.
+template <class T>
+HWY_INLINE auto Counts(hn::Vec<hn::ScalableTag<T>> v) {
+  const auto zero = hn::Zero(hn::ScalableTag<T>());
+  if constexpr (std::is_floating_point_v<T>) {
+    return hn::Gt(hn::Abs(v), zero);
+  } else {
+    return hn::Not(hn::Eq(v, zero));
+  }
+}
+
+// The first element from `at` on that does not count, or that is not zero.
+template <bool kOnes, class T>
 size_t FindMask(const T* mask, size_t at, size_t count) {
   const hn::ScalableTag<T> tag;
   const size_t step = hn::Lanes(tag);
-  const auto zero = hn::Zero(tag);
   for (; at + step <= count; at += step) {
-    const auto zeros = hn::Eq(hn::LoadU(tag, mask + at), zero);
-    if (kZero ? !hn::AllFalse(tag, zeros) : !hn::AllTrue(tag, zeros)) break;
+    const auto v = hn::LoadU(tag, mask + at);
+    const auto on = kOnes ? Counts<T>(v) : hn::Eq(v, hn::Zero(tag));
+    if (!hn::AllTrue(tag, on)) break;
   }
-  while (at < count && (mask[at] == T{0}) != kZero) ++at;
+  const auto goes_on = [](T v) { return kOnes ? v < T{0} || v > T{0} : v == T{0}; };
+  while (at < count && goes_on(mask[at])) ++at;
   return at;
 }
 

@@ -148,28 +148,27 @@ TEST(StepRl, AFaultAddsNothingAndIsNamed) {
 }
 
 TEST(SumRlPair, EveryTargetGivesSumRlRowsBits) {
-  const auto owned = NoisyBatch(1, 1003, 0.5, 5);
-  std::vector<double> d(1008);
-  for (size_t i = 0; i < 1003; ++i) d[i] = owned.train[i] - owned.rollout[i];
-  std::vector<double> train = owned.train, rollout = owned.rollout;
-  train.resize(1008);
-  rollout.resize(1008);
-  std::vector<uint32_t> want_buckets(kRlBuckets), got_buckets(kRlBuckets);
-  CountRlBuckets(d.data(), 1003, want_buckets.data());
-  for (const Target target : AvailableTargets()) {
-    SCOPED_TRACE(TargetName(target));
-    std::vector<double> excess(1008), got(1008);
-    std::vector<int64_t> buckets(1008);
-    const RlRowSums want =
-        SumRlRow(d.data(), train.data(), rollout.data(), 1003, excess.data(), target);
-    const RlPairSums pair = SumRlPair({owned.train.data(), owned.rollout.data(), true, 1003},
-                                      {got.data(), nullptr, buckets.data()}, target);
-    EXPECT_TRUE(pair.usual);
-    EXPECT_EQ(std::memcmp(&want, &pair.row, sizeof(want)), 0);
-    EXPECT_EQ(excess, got);
-    std::fill(got_buckets.begin(), got_buckets.end(), 0);
-    for (size_t i = 0; i < 1003; ++i) ++got_buckets[static_cast<size_t>(buckets[i])];
-    EXPECT_EQ(want_buckets, got_buckets);
+  for (const double noise : {1e-4, 0.04, 0.5}) {  // all chunks small, some, none
+    const auto owned = NoisyBatch(1, 1003, noise, 5);
+    std::vector<double> d(1003);
+    for (size_t i = 0; i < 1003; ++i) d[i] = owned.train[i] - owned.rollout[i];
+    std::vector<uint32_t> want_buckets(kRlBuckets), got_buckets(kRlBuckets);
+    CountRlBuckets(d.data(), 1003, want_buckets.data());
+    for (const Target target : AvailableTargets()) {
+      SCOPED_TRACE(TargetName(target));
+      std::vector<double> excess(1008), got(1008);
+      std::vector<uint16_t> buckets(1008);
+      const RlRowSums want =
+          SumRlRow(d.data(), owned.rollout.data(), 1003, excess.data(), Target::kScalar);
+      const RlPairSums pair = SumRlPair({owned.train.data(), owned.rollout.data(), true, 1003, {}},
+                                        {got.data(), nullptr, buckets.data()}, target);
+      EXPECT_TRUE(pair.usual);
+      EXPECT_EQ(std::memcmp(&want, &pair.row, sizeof(want)), 0);
+      EXPECT_EQ(excess, got);
+      std::fill(got_buckets.begin(), got_buckets.end(), 0);
+      CountRlBuckets(buckets.data(), 1003, got_buckets.data());
+      EXPECT_EQ(want_buckets, got_buckets);
+    }
   }
 }
 

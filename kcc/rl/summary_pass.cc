@@ -1,7 +1,10 @@
 #include "kcc/rl/summary_pass.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <thread>
 
 namespace kcc {
@@ -26,22 +29,65 @@ void AddTv(RlSliceState& state, double sum, int64_t tokens) {
   state.tv_rows_square.Add(tv * tv);
 }
 
+struct RowRange {
+  int64_t begin = 0, end = 0;
+};
+
+// Rows in order, in shares that shrink towards the end.
+class RowQueue {
+ public:
+  RowQueue(int64_t rows, int64_t parts) : rows_(rows), parts_(parts) {}
+
+  std::optional<RowRange> Take() {
+    int64_t at = next_.load();
+    while (at < rows_) {
+      const int64_t end =
+          parts_ == 1 ? rows_ : at + std::max<int64_t>(1, (rows_ - at) / (4 * parts_));
+      if (next_.compare_exchange_weak(at, end)) return RowRange{at, end};
+    }
+    return std::nullopt;
+  }
+  void Close() { next_.store(rows_); }
+
+ private:
+  const int64_t rows_, parts_;
+  std::atomic<int64_t> next_ = 0;
+};
+
 }  // namespace
 
 int64_t RlParts(int64_t rows, int threads) {
   return std::clamp<int64_t>(threads, 1, std::max<int64_t>(1, rows));
 }
 
-void ForRlRows(int64_t rows, int threads,
-               const std::function<void(size_t, int64_t, int64_t)>& work) {
+Result<> ForRlRows(int64_t rows, int threads,
+                   const std::function<Result<>(size_t, int64_t)>& visit) {
+  struct Fault {
+    int64_t row = std::numeric_limits<int64_t>::max();
+    Result<> what;
+  };
   const int64_t parts = RlParts(rows, threads);
+  RowQueue queue(rows, parts);
+  std::vector<Fault> faults(static_cast<size_t>(parts));
+  const auto work = [&](size_t part) {
+    while (const auto share = queue.Take()) {
+      for (int64_t row = share->begin; row < share->end; ++row) {
+        Result<> result = visit(part, row);
+        if (result.has_value()) continue;
+        queue.Close();  // what is not handed out comes after this row
+        faults[part] = {row, std::move(result)};
+        return;
+      }
+    }
+  };
   std::vector<std::thread> workers;
-  for (int64_t p = 1; p < parts; ++p) {
-    workers.emplace_back(
-        [&, p] { work(static_cast<size_t>(p), rows * p / parts, rows * (p + 1) / parts); });
-  }
-  work(0, 0, rows / parts);
+  for (size_t p = 1; p < faults.size(); ++p) workers.emplace_back(work, p);
+  work(0);
   for (std::thread& worker : workers) worker.join();
+  return std::move(
+      std::min_element(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) {
+        return a.row < b.row;
+      })->what);
 }
 
 RlPass::RlPass(const RlBatch& batch, Target target) : batch_(batch), target_(target) {
@@ -95,9 +141,7 @@ void RlPass::AddDirect(Local& local, const RlRowTerms& terms) {
     return;
   }
   local.tokens += terms.tokens;
-  uint32_t* counts = local.buckets.data();
-  const int64_t* buckets = terms.buckets;
-  for (int64_t i = 0; i < terms.tokens; ++i) ++counts[buckets[i]];
+  CountRlBuckets(terms.buckets, static_cast<size_t>(terms.tokens), local.buckets.data());
   state.bit_equal += static_cast<uint64_t>(terms.bit_equal);
   AddSums(state, terms.sums, terms.tokens);
   state.level[3].AddUnit(terms.sums.d);
@@ -112,13 +156,12 @@ void RlPass::AddLoaded(Local& local, RlRowTerms& terms) {
   const int64_t judged = row.tokens - row.infinite_ratio;  // zero ratios are TV of 1
   row.KeepFinite();
   const auto count = static_cast<size_t>(row.tokens);
-  excess_.resize(count + kRlLanes);
+  excess_.resize(count + kRlRoom);
   RlRowSums sums = terms.sums;
   if (terms.usual) {
     std::copy_n(terms.excess, count, excess_.data());
   } else {
-    sums = SumRlRow(row.log_ratio.data(), row.train.data(), row.rollout.data(), count,
-                    excess_.data(), target_);
+    sums = SumRlRow(row.log_ratio.data(), row.rollout.data(), count, excess_.data(), target_);
   }
   AddTv(state, sums.below + static_cast<double>(row.zero_ratio), judged);
   if (row.tokens == 0) {
@@ -193,15 +236,13 @@ void RlPass::AddOld(RlSliceState& state, const RlRow& row) {
   const auto count = static_cast<size_t>(row.tokens);
   const auto add = [&](RlLevelState& to, const std::vector<double>& a,
                        const std::vector<double>& b) {
-    part_.assign(count + kRlLanes, 0);
+    part_.resize(count);
     size_t kept = 0;
     for (size_t i = 0; i < count; ++i) {
       const double d = a[i] - b[i];
       if (std::fabs(d) <= kRlLogRatioMax) part_[kept++] = d;
     }
-    std::fill(part_.begin() + static_cast<std::ptrdiff_t>(kept), part_.end(), 0.0);
-    to.AddRow(SumRlRow(part_.data(), nullptr, nullptr, kept, nullptr, target_),
-              static_cast<int64_t>(kept));
+    to.AddRow(SumRlRow(part_.data(), nullptr, kept, nullptr, target_), static_cast<int64_t>(kept));
   };
   add(state.mismatch, row.old, row.rollout);
   add(state.staleness, row.train, row.old);

@@ -48,8 +48,10 @@ class RlPass {
 
 // How many shares: at least one, at most one a row.
 int64_t RlParts(int64_t rows, int threads);
-// Calls work(part, begin, end) for each share of the rows, in threads of their own but the first.
-void ForRlRows(int64_t rows, int threads,
-               const std::function<void(size_t, int64_t, int64_t)>& work);
+// Calls visit(part, row) for each row, parts in threads of their own but the first. Rows are handed
+// out as threads come for more, so that long ones and a busy core leave nobody waiting: which part
+// gets a row is chance, but each gets its rows in order. Of faults, the first row's.
+Result<> ForRlRows(int64_t rows, int threads,
+                   const std::function<Result<>(size_t part, int64_t row)>& visit);
 
 }  // namespace kcc
