@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "kcc/base/strings.h"
 
@@ -171,6 +172,12 @@ Result<> CheckRowAdvantage(int64_t row, double advantage) {
                              ShortestNumber(advantage) + ", not a finite number");
 }
 
+Error BadMaskError(int64_t row, int64_t column) {
+  return BrokenEvidenceError("the mask at row " + std::to_string(row) + ", column " +
+                             std::to_string(column) +
+                             " is nan: it must be 0, or not 0 where the token counts");
+}
+
 Result<> RlRow::Load(const RlBatch& batch, int64_t row) {
   const int64_t length = batch.RowLength(row);
   const auto size = static_cast<size_t>(length);
@@ -179,10 +186,16 @@ Result<> RlRow::Load(const RlBatch& batch, int64_t row) {
   runs.clear();
   if (batch.mask) {
     valid_.resize(size);
+    size_t numbers = size;
     WithType(batch.mask.data, batch.mask.type, [&](auto* from) {
       from += batch.RowBegin(batch.mask, row);
       for (size_t i = 0; i < size; ++i) valid_[i] = from[i] != 0;
+      if constexpr (std::is_floating_point_v<std::decay_t<decltype(*from)>>) {
+        const auto* nan = std::find_if(from, from + size, [](auto v) { return std::isnan(v); });
+        numbers = static_cast<size_t>(nan - from);
+      }
     });
+    if (numbers < size) return BadMaskError(row, static_cast<int64_t>(numbers));
   } else {
     valid_.assign(size, 1);
   }

@@ -67,6 +67,8 @@ struct RlBatch {
 Result<> CheckRlBatch(const RlBatch& batch);
 
 Result<> CheckRowAdvantage(int64_t row, double advantage);
+// A NaN says neither that a token counts nor that it does not.
+Error BadMaskError(int64_t row, int64_t column);
 
 // The valid tokens of one row side by side, in double, without padding. Reused from row to row.
 struct RlRow {
@@ -85,8 +87,8 @@ struct RlRow {
   // chance, or the engine gave none to what it sampled. Counted; Finite() leaves them out.
   int64_t zero_ratio = 0, infinite_ratio = 0;
 
-  // Refuses, naming row and column: NaN, +inf, a log-prob above 1e-3 (a probability above one),
-  // -inf on both sides, and an advantage that is not finite.
+  // Refuses, naming row and column: NaN (in the mask too), +inf, a log-prob above 1e-3 (a
+  // probability above one), -inf on both sides, and an advantage that is not finite.
   Result<> Load(const RlBatch& batch, int64_t row);
   // Drops the tokens counted in zero_ratio and infinite_ratio. `runs` then no longer maps columns,
   // only segments.

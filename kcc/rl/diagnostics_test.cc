@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kcc/rl/correction.h"
+#include "kcc/rl/dialect.h"
 #include "kcc/rl/rl_test_data.h"
 
 namespace kcc {
@@ -245,6 +247,34 @@ TEST(RlDiagnostics, BrokenNumbersAreRefusedWithTheirPlace) {
     EXPECT_EQ(summary.tokens(), 0);
     batch.mask = {1, 1, 1, 1, 1, 0};
     EXPECT_TRUE(summary.Add(batch.View()).has_value()) << "padding is never looked at";
+  }
+}
+
+TEST(RlDiagnostics, AMaskThatIsNotANumberIsRefusedWithItsPlace) {
+  const OwnedBatch owned = NoisyBatch(2, 100, 0.1, 1);
+  RlBatch batch = owned.View();
+  for (const size_t at : {0u, 7u, 63u, 64u, 99u}) {  // before, in, after and at the end of the run
+    std::vector<double> wide(200, 0);
+    std::fill_n(wide.begin() + 105, 60, 1.0);
+    wide[100 + at] = kNaN;
+    const std::vector<float> narrow(wide.begin(), wide.end());
+    for (const RlArray& mask :
+         {RlArray{wide.data(), RlType::kF64, 100}, RlArray{narrow.data(), RlType::kF32, 100}}) {
+      batch.mask = mask;
+      RlSummary summary;
+      const auto added = summary.Add(batch);
+      ASSERT_FALSE(added.has_value());
+      EXPECT_EQ(added.error().code(), ErrorCode::kBrokenEvidence);
+      EXPECT_NE(added.error().message().find("mask at row 1, column " + std::to_string(at) + " "),
+                std::string::npos)
+          << added.error().message();
+      const auto corrected = CorrectRl(batch, {}, {}, 2);
+      ASSERT_FALSE(corrected.has_value());
+      EXPECT_EQ(corrected.error().message(), added.error().message());
+      const auto translated = RunDialect("trl", "", batch, {}, "{}");
+      ASSERT_FALSE(translated.has_value());
+      EXPECT_EQ(translated.error().message(), added.error().message());
+    }
   }
 }
 

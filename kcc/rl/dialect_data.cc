@@ -105,7 +105,14 @@ Result<DialectInput> LoadDialectInput(const RlBatch& batch, const DialectExtras&
   in.d = MapTokens(in.train.size(), [&](size_t i) { return in.train[i] - in.rollout[i]; });
   const Doubles mask = ReadTokens(batch, batch.mask, in.offsets);
   in.mask.assign(in.d.size(), 1);
-  for (size_t i = 0; i < mask.size(); ++i) in.mask[i] = mask[i] != 0;
+  for (size_t r = 0; r < in.rows && !mask.empty(); ++r) {
+    for (size_t i = in.begin(r); i < in.end(r); ++i) {
+      if (std::isnan(mask[i])) {
+        return BadMaskError(static_cast<int64_t>(r), static_cast<int64_t>(i - in.begin(r)));
+      }
+      in.mask[i] = mask[i] != 0;
+    }
+  }
   if (batch.advantages && batch.advantage_per_row) {
     for (int64_t r = 0; r < batch.rows; ++r) in.row_advantage.push_back(batch.RowAdvantage(r));
     in.advantage = in.Spread(in.row_advantage);

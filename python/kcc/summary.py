@@ -196,6 +196,9 @@ def measure(
 def _truth(mask: Any) -> np.ndarray:
     view = arrays.view(mask, "mask", arrays.MASKS, (1, 2))
     owner = view.owner.numpy() if hasattr(view.owner, "data_ptr") else view.owner
+    if owner.dtype.kind == "f" and np.isnan(owner).any():
+        place = tuple(int(each) for each in np.argwhere(np.isnan(owner))[0])
+        raise errors.EvidenceError(f"the mask at {place} is nan: it must be 0, or not 0 where the token counts")
     return owner != 0
 
 

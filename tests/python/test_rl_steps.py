@@ -141,6 +141,21 @@ def test_masks_of_every_dtype(dtype):
     assert kcc.rl.diagnose(train, rollout, mask.astype(dtype))["tokens"] == mask.sum()
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_mask_that_is_not_a_number_is_refused(dtype):
+    train, rollout, mask = arrays()
+    mask = mask.astype(dtype)
+    mask[3, 2] = np.nan
+    for call in (
+        lambda: kcc.rl.diagnose(train, rollout, mask),
+        lambda: kcc.rl.step(train, rollout, mask, correction={}, threads=2),
+        lambda: kcc.rl.lint(train, rollout, mask),
+        lambda: kcc.measure(train, rollout, mask=mask),
+    ):
+        with pytest.raises(kcc.EvidenceError, match=r"mask at (row 3, column 2|\(3, 2\))"):
+            call()
+
+
 @pytest.mark.parametrize(
     "more, error, words",
     [
