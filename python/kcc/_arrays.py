@@ -60,20 +60,35 @@ def _readable(shape: tuple, strides: tuple) -> bool:
     return not any(size > 1 and step <= 0 for size, step in zip(shape, strides))
 
 
+_seen: dict[Any, int] = {}  # torch's dtypes by object: a step's few microseconds are spent on other things than names
+
+
+def _torch_dtype(value: Any) -> int | None:
+    code = _seen.get(value.dtype)
+    if code is None and (code := _TORCH.get(str(value.dtype))) is not None:
+        _seen[value.dtype] = code
+    return code
+
+
 def _from_torch(value: Any, name: str) -> View:
-    if value.device.type != "cpu":
+    if not value.is_cpu:
         raise errors.DeviceError(f"{name} is on {value.device}; pass {name}.cpu(), or use kcc.cuda for logits")
     if value.is_nested:
         raise errors.ShapeError(f"{name} is a nested tensor; pass its values and offsets")
     if str(value.layout) != "torch.strided":
         raise errors.DTypeError(f"{name} is a tensor of layout {value.layout}; pass {name}.to_dense()")
-    value = value.detach().resolve_conj().resolve_neg()
-    dtype = _TORCH.get(str(value.dtype))
+    dtype = _torch_dtype(value)
     if dtype is None:
         raise errors.DTypeError(f"{name}: dtype {value.dtype} is not supported")
-    if not _readable(value.shape, value.stride()):
+    if value.requires_grad:
+        value = value.detach()
+    if value.is_neg():
+        value = value.resolve_neg()
+    shape, strides = value.shape, value.stride()
+    if not _readable(shape, strides):
         value = value.contiguous()
-    return View(value.data_ptr(), dtype, value.shape, value.stride(), value)
+        strides = value.stride()
+    return View(value.data_ptr(), dtype, shape, strides, value)
 
 
 def _from_numpy(value: np.ndarray, name: str) -> View:

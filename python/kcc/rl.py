@@ -7,6 +7,7 @@ or packed [tokens] with offsets (cu_seqlens). Nothing is copied. w = exp(train -
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import operator
 import os
@@ -140,13 +141,21 @@ class Batch:
         return np.ones(self.shape, np.bool_) if self._mask is None else np.asarray(self._mask) != 0
 
 
+_NUMBERS = {"nan": float("nan"), "-nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+
+
 def _finite(value: Any) -> Any:
-    """JSON has no nan or inf: kcc writes them as texts."""
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_finite(each) for each in value]
-    return {"nan": float("nan"), "-nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}.get(value, value) if isinstance(value, str) else value
+    return _NUMBERS.get(value, value) if isinstance(value, str) else value
+
+
+def _loads(text: bytes) -> Any:
+    """JSON has no nan or inf: kcc writes them as texts."""
+    value = json.loads(text)
+    return _finite(value) if b'nan"' in text or b'inf"' in text else value
 
 
 def _threads(threads: Any) -> int:
@@ -163,9 +172,12 @@ def _real(value: Any, name: str) -> float:
         raise errors.DTypeError(f"{name} is {value!r}; pass a number") from error
 
 
+_ENCODER = json.JSONEncoder(allow_nan=False)
+
+
 def _json(value: Any, name: str) -> bytes:
     try:
-        return c.encode(json.dumps(value, allow_nan=False), name)
+        return c.encode(_ENCODER.encode(value), name)
     except (TypeError, ValueError) as error:
         if isinstance(error, errors.Error):
             raise
@@ -203,12 +215,12 @@ class RlSummary(c.Owned):
 
     def figures(self, confidence: float = 0.95) -> dict[str, dict[str, Any]]:
         """Figures of everything under "", then by slice (docs/rl.md)."""
-        return _finite(json.loads(c.text("kcc_rl_summary_figures", self._raw, _real(confidence, "confidence"))))
+        return _loads(c.text("kcc_rl_summary_figures", self._raw, _real(confidence, "confidence")))
 
     def judge(self, limits: dict[str, float], confidence: float = 0.95) -> list[dict[str, Any]]:
         """Figures against limits, e.g. {"token.tv": 0.01}: satisfied, violated or inconclusive, and why."""
         text = c.text("kcc_rl_summary_judge", self._raw, _json(limits, "limits"), _real(confidence, "confidence"))
-        return _finite(json.loads(text))
+        return _loads(text)
 
     def __reduce__(self):
         return (RlSummary.from_bytes, (self.to_bytes(),))
@@ -233,13 +245,18 @@ class Corrected:
     """Weights and the mask after rejection, of the batch's shape, and what they do.
 
     Without rejection and veto the mask is the batch's own: it is made when first asked for, so that
-    the weights are the one array that a step needs beside the caller's.
+    the weights are the one array that a step needs beside the caller's. Figures likewise are read
+    from the library's text then.
     """
 
-    def __init__(self, weights: Any, mask: Any, figures: Any):
+    def __init__(self, weights: Any, mask: Any, figures: bytes):
         self.weights = weights
         self._mask = mask
-        self.figures = figures
+        self._text = figures
+
+    @functools.cached_property
+    def figures(self) -> Any:
+        return _loads(self._text)
 
     @property
     def mask(self) -> Any:
@@ -279,7 +296,7 @@ def _run(name: str, first: tuple, batch: Batch, correction: dict[str, Any] | str
     elif rejects:
         kept, kept_at = batch._empty_like(np.bool_)
     figures = c.text(name, *first, ctypes.byref(batch.call), text, _threads(threads), weights_at, kept_at)
-    return Corrected(weights, kept, _finite(json.loads(figures)))
+    return Corrected(weights, kept, figures)
 
 
 def correct(
@@ -427,8 +444,8 @@ def lint(
     batch = Batch(train, rollout, mask, **more)
     if correction is not None:
         text, _ = _correction_text(correction)
-        return _finite(json.loads(c.text("kcc_rl_lint_correction", ctypes.byref(batch.call), text, _threads(threads))))
-    return _finite(json.loads(c.text("kcc_rl_lint", ctypes.byref(batch.call))))
+        return _loads(c.text("kcc_rl_lint_correction", ctypes.byref(batch.call), text, _threads(threads)))
+    return _loads(c.text("kcc_rl_lint", ctypes.byref(batch.call)))
 
 
 def replay(train: Any, rollout: Any, mask: Any = None, *, format: str = "json", threads: int = 0, **more: Any) -> Any:
@@ -437,7 +454,7 @@ def replay(train: Any, rollout: Any, mask: Any = None, *, format: str = "json", 
     if format not in ("json", "html"):
         raise errors.InvalidInput(f"format is {format!r}; it can be \"json\" or \"html\"")
     text = c.text("kcc_rl_replay", ctypes.byref(batch.call), _threads(threads), format.encode())
-    return _finite(json.loads(text)) if format == "json" else text.decode()
+    return _loads(text) if format == "json" else text.decode()
 
 
 class Dialect(c.Owned):
@@ -457,7 +474,7 @@ class Dialect(c.Owned):
 
     @property
     def metrics(self) -> dict[str, float]:
-        return _finite(json.loads(c.text("kcc_rl_dialect_metrics", self._raw)))
+        return _loads(c.text("kcc_rl_dialect_metrics", self._raw))
 
     def array(self, name: str) -> list[np.ndarray]:
         """The rows of an array the function returns ("weights", "mask" …), copied."""
