@@ -86,6 +86,13 @@ def best_of(runs, function):
     return 1e3 * best
 
 
+def rest(seconds):
+    """Waits awake: a sleep would let the core's clock fall."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--verl", help="a checkout of verl")
@@ -130,10 +137,13 @@ def main():
                 peak = peak_of(function)[0]
                 print(f"  {name:<55}{peak / 2**20:9.1f} MiB  {peak / train.nbytes:6.2f} arrays")
             return
-        # In turns, so that a busy moment of the machine meets all of them.
+        # In turns, so that a busy moment of the machine meets all of them, and none before the
+        # others' threads are asleep: torch's spin for some milliseconds after their last work, on
+        # the core that the next contender's second thread would get.
         best = dict.fromkeys(contenders, float("inf"))
         for _ in range(15):
             for name, function in contenders.items():
+                rest(0.015)
                 best[name] = min(best[name], best_of(1, function))
     ours = next(iter(best.values()))
     for name, ms in best.items():
