@@ -74,6 +74,9 @@ struct LaneLogits<__nv_bfloat16> {
     const uint4 v = static_cast<const uint4*>(tile)[lane];
     pairs[0] = v.x, pairs[1] = v.y, pairs[2] = v.z, pairs[3] = v.w;
   }
+  __device__ __forceinline__ void FromWords(const uint32_t (&words)[4]) {
+    for (int k = 0; k < 4; ++k) pairs[k] = words[k];
+  }
   // Of a tile of `count` entries, at any address.
   __device__ __forceinline__ void LoadEntries(const __nv_bfloat16* tile, int lane, int count) {
     for (int k = 0; k < 4; ++k) {
@@ -95,6 +98,9 @@ struct LaneLogits<__half> {
   __device__ __forceinline__ void Load(const void* tile, int lane) {
     const uint4 v = static_cast<const uint4*>(tile)[lane];
     pairs[0] = v.x, pairs[1] = v.y, pairs[2] = v.z, pairs[3] = v.w;
+  }
+  __device__ __forceinline__ void FromWords(const uint32_t (&words)[4]) {
+    for (int k = 0; k < 4; ++k) pairs[k] = words[k];
   }
   __device__ __forceinline__ void LoadEntries(const __half* tile, int lane, int count) {
     for (int k = 0; k < 4; ++k) {
@@ -120,6 +126,9 @@ struct LaneLogits<float> {
     at[0] = v.x, at[1] = v.y, at[2] = v.z, at[3] = v.w;
     at[4] = w.x, at[5] = w.y, at[6] = w.z, at[7] = w.w;
   }
+  __device__ __forceinline__ void FromWords(const uint32_t (&words)[8]) {
+    for (int k = 0; k < 8; ++k) at[k] = __uint_as_float(words[k]);
+  }
   __device__ __forceinline__ void LoadEntries(const float* tile, int lane, int count) {
     for (int j = 0; j < 8; ++j) at[j] = EntryOrLowest(tile, PlaceInTile<float>(lane, j), count);
   }
@@ -132,6 +141,9 @@ struct LaneFp8 : LaneLogits<__half> {
   __device__ __forceinline__ void Load(const void* tile, int lane) {
     const uint2 v = static_cast<const uint2*>(tile)[lane];
     Widen(v.x, v.y);
+  }
+  __device__ __forceinline__ void FromWords(const uint32_t (&words)[2]) {
+    Widen(words[0], words[1]);
   }
   __device__ __forceinline__ void LoadEntries(const T* tile, int lane, int count) {
     uint32_t words[2] = {0, 0};
@@ -154,6 +166,91 @@ template <>
 struct LaneLogits<__nv_fp8_e4m3> : LaneFp8<__nv_fp8_e4m3, __NV_E4M3> {};
 template <>
 struct LaneLogits<__nv_fp8_e5m2> : LaneFp8<__nv_fp8_e5m2, __NV_E5M2> {};
+
+// Copies into shared memory go in groups, of which a lane waits for all but the last few.
+__device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;"); }
+template <int kPending>
+__device__ __forceinline__ void AwaitCopies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// Where a lane's first entry lies in a tile.
+template <class T>
+__device__ __forceinline__ int LaneOffset(int lane) {
+  return lane * (sizeof(T) == 1 ? 8 : 16);
+}
+
+// What a lane needs of a tile, as it is, into the same places of a tile in shared memory; both are
+// given by the lane's own places. The lane itself must wait before it reads it there. Tiles that
+// start anywhere come entry by entry.
+template <class T, bool kAligned, int kFrom, int kTo>
+__device__ __forceinline__ void CopyTile(const char* from, char* to) {
+  constexpr int kParts = sizeof(T) == 4 ? 2 : 1;
+  constexpr int kBytes = sizeof(T) == 1 ? 8 : 16;
+  if constexpr (kAligned) {
+    const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+    if constexpr (kBytes == 8) {
+      asm volatile("cp.async.ca.shared.global [%0 + %2], [%1 + %3], 8;" ::"r"(address), "l"(from),
+                   "n"(kTo), "n"(kFrom));
+    } else {
+      asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %3], 16;" ::"r"(address), "l"(from),
+                   "n"(kTo), "n"(kFrom));
+      if constexpr (kParts == 2) {
+        asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %3], 16;" ::"r"(address),
+                     "l"(from), "n"(kTo + 512), "n"(kFrom + 512));
+      }
+    }
+  } else {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const T* source = reinterpret_cast<const T*>(from + kFrom + part * 512);
+      T* target = reinterpret_cast<T*>(to + kTo + part * 512);
+#pragma unroll
+      for (int j = 0; j < kBytes / static_cast<int>(sizeof(T)); ++j) target[j] = source[j];
+    }
+  }
+}
+
+// A tile that starts anywhere, as the 16-byte parts that hold it: it begins `shift` bytes into the
+// first of them. The warp must wait, and meet, before it reads any of it.
+template <class T>
+__device__ __forceinline__ void CopyShiftedTile(const char* tile, int shift, int lane, char* to) {
+  constexpr int kParts = kTileEntries * static_cast<int>(sizeof(T)) / 16 + 1;
+  const char* const from = tile - shift;
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+#pragma unroll
+  for (int first = 0; first < kParts; first += 32) {
+    const int part = first + lane;
+    if (part >= kParts) continue;
+    // Nothing beyond the tile is read: it may be the tensor's end.
+    const int bytes = part == kParts - 1 ? shift : 16;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address + part * 16),
+                 "l"(from + part * 16), "r"(bytes));
+  }
+}
+
+// A lane's entries of such a tile.
+template <class T>
+__device__ __forceinline__ LaneLogits<T> LoadShifted(const char* tile, int shift, int lane) {
+  constexpr int kBytes = sizeof(T) == 1 ? 8 : 16;
+  constexpr int kParts = sizeof(T) == 4 ? 2 : 1;
+  alignas(16) uint32_t words[kParts * kBytes / 4];
+#pragma unroll
+  for (int part = 0; part < kParts; ++part) {
+    const int at = shift + part * 512 + lane * kBytes;
+    const auto* from = reinterpret_cast<const uint32_t*>(tile + (at & ~3));
+    uint32_t low = from[0];
+#pragma unroll
+    for (int k = 0; k < kBytes / 4; ++k) {
+      const uint32_t high = from[k + 1];
+      words[part * kBytes / 4 + k] = __funnelshift_r(low, high, static_cast<unsigned>(at & 3) * 8);
+      low = high;
+    }
+  }
+  LaneLogits<T> logits;
+  logits.FromWords(words);
+  return logits;
+}
 
 // The largest entry seen by a lane.
 template <class T>

@@ -9,19 +9,18 @@
 #include <cmath>
 
 #include "kcc/drift/cuda/row_careful.cuh"
-#include "kcc/drift/cuda/row_end.cuh"
 #include "kcc/drift/cuda/row_gather.cuh"
 #include "kcc/drift/cuda/row_sums.cuh"
 
 namespace kcc {
 namespace {
 
-constexpr int64_t kBatchRows = 4096;
+constexpr int64_t kBatchRows = 8192;
 constexpr int kCarefulBlocks = 528;  // a multiple of kCarefulCluster
 constexpr double kLog2e = 1.4426950408889634;
 
 struct Layout {
-  size_t parts = 0, tops = 0, heads = 0, ends = 0, careful = 0, bytes = 0;
+  size_t careful = 0, parts = 0, tops = 0, heads = 0, bytes = 0;
 };
 
 Layout LayoutFor(int64_t rows, int warps) {
@@ -36,7 +35,6 @@ Layout LayoutFor(int64_t rows, int warps) {
   layout.parts = take(batch * static_cast<size_t>(warps) * sizeof(WarpPart));
   layout.tops = take(batch * static_cast<size_t>(warps) * 32 * sizeof(int2));
   layout.heads = take(batch * sizeof(RowHead));
-  layout.ends = take(batch * sizeof(EndRow));
   return layout;
 }
 
@@ -51,106 +49,106 @@ bool IsAligned(const CudaLogits& logits) {
   return address % 16 == 0 && stride % 16 == 0;
 }
 
-using SumsKernel = void (*)(SumsArgs);
-
-using GatherKernel = void (*)(EndArgs);
-
 struct Kernels {
-  SumsKernel sums;
-  GatherKernel gather;
+  void (*sums)(SumsArgs) = nullptr;
+  void (*end)(EndArgs) = nullptr;
 };
 
 template <class T>
-Kernels KernelsFor(bool aligned, bool square) {
+Kernels KernelsFor(bool aligned, bool square, int warps) {
   // FP8 and rows that start anywhere have the one kernel, to keep the library small.
-  constexpr bool kLean = sizeof(T) == 1;
-  const SumsKernel sums = !aligned ? &RowSumsKernel<T, false, true>
-                          : square ? &RowSumsKernel<T, true, true>
-                                   : &RowSumsKernel<T, true, kLean>;
-  return {sums, &RowGatherKernel<T>};
+  if (!aligned) return {&RowSumsKernel<T, false, true, 0>, &RowEndKernel<T>};
+  if (square || sizeof(T) == 1) return {&RowSumsKernel<T, true, true, 0>, &RowEndKernel<T>};
+  if constexpr (sizeof(T) == 2) {
+    if (warps == kWarpsMax) return {&RowSumsKernel<T, true, false, kWarpsMax>, &RowEndKernel<T>};
+  }
+  return {&RowSumsKernel<T, true, sizeof(T) == 1, 0>, &RowEndKernel<T>};
 }
 
-Kernels KernelsFor(DType dtype, bool aligned, bool square) {
+Kernels KernelsFor(DType dtype, bool aligned, bool square, int warps) {
   switch (dtype) {
 #ifndef KCC_CUDA_ONLY_BF16
     case DType::kF16:
-      return KernelsFor<__half>(aligned, square);
+      return KernelsFor<__half>(aligned, square, warps);
     case DType::kF8E4M3:
-      return KernelsFor<__nv_fp8_e4m3>(aligned, square);
+      return KernelsFor<__nv_fp8_e4m3>(aligned, square, warps);
     case DType::kF8E5M2:
-      return KernelsFor<__nv_fp8_e5m2>(aligned, square);
+      return KernelsFor<__nv_fp8_e5m2>(aligned, square, warps);
     case DType::kF32:
-      return KernelsFor<float>(aligned, square);
+      return KernelsFor<float>(aligned, square, warps);
 #endif
     default:
-      return KernelsFor<__nv_bfloat16>(aligned, square);
+      return KernelsFor<__nv_bfloat16>(aligned, square, warps);
   }
 }
 
 struct Device {
   int multiprocessors = 0;
   int major = 0;
-  int shared_per_sm = 0;
+  int shared_bytes = 0;  // that a block may have
 };
 
+// Asking takes as long as a launch, so a thread remembers its last answer.
 Device CurrentDevice() {
+  thread_local int known_id = -1;
+  thread_local Device known;
   int id = 0;
+  if (cudaGetDevice(&id) != cudaSuccess) return {};
+  if (id == known_id) return known;
   Device device;
-  if (cudaGetDevice(&id) != cudaSuccess) return device;
   cudaDeviceGetAttribute(&device.multiprocessors, cudaDevAttrMultiProcessorCount, id);
   cudaDeviceGetAttribute(&device.major, cudaDevAttrComputeCapabilityMajor, id);
-  cudaDeviceGetAttribute(&device.shared_per_sm, cudaDevAttrMaxSharedMemoryPerMultiprocessor, id);
-  return device;
+  cudaDeviceGetAttribute(&device.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, id);
+  known_id = id;
+  return known = device;
 }
 
-// The warps of a block: of the sizes that fill a multiprocessor evenly the largest whose last round
-// of tiles is nearly full.
-int ChooseWarps(int64_t tiles, int most) {
-  int best = 0;
+// Warps of a block and blocks of a multiprocessor: of the sizes that fill it the largest whose last
+// round of tiles is nearly full.
+CudaPlan ChoosePlan(int64_t tiles, int most, int multiprocessors) {
+  CudaPlan best;
   double best_fill = 0;
-  for (const int warps : {most, most / 2, most / 4}) {
+  for (const int blocks : {1, 2, 4, 6, 12}) {
+    const int warps = most / blocks;
+    if (warps == 0 || tiles / warps < 2 * kRingPairs) continue;
     const int64_t rounds = (tiles + warps - 1) / warps;
     const double fill = static_cast<double>(tiles) / static_cast<double>(rounds * warps);
-    if (fill >= 0.95) return warps;
-    if (fill > best_fill) best = warps, best_fill = fill;
+    if (fill > best_fill) best = {warps, multiprocessors * blocks}, best_fill = fill;
+    if (fill >= 0.95) break;
   }
   return best;
 }
 
 struct Launch {
   CudaPlan plan;
-  Kernels kernels = {};
+  Kernels kernels;
   int tiles = 0;
   size_t shared = 0;
   bool has_clusters = false;
+  bool starts_early = false;
 };
 
 // warps == 0: not for the fast kernel.
 Launch LaunchFor(const CudaDriftArgs& args) {
   Launch launch;
   const Device device = CurrentDevice();
-  launch.has_clusters = device.major >= 9;
+  launch.has_clusters = launch.starts_early = device.major >= 9;
   const bool costly = (args.wanted & kCudaWantOnDemand) != 0;
   if (device.major < 8 || args.train.dtype != args.infer.dtype || costly) return launch;
   const int64_t tiles = (args.vocab + kTileEntries - 1) / kTileEntries;
   if (tiles < 32) return launch;  // too few threads to rank, and too little to share
   launch.tiles = static_cast<int>(tiles);
-  launch.kernels = KernelsFor(args.train.dtype, IsAligned(args.train) && IsAligned(args.infer),
-                              (args.wanted & kCudaWantReverseChi2) != 0);
-  CudaPlan& plan = launch.plan;
-  const int most = args.train.dtype == DType::kF32 ? kWarpsMaxF32 : kWarpsMax;
-  plan.warps = ChooseWarps(tiles, most);
-  const int per_multiprocessor = most / plan.warps;
-  plan.blocks = device.multiprocessors * per_multiprocessor;
-  constexpr size_t kSmall = (sizeof(SumsShared) + 127) / 128 * 128;
-  const size_t room =
-      static_cast<size_t>(device.shared_per_sm) / static_cast<size_t>(per_multiprocessor) - 1024;
-  const size_t round =
-      static_cast<size_t>(plan.warps) * 64 *
-      (args.train.dtype == DType::kF32 ? sizeof(LaneLogits<float>) : sizeof(LaneLogits<__half>));
-  const auto rounds = static_cast<size_t>((tiles + plan.warps - 1) / plan.warps);
-  plan.kept = static_cast<int>(std::min(rounds, (room - kSmall) / round));
-  launch.shared = kSmall + static_cast<size_t>(plan.kept) * round;
+  const bool aligned = IsAligned(args.train) && IsAligned(args.infer);
+  const size_t ring = kRingPairs * 4 * RingTileBytes(DTypeBits(args.train.dtype) / 8, aligned);
+  const size_t room = (static_cast<size_t>(device.shared_bytes) - kSumsSharedBytes) / ring;
+  const int fit = static_cast<int>(room) / 4 * 4;
+  const int most = std::min(args.train.dtype == DType::kF32 ? kWarpsMaxF32 : kWarpsMax, fit);
+  const CudaPlan plan = ChoosePlan(tiles, most, device.multiprocessors);
+  if (plan.warps == 0) return launch;
+  launch.plan = plan;
+  launch.kernels =
+      KernelsFor(args.train.dtype, aligned, (args.wanted & kCudaWantReverseChi2) != 0, plan.warps);
+  launch.shared = kSumsSharedBytes + static_cast<size_t>(plan.warps) * ring;
   cudaFuncSetAttribute(reinterpret_cast<const void*>(launch.kernels.sums),
                        cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(launch.shared));
@@ -178,6 +176,31 @@ RowArgs RowArgsOf(const CudaDriftArgs& args, int32_t* careful_rows) {
   return row;
 }
 
+// A launch in clusters, or before the kernel ahead of it has ended (AwaitKernelBefore).
+struct Starter {
+  Starter(unsigned blocks, unsigned threads, cudaStream_t stream, bool early, int cluster) {
+    config.gridDim = dim3(blocks);
+    config.blockDim = dim3(threads);
+    config.stream = stream;
+    config.attrs = attributes;
+    if (early) {
+      cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attribute.val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (cluster > 1) {
+      cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+      attribute.id = cudaLaunchAttributeClusterDimension;
+      attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+      attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    }
+  }
+  Starter(const Starter&) = delete;
+
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config = {};
+};
+
 class Batches {
  public:
   Batches(const CudaDriftArgs& args, const Launch& launch)
@@ -189,23 +212,18 @@ class Batches {
   cudaError_t Measure(int64_t first, int64_t count) {
     const RowArgs row = RowArgsOf(args_, At<int32_t>(layout_.careful));
     if (launch_.plan.warps == 0) return MeasureCarefully(row, first, count, true);
-    cudaMemsetAsync(row.careful_rows, 0, sizeof(int32_t), stream_);
-    const SumsArgs sums = SumsOf(first, count);
-    const auto sums_blocks = static_cast<unsigned>(std::min<int64_t>(launch_.plan.blocks, count));
-    launch_.kernels
-        .sums<<<sums_blocks, static_cast<unsigned>(sums.warps) * 32, launch_.shared, stream_>>>(
-            sums);
     EndArgs end = {};
     end.row = row;
-    end.sums = sums;
-    end.rows = At<EndRow>(layout_.ends);
+    end.sums = SumsOf(first, count);
     end.first_row = first;
     end.count = count;
     end.top_rank = (args_.wanted & kCudaWantTopK) != 0 ? 9 : 1;
+    const auto blocks = static_cast<unsigned>(std::min<int64_t>(launch_.plan.blocks, count));
+    const auto threads = static_cast<unsigned>(launch_.plan.warps) * 32;
+    launch_.kernels.sums<<<blocks, threads, launch_.shared, stream_>>>(end.sums);
     const auto end_blocks = static_cast<unsigned>((count + kGatherWarps - 1) / kGatherWarps);
-    launch_.kernels.gather<<<end_blocks, kGatherWarps * 32, 0, stream_>>>(end);
-    const auto solve_blocks = static_cast<unsigned>((count + kSolveThreads - 1) / kSolveThreads);
-    RowSolveKernel<<<solve_blocks, kSolveThreads, 0, stream_>>>(end);
+    const Starter ends(end_blocks, kGatherWarps * 32, stream_, launch_.starts_early, 1);
+    cudaLaunchKernelEx(&ends.config, launch_.kernels.end, end);
     return MeasureCarefully(row, first, count, false);
   }
 
@@ -220,18 +238,10 @@ class Batches {
     // Few rows are soonest done by many blocks each; many rows, by one.
     const bool clusters = launch_.has_clusters && !all;
     const int cluster = clusters ? kCarefulCluster : 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim =
-        dim3(static_cast<unsigned>(std::min<int64_t>(count * cluster, kCarefulBlocks)));
-    config.blockDim = dim3(kCarefulThreads);
-    config.stream = stream_;
-    cudaLaunchAttribute attribute;
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
-    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-    config.attrs = &attribute;
-    config.numAttrs = clusters ? 1 : 0;
-    const cudaError_t error = cudaLaunchKernelEx(&config, CarefulKernel, row, first, count, all);
+    const auto blocks = static_cast<unsigned>(std::min<int64_t>(count * cluster, kCarefulBlocks));
+    const Starter rows(blocks, kCarefulThreads, stream_, launch_.starts_early && !all, cluster);
+    const cudaError_t error =
+        cudaLaunchKernelEx(&rows.config, CarefulKernel, row, first, count, all);
     return error != cudaSuccess ? error : cudaGetLastError();
   }
 
@@ -246,14 +256,12 @@ class Batches {
     sums.vocab = static_cast<int>(args_.vocab);
     sums.tiles = launch_.tiles;
     sums.warps = launch_.plan.warps;
-    sums.kept = launch_.plan.kept;
     sums.aligned = IsAligned(args_.train) && IsAligned(args_.infer);
     sums.scale = static_cast<float>(kLog2e / args_.temperature);
     sums.inverse_tau = static_cast<float>(1 / args_.temperature);
     sums.tau = static_cast<float>(args_.temperature);
-    sums.parts = At<WarpPart>(layout_.parts);
-    sums.tops = At<int2>(layout_.tops);
-    sums.heads = At<RowHead>(layout_.heads);
+    sums.board = {At<RowHead>(layout_.heads), At<WarpPart>(layout_.parts), At<int2>(layout_.tops)};
+    sums.careful_rows = At<int32_t>(layout_.careful);
     return sums;
   }
 

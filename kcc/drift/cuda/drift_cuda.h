@@ -96,7 +96,6 @@ const char* MeasureDriftCuda(const CudaDriftArgs& args);
 struct CudaPlan {
   int warps = 0;   // of a block, which has one row at a time
   int blocks = 0;  // resident at once
-  int kept = 0;    // tiles of a warp that stay in shared memory for the second visit
 };
 CudaPlan PlanCudaDrift(const CudaDriftArgs& args);
 

@@ -7,6 +7,7 @@
 #include <cooperative_groups.h>
 
 #include "kcc/drift/cuda/row_end.cuh"
+#include "kcc/drift/cuda/row_sync.cuh"
 
 namespace kcc {
 
@@ -444,6 +445,7 @@ static __global__ void __launch_bounds__(kCarefulThreads)
     CarefulKernel(const __grid_constant__ RowArgs args, int64_t first_row, int64_t count,
                   bool all) {
   __shared__ CarefulShared shared;
+  AwaitKernelBefore();
   const int64_t rows = all ? count : args.careful_rows[0];
   const int blocks = CarefulCluster::Blocks();
   for (int64_t k = blockIdx.x / static_cast<unsigned>(blocks); k < rows;

@@ -109,8 +109,7 @@ struct EndSums {
   float pivot_train, pivot_infer;
 };
 
-// What one kernel gathers by warps (row_gather.cuh) and the next solves by threads: double
-// precision is dear, and a lane alone would leave most of it idle.
+// What a warp gathers (row_gather.cuh) and one of its lanes solves.
 struct EndRow {
   EndSums sums;
   DeviceTop tops[2];
@@ -120,7 +119,6 @@ struct EndRow {
 struct EndArgs {
   RowArgs row;
   SumsArgs sums;
-  EndRow* rows;
   int64_t first_row;  // of this batch in the caller's rows
   int64_t count;
   int top_rank;  // 9, or 1 where only the margin is asked for
@@ -192,15 +190,22 @@ __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head,
   const double moved = -change / row.z;
   row.entropy_gap = fabs(moved - row.reverse_kl);
   row.infer_entropy = fmax(0.0, row.train_entropy + (moved - row.reverse_kl));
-  const bool cancels = 4 * row.infer_entropy < row.train_entropy + fabs(moved) + row.reverse_kl;
+  if (4 * row.infer_entropy < row.train_entropy + fabs(moved) + row.reverse_kl) {
+    // That difference cancels. As the train side's, from the infer side's weights e + q.
+    const double pivot_e = e * exp(x);
+    const double others = z + q;
+    const double share = log1p(others / pivot_e);
+    const double logits = e_logit + q_logit + (q - residual) + rest[4];
+    const double sum = pivot_e * share + others * (row.pivot_logit + x + share) - logits;
+    row.infer_entropy = fmax(0.0, sum / (pivot_e + others));
+  }
   // What the rest contributes may be small against the pivot's own term: its error counts then
   // against their sum.
   const double relative = amplification * fmax(kl - e * pivot_residual, 0.0) / fmax(kl, 1e-300);
   const bool accurate = magnitude == 0 || amplification <= kAmplificationMax ||
                         (isfinite(relative) && relative <= kAmplificationMax);
-  row.usable = accurate && !cancels &&
-               isfinite(row.kl + row.reverse_kl + row.chi2 + row.reverse_chi2 + row.tv +
-                        row.train_entropy + row.infer_entropy);
+  row.usable = accurate && isfinite(row.kl + row.reverse_kl + row.chi2 + row.reverse_chi2 + row.tv +
+                                    row.train_entropy + row.infer_entropy);
   return row;
 }
 
@@ -283,16 +288,11 @@ __device__ inline void PublishEnd(const EndArgs& args, int64_t row, const EndSol
   out.status[row] = status;
 }
 
-inline constexpr int kSolveThreads = 32;
-
-static __global__ void __launch_bounds__(kSolveThreads)
-    RowSolveKernel(const __grid_constant__ EndArgs args) {
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * kSolveThreads + threadIdx.x;
-  if (at >= args.count) return;
+// One thread: from what was gathered to the row's values, or to the careful kernel's list.
+__device__ inline void EndTheRow(const EndArgs& args, int64_t at, const EndRow& gathered,
+                                 const RowHead& head) {
   const int64_t row = args.first_row + at;
-  const EndRow& gathered = args.rows[at];
   const EndSums& sums = gathered.sums;
-  const RowHead head = args.sums.heads[at];
   if (gathered.listed != 0 && isfinite(sums.pivot_train)) {
     const EndSolution solved = SolveEnd(sums, head, args.sums.scale, args.sums.inverse_tau);
     if (solved.usable && PublishDistances(args, row, sums, head)) {

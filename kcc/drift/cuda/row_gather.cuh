@@ -1,14 +1,15 @@
-// Between the fast kernel and the row's end, one warp a row: the top tokens, found among the few
-// threads whose largest entries say that they may hold one; and the row's sums in double. The
-// thread that had the largest train entry, the pivot, is added up again without it: beside it float
-// sums lose the rest of a peaked row.
+// After the fast kernel, one warp a row: the top tokens, found among the few threads whose largest
+// entries say that they may hold one; and the row's sums in double. The thread that had the largest
+// train entry, the pivot, is added up again without it: beside it float sums lose the rest of a
+// peaked row. Then one warp solves the rows of its block, one a lane.
 #pragma once
 
 #include "kcc/drift/cuda/row_end.cuh"
+#include "kcc/drift/cuda/row_sync.cuh"
 
 namespace kcc {
 
-inline constexpr int kGatherWarps = 4;
+inline constexpr int kGatherWarps = 8;
 inline constexpr int kThreadsMax = 64;     // to search, both sides together
 inline constexpr int kCandidatesMax = 64;  // a side; more: the row is measured in double
 
@@ -23,15 +24,14 @@ class RowGather {
   __device__ RowGather(const EndArgs& args, int64_t at, int lane, GatherShared* shared)
       : args_(args),
         sums_(args.sums),
-        at_(at),
         lane_(lane),
         shared_(*shared),
-        parts_(args.sums.parts + at * args.sums.warps),
-        tops_(args.sums.tops + at * args.sums.warps * 32),
+        head_(sums_.board.heads[at]),
+        parts_(sums_.board.parts + at * sums_.warps),
+        tops_(sums_.board.tops + at * sums_.warps * 32),
         row_{sums_.Row(0, at), sums_.Row(1, at)} {}
 
-  __device__ void Run() {
-    EndRow* out = &args_.rows[at_];
+  __device__ void Run(EndRow* out) {
     bool listed = FindThreads();
     if (listed) {
       Collect();
@@ -92,9 +92,9 @@ class RowGather {
     return found <= kThreadsMax;
   }
 
-  // A thread's tiles at once, one a lane; eight threads at once.
+  // A thread's tiles at once, one a lane; several threads at once.
   __device__ void Collect() {
-    constexpr int kAtOnce = 8;
+    constexpr int kAtOnce = 4;
 #pragma unroll 1
     for (int first_tile = 0; first_tile < sums_.tiles; first_tile += 32 * sums_.warps) {
 #pragma unroll 1
@@ -185,7 +185,7 @@ class RowGather {
 
   // What the pivot's thread added up, without the pivot.
   __device__ void AddBeside(int pivot, LaneSums* sums, float* absolute) const {
-    const RowHead head = sums_.heads[at_];
+    const RowHead& head = head_;
     const int pivot_tile = pivot / kTileEntries;
     const int its_lane = LaneInTile<T>(pivot % kTileEntries);
 #pragma unroll 1
@@ -251,9 +251,9 @@ class RowGather {
 
   const EndArgs& args_;
   const SumsArgs& sums_;
-  const int64_t at_;
   const int lane_;
   GatherShared& shared_;
+  const RowHead head_;
   const WarpPart* const parts_;
   const int2* const tops_;
   const char* const row_[2];
@@ -263,13 +263,20 @@ class RowGather {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kGatherWarps * 32)
-    RowGatherKernel(const __grid_constant__ EndArgs args) {
+__global__ void __launch_bounds__(kGatherWarps * 32, 32 / kGatherWarps)
+    RowEndKernel(const __grid_constant__ EndArgs args) {
   __shared__ GatherShared shared[kGatherWarps];
+  __shared__ EndRow rows[kGatherWarps];
+  AwaitKernelBefore();
   const int warp = static_cast<int>(threadIdx.x) >> 5;
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * kGatherWarps + warp;
-  if (at >= args.count) return;
-  RowGather<T>(args, at, static_cast<int>(threadIdx.x) & 31, &shared[warp]).Run();
+  const int lane = static_cast<int>(threadIdx.x) & 31;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kGatherWarps;
+  if (first + warp < args.count) {
+    RowGather<T>(args, first + warp, lane, &shared[warp]).Run(&rows[warp]);
+  }
+  __syncthreads();
+  if (threadIdx.x >= kGatherWarps || first + lane >= args.count) return;
+  EndTheRow(args, first + lane, rows[lane], args.sums.board.heads[first + lane]);
 }
 
 }  // namespace kcc

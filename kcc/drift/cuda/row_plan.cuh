@@ -11,7 +11,7 @@
 namespace kcc {
 
 inline constexpr int kWarpsMax = 24;     // of a block
-inline constexpr int kWarpsMaxF32 = 16;  // whose tiles take twice the registers
+inline constexpr int kWarpsMaxF32 = 12;  // whose tiles take twice the room
 
 // What a warp leaves about its tiles. The lane with the largest train entry is kept apart: if that
 // is the row's largest, its sums are taken again without it (row_gather.cuh).
@@ -34,6 +34,13 @@ struct RowHead {
   float slope;   // s
 };
 
+// What the warps leave about the rows.
+struct RowBoard {
+  RowHead* heads;   // by row
+  WarpPart* parts;  // by row and warp
+  int2* tops;       // ordered bits of the largest train and infer entry, by row and thread
+};
+
 struct SumsArgs {
   const char* train;
   const char* infer;
@@ -43,14 +50,12 @@ struct SumsArgs {
   int vocab;
   int tiles;     // of a row
   int warps;     // of a block
-  int kept;      // tiles of a warp that stay in shared memory for the second visit
   bool aligned;  // rows start at multiples of 16 bytes
   float scale;   // log2(e) / tau
   float inverse_tau;
   float tau;
-  WarpPart* parts;  // by row and warp
-  int2* tops;       // ordered bits of the largest train and infer entry, by row and thread
-  RowHead* heads;
+  RowBoard board;
+  int32_t* careful_rows;  // whose number, the first, is set to 0
 
   __device__ const char* Row(int side, int64_t row) const {
     return side == 0 ? train + row * train_stride : infer + row * infer_stride;
@@ -63,7 +68,13 @@ struct RowPlan {
   uint32_t small_low, medium_low;  // bounds of LaneSums::low and ::high
   int small_high, medium_high;
   bool shifted;
-  bool plain;  // x is y
+  bool plain;       // x is y
+  TermRange range;  // what the sample lets expect; the first visit finds out
+
+  __device__ __forceinline__ bool Holds(TermRange which, const LaneSums& sums) const {
+    return which == kSmallRange ? sums.low <= small_low && sums.high <= small_high
+                                : sums.low <= medium_low && sums.high <= medium_high;
+  }
 };
 
 // The lane's entries of a tile, which may start anywhere; beyond the row's end the lowest value,
@@ -90,7 +101,7 @@ __device__ __forceinline__ void SetBounds(const SumsArgs& args, bool shifted, fl
   *high = usable ? __float_as_int(to) : INT_MIN;
 }
 
-// From 256 entries, spread over the row; every warp makes the same plan. K is near the largest of
+// From 256 entries, spread over the row. K is near the largest of
 // them. Where their differences lie on both sides of 0 nothing is shifted: formats of few bits
 // leave most large entries unmoved, and those then add nothing at all. Else c is what happened to
 // the largest entry of the sample. Any value would be right; sums that cancel are found at the
@@ -123,6 +134,13 @@ __device__ __forceinline__ RowPlan MakePlan(const SumsArgs& args, const LaneLogi
   plan.plain = !plan.shifted && args.inverse_tau == 1;
   SetBounds(args, plan.shifted, plan.shift, kSmallEnd, &plan.small_low, &plan.small_high);
   SetBounds(args, plan.shifted, plan.shift, kMediumEnd, &plan.medium_low, &plan.medium_high);
+  // A row strays about 1.6 times as far as 256 of its entries; and where a format has few bits, its
+  // largest entries move by as much as 1/128 of themselves.
+  const float strayed = fmaxf(fabsf(low * args.inverse_tau - plan.shift),
+                              fabsf(high * args.inverse_tau - plan.shift));
+  const float step = sizeof(T) == 4 ? 0.0f : 0.0079f * fabsf(found) * args.inverse_tau;
+  const float reach = fmaxf(1.7f * strayed, strayed + step);
+  plan.range = reach <= kSmallEnd ? kSmallRange : reach <= kMediumEnd ? kMediumRange : kWholeRange;
   return plan;
 }
 
