@@ -229,22 +229,31 @@ __device__ __forceinline__ void CopyShiftedTile(const char* tile, int shift, int
   }
 }
 
-// A lane's entries of such a tile.
+// A lane's entries of such a tile. Whole 16-byte parts are read and then shifted into place: single
+// words would be four to a bank.
 template <class T>
 __device__ __forceinline__ LaneLogits<T> LoadShifted(const char* tile, int shift, int lane) {
   constexpr int kBytes = sizeof(T) == 1 ? 8 : 16;
   constexpr int kParts = sizeof(T) == 4 ? 2 : 1;
   alignas(16) uint32_t words[kParts * kBytes / 4];
+  const int begin = lane * kBytes + shift;
+  const int first = begin & 12;  // of the bytes, within their parts; the words before are left out
+  const auto bits = static_cast<unsigned>(begin & 3) * 8;
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
-    const int at = shift + part * 512 + lane * kBytes;
-    const auto* from = reinterpret_cast<const uint32_t*>(tile + (at & ~3));
-    uint32_t low = from[0];
+    const auto* from = reinterpret_cast<const uint4*>(tile + part * 512 + (begin & ~15));
+    const uint4 low = from[0];
+    const uint4 high = from[1];
+    const uint32_t all[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    uint32_t half[kBytes / 4 + 2];
+#pragma unroll
+    for (int k = 0; k < kBytes / 4 + 2; ++k) half[k] = (first & 8) != 0 ? all[k + 2] : all[k];
+    uint32_t whole[kBytes / 4 + 1];
+#pragma unroll
+    for (int k = 0; k < kBytes / 4 + 1; ++k) whole[k] = (first & 4) != 0 ? half[k + 1] : half[k];
 #pragma unroll
     for (int k = 0; k < kBytes / 4; ++k) {
-      const uint32_t high = from[k + 1];
-      words[part * kBytes / 4 + k] = __funnelshift_r(low, high, static_cast<unsigned>(at & 3) * 8);
-      low = high;
+      words[part * kBytes / 4 + k] = __funnelshift_r(whole[k], whole[k + 1], bits);
     }
   }
   LaneLogits<T> logits;

@@ -12,9 +12,11 @@ namespace kcc {
 
 inline constexpr int kRingPairs = 4;
 
-// A tile's room: one that starts anywhere needs a little more.
+// A tile's room: one that starts anywhere needs a little more, and FP8's lanes read a part further.
 constexpr size_t RingTileBytes(size_t entry_bytes, bool aligned) {
-  return static_cast<size_t>(kTileEntries) * entry_bytes + (aligned ? 0 : 16);
+  return static_cast<size_t>(kTileEntries) * entry_bytes + (aligned            ? 0
+                                                            : entry_bytes == 1 ? 32
+                                                                               : 16);
 }
 
 // `kWarps`: of the block; 0: as the arguments say.
