@@ -24,7 +24,8 @@ template <class T, bool kAligned, int kWarps>
 class TileRing {
  public:
   // `whole`: how many whole tiles the warp has.
-  __device__ TileRing(const SumsArgs& args, char* memory, int warp, int lane, int whole)
+  __device__ __forceinline__ TileRing(const SumsArgs& args, char* memory, int warp, int lane,
+                                      int whole)
       : args_(args),
         slots_(memory + warp * 4 * kSlotBytes + (kAligned ? LaneOffset<T>(lane) : 0)),
         lane_(lane),
@@ -47,7 +48,8 @@ class TileRing {
   // Every tile of the row that was begun goes to add(train, infer).
   template <class Add>
   __device__ __forceinline__ void Forward(int64_t row, const Add& add) {
-    for (int side = 0; side < 2; ++side) shift_[side] = ShiftOf(args_.Row(side, row));
+    train_shift_ = ShiftOf(args_.Row(0, row));
+    infer_shift_ = ShiftOf(args_.Row(1, row));
     const auto refill = [&] {
       Fetch(false);
       Move(2);
@@ -161,7 +163,8 @@ class TileRing {
       if constexpr (kAligned) {
         tile[k].Load(slot + k * kSlotBytes, 0);
       } else {
-        tile[k] = LoadShifted<T>(slot + k * kSlotBytes, shift_[k & 1], lane_);
+        const int shift = (k & 1) == 0 ? train_shift_ : infer_shift_;
+        tile[k] = LoadShifted<T>(slot + k * kSlotBytes, shift, lane_);
       }
     }
     if constexpr (!kAligned) __syncwarp();
@@ -180,7 +183,8 @@ class TileRing {
   const int pairs_;
   const char* train_at_ = nullptr;  // where the next pair to fetch begins
   const char* infer_at_ = nullptr;
-  int shift_[2] = {0, 0};  // of the row's tiles, where they start anywhere
+  int train_shift_ = 0;  // of the row's tiles, where they start anywhere
+  int infer_shift_ = 0;
   int slot_ = 0;
   int direction_ = 1;  // to the next slot
 };

@@ -23,7 +23,7 @@ inline constexpr size_t kSumsSharedBytes = (sizeof(SumsShared) + 127) / 128 * 12
 template <class T, bool kAligned, bool kSquare, int kWarps>
 class RowSums {
  public:
-  __device__ RowSums(const SumsArgs& args, SumsShared* shared, char* ring)
+  __device__ __forceinline__ RowSums(const SumsArgs& args, SumsShared* shared, char* ring)
       : args_(args),
         shared_(*shared),
         lane_(static_cast<int>(threadIdx.x) & 31),
@@ -32,7 +32,7 @@ class RowSums {
         ring_(args, ring, warp_, lane_,
               (args.tiles - warp_ + Warps() - 1) / Warps() - (has_cut_ ? 1 : 0)) {}
 
-  __device__ void Run() {
+  __device__ __forceinline__ void Run() {
     int64_t row = blockIdx.x;
     if (row >= args_.rows) return;
     if (threadIdx.x == 0) {
