@@ -127,13 +127,17 @@ RowSolution SolveRow(const RestSums& rest, const CarriedToken& pivot,
   return row;
 }
 
-double TotalVariation(const RowSolution& row, double rest_absolute, const CarriedToken& pivot,
-                      std::span<const CarriedToken> carried) {
-  double sum = Exp(-row.delta) * rest_absolute + pivot.e * std::fabs(Expm1(row.pivot_ratio));
+OpenVariation::OpenVariation(const RowSolution& row, const CarriedToken& pivot,
+                             std::span<const CarriedToken> carried)
+    : slope(static_cast<float>(Expm1(row.delta))), factor(Exp(-row.delta)), z(row.z) {
+  apart = pivot.e * std::fabs(Expm1(row.pivot_ratio));
   for (const CarriedToken& token : carried) {
-    sum += token.e * std::fabs(Expm1(token.x - row.delta));
+    apart += token.e * std::fabs(Expm1(token.x - row.delta));
   }
-  return std::min(1.0, 0.5 * sum / row.z);
+}
+
+double OpenVariation::Close(double rest_absolute) const {
+  return std::min(1.0, 0.5 * (factor * rest_absolute + apart) / z);
 }
 
 }  // namespace kcc

@@ -44,8 +44,17 @@ struct RowSolution {
 RowSolution SolveRow(const RestSums& rest, const CarriedToken& pivot,
                      std::span<const CarriedToken> carried);
 
-// tv, from the sum over the rest of |e E - expm1(delta) e|.
-double TotalVariation(const RowSolution& row, double rest_absolute, const CarriedToken& pivot,
-                      std::span<const CarriedToken> carried);
+// tv but for the sum over the rest of |e E - slope e|, which can only be taken once delta is known.
+struct OpenVariation {
+  OpenVariation() = default;
+  OpenVariation(const RowSolution& row, const CarriedToken& pivot,
+                std::span<const CarriedToken> carried);
+  double Close(double rest_absolute) const;
+
+  float slope = 0;    // expm1(delta)
+  double factor = 0;  // of that sum
+  double apart = 0;   // what pivot and carried tokens add
+  double z = 1;
+};
 
 }  // namespace kcc

@@ -30,13 +30,14 @@ enum BlockSum : size_t {
   kSumQLogit,    // e E (a - origin)
   kSumD,         // d
   kSumDSquare,   // d^2
-  kMinD,         // or -0 if that is less
-  kMaxD,         // or 0 if that is more
+  kSumAbsolute,  // |e E - slope e| of what the scratch held before
   kBlockSums,
 };
 
 struct alignas(64) BlockSums {
   float lanes[kBlockSums][16];
+  float min_d;  // or -0 if that is less
+  float max_d;  // or 0 if that is more
 };
 
 // How e^x - 1 is computed in a block: the smallest range that holds all its x.
@@ -62,7 +63,10 @@ struct BlockArgs {
   float origin = 0;
   float shift = 0;
   float inverse_temperature = 1;
-  float* scratch = nullptr;  // out: e of 16 entries, then their e E, then the next 16
+  // e of 16 entries, then their e E, then the next 16. Before it is written, kSumAbsolute is taken
+  // of what another row has left there.
+  float* scratch = nullptr;
+  float slope = 0;
   BlockSums* sums = nullptr;
   // Out: for each sub-block, where its largest train entry is: the bits of scale (a - origin) +
   // rounding, which are that entry's to the nearest eighth.

@@ -26,8 +26,9 @@ HWY_BEFORE_NAMESPACE();
 namespace kcc {
 namespace HWY_NAMESPACE {
 
-// Vectors in flight. The order of additions within a lane does not depend on it.
-inline constexpr size_t kWeighAbreast = HWY_TARGET == HWY_AVX3 ? 4 : HWY_TARGET == HWY_AVX2 ? 2 : 1;
+// Vectors in flight. The order of additions within a lane does not depend on it. With 16 registers
+// a second one costs more than it hides: sums then live in memory.
+inline constexpr size_t kWeighAbreast = HWY_TARGET == HWY_AVX3 ? 4 : 1;
 inline constexpr size_t kCompareAbreast = HWY_TARGET == HWY_AVX3 ? 2 : 1;
 
 // What a block sums up about x, in the form that costs least: near 0 as series in u = x^2,
@@ -86,15 +87,16 @@ HWY_INLINE void FetchAhead(const char* base, size_t i, size_t k) {
 
 // Sums of the weights of one group of real lanes.
 struct WeightSums {
-  FloatVec e, e_logit;
+  FloatVec e, e_logit, absolute;
 
   // Written out: a constructor that the compiler adds would not be compiled for the target.
-  HWY_INLINE WeightSums() { e = e_logit = Set(0); }
+  HWY_INLINE WeightSums() { e = e_logit = absolute = Set(0); }
   HWY_INLINE WeightSums(const WeightSums& from) { *this = from; }
   // Field by field: g++ copies a struct of this size by `rep movs`, which costs as much as a loop.
   HWY_INLINE WeightSums& operator=(const WeightSums& from) {
     e = from.e;
     e_logit = from.e_logit;
+    absolute = from.absolute;
     return *this;
   }
 };
@@ -127,18 +129,19 @@ struct DriftSums {
   }
 };
 
-// The weights of a sub-block: e into the scratch, the train row as floats into `widened` where it
-// is not, and the largest t (lanes-inl.h).
+// The weights of a sub-block: e into the scratch, once what lay there is summed up; the train row
+// as floats into `widened` where it is not, and the largest t (lanes-inl.h).
 template <class T, bool kShifted, bool kFetch>
 HWY_INLINE hn::Vec<IntTag> Weigh(const BlockArgs& args, size_t begin, size_t end, size_t lane,
                                  float* widened, WeightSums* to) {
   const T* HWY_RESTRICT train = static_cast<const T*>(args.train);
-  float* HWY_RESTRICT e_out = args.scratch;
+  float* HWY_RESTRICT scratch = args.scratch;
   const char* const ahead = args.prefetch_train;
   const TableOf8 table = LoadTable(kExp2Table);
   const FloatVec scale = Set(args.scale);
   const FloatVec rounding = Set(args.rounding);
   const FloatVec centre = Set(args.centre);
+  const FloatVec slope = Set(args.slope);
   const auto floor = hn::BitCast(UintTag(), Set(args.floor));
   auto peak = hn::Zero(IntTag());
   WeightSums sums = *to;
@@ -162,8 +165,12 @@ HWY_INLINE hn::Vec<IntTag> Weigh(const BlockArgs& args, size_t begin, size_t end
     }
     for (size_t k = 0; k < kWeighAbreast; ++k) r[k] = Exp2Excess(r[k]);
     for (size_t k = 0; k < kWeighAbreast; ++k) {
+      float* const at = scratch + ScratchOf(i + k * kVirtualLanes, lane);
+      const FloatVec old_e = hn::LoadU(FloatTag(), at);
+      const FloatVec old_q = hn::LoadU(FloatTag(), at + kVirtualLanes);
+      sums.absolute = hn::Add(sums.absolute, hn::Abs(Fnma(slope, old_e, old_q)));
       e[k] = Fma(e[k], r[k], e[k]);
-      hn::StoreU(e[k], FloatTag(), e_out + ScratchOf(i + k * kVirtualLanes, lane));
+      hn::StoreU(e[k], FloatTag(), at);
       sums.e = hn::Add(sums.e, e[k]);
       sums.e_logit = Fma(e[k], hn::Sub(a[k], centre), sums.e_logit);
     }
@@ -231,18 +238,9 @@ HWY_INLINE void Compare(const BlockArgs& args, size_t begin, size_t end, size_t 
 
 HWY_INLINE void StoreSums(const WeightSums& weights, const DriftSums& drift, size_t lane,
                           BlockSums* to) {
-  const FloatVec all[kBlockSums] = {weights.e,
-                                    drift.q,
-                                    drift.residual,
-                                    drift.reverse,
-                                    drift.square,
-                                    drift.cosh,
-                                    weights.e_logit,
-                                    drift.q_logit,
-                                    drift.d,
-                                    drift.d_square,
-                                    hn::BitCast(FloatTag(), drift.min_d),
-                                    hn::BitCast(FloatTag(), drift.max_d)};
+  const FloatVec all[kBlockSums] = {weights.e,    drift.q,        drift.residual,  drift.reverse,
+                                    drift.square, drift.cosh,     weights.e_logit, drift.q_logit,
+                                    drift.d,      drift.d_square, weights.absolute};
   for (size_t sum = 0; sum < kBlockSums; ++sum) {
     hn::Store(all[sum], FloatTag(), to->lanes[sum] + lane);
   }
@@ -270,9 +268,17 @@ void SumBlock(const BlockArgs& args) {
                                                    &drift[part]);
     }
   }
+  auto max_d = drift[0].max_d;
+  auto min_d = drift[0].min_d;
   for (size_t part = 0; part < kParts; ++part) {
     StoreSums(weights[part], drift[part], part * kRealLanes, args.sums);
+    max_d = hn::Max(max_d, drift[part].max_d);
+    min_d = hn::Max(min_d, drift[part].min_d);
   }
+  max_d = hn::MaxOfLanes(IntTag(), max_d);
+  min_d = hn::MaxOfLanes(UintTag(), min_d);
+  args.sums->max_d = hn::GetLane(hn::BitCast(FloatTag(), max_d));
+  args.sums->min_d = hn::GetLane(hn::BitCast(FloatTag(), min_d));
 }
 
 template <class T>
@@ -325,19 +331,25 @@ size_t Collect(const void* from, size_t begin, size_t end, float threshold, int3
   return count;
 }
 
+// Several sums at a time: one alone would wait for each addition.
 void AddBlocks(const BlockSums* blocks, const int* ranges, size_t count, int first, int last,
                double (*lanes)[16]) {
   const hn::CappedTag<double, kVirtualLanes / 2> wide;
   const hn::Rebind<float, decltype(wide)> narrow;
-  for (size_t sum = 0; sum <= kSumDSquare; ++sum) {
+  constexpr size_t kAbreast = 5;
+  static_assert((kSumDSquare + 1) % kAbreast == 0);
+  for (size_t sum = 0; sum <= kSumDSquare; sum += kAbreast) {
     for (size_t lane = 0; lane < kVirtualLanes; lane += hn::Lanes(wide)) {
-      auto total = hn::Zero(wide);
+      hn::Vec<decltype(wide)> total[kAbreast];
+      for (auto& each : total) each = hn::Zero(wide);
       for (size_t block = 0; block < count; ++block) {
         if (ranges[block] < first || ranges[block] > last) continue;
-        const auto part = hn::LoadU(narrow, blocks[block].lanes[sum] + lane);
-        total = hn::Add(total, hn::PromoteTo(wide, part));
+        for (size_t k = 0; k < kAbreast; ++k) {
+          const auto part = hn::LoadU(narrow, blocks[block].lanes[sum + k] + lane);
+          total[k] = hn::Add(total[k], hn::PromoteTo(wide, part));
+        }
       }
-      hn::StoreU(total, wide, lanes[sum] + lane);
+      for (size_t k = 0; k < kAbreast; ++k) hn::StoreU(total[k], wide, lanes[sum + k] + lane);
     }
   }
 }

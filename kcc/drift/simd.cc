@@ -1,8 +1,8 @@
 // The course of a row: choose origin, exponent and shift from its first block; sum every block;
 // find the top tokens; take the most likely one out of the float32 sums and carry it in double;
-// solve; sum |q - p|. What cancels (row_end.cc) is met by carrying the other top tokens too, and
-// then by starting over with the solution's own delta as shift. All decisions rest on the data
-// alone, so they are the same on every target.
+// solve; sum |q - p|, while the next row is summed. What cancels (row_end.cc) is met by carrying
+// the other top tokens too, and then by starting over with the solution's own delta as shift. All
+// decisions rest on the data alone, so they are the same on every target.
 #include "kcc/drift/simd.h"
 
 #include <algorithm>
@@ -25,9 +25,9 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr double kLog2e = 1.4426950408889634;
 constexpr double kLn2 = 0.6931471805599453;
 
-// Weights below 2^-120 of the first block's largest are raised to that.
+// Weights below 2^-120 of the first entries' largest are raised to that.
 constexpr double kFloorBits = 120;
-// The sums stay finite while no weight exceeds the first block's largest by more.
+// The sums stay finite while no weight exceeds the first entries' largest by more.
 constexpr double kRoomBits = 56;
 // Subtractions may enlarge the float32 error this much before the row is done another way.
 constexpr double kAmplificationMax = 12;
@@ -37,6 +37,8 @@ constexpr float kPlainLogitMax = 64;
 constexpr float kLogitMax = 1 << 20;
 // How far ahead of the sums the row is fetched into the second cache.
 constexpr size_t kReadAheadBytes = 8192;
+// How much of a row is looked at to choose origin, exponent and shift.
+constexpr size_t kFirstEntries = 512;
 // t, from which the sub-blocks' peaks are read, is rounded to eighths, and to float32 where large.
 constexpr double PeakSlack(double t) { return 0.07 + (t > (1 << 21) ? t * 0x1p-23 : 0); }
 // An easier range is taken only after this many blocks would have allowed it.
@@ -49,10 +51,14 @@ class RowMeasurement {
         target_(target),
         kernels_(RowKernelsFor(target)),
         scratch_(*scratch),
-        whole_(view.Whole()) {}
+        whole_(view.Whole()),
+        carried_at_(scratch->carried_at),
+        carried_(scratch->carried) {}
 
-  // False: the row is not for these kernels (or not finite); the reference backend decides.
-  bool Measure(const SlotSet& wanted, RowQuantities* row);
+  // All but tv, which `variation` leaves open. False: the row is not for these kernels (or not
+  // finite); the reference backend decides.
+  bool Measure(const SlotSet& wanted, RowQuantities* row, OpenVariation* variation);
+  size_t whole() const { return whole_; }
 
  private:
   bool Choose();
@@ -70,7 +76,6 @@ class RowMeasurement {
   CarriedToken Carried(size_t i) const;
   RestSums Rest();
   bool Solve();
-  double RestAbsolute() const;
   void Extremes();
   void Distances(RowQuantities* row) const;
   void Token(RowQuantities* row) const;
@@ -82,6 +87,16 @@ class RowMeasurement {
   // The weight of a train logit as a power of two, before the exponent is taken off.
   double Bits(float logit) const {
     return (double{logit} - double{arguments_.origin}) * kLog2e / view_.temperature;
+  }
+  double CentredLogit(size_t i) const {
+    return double{view_.Load(view_.train, i)} - double{arguments_.origin};
+  }
+  double LogitOf(size_t i) const {
+    return (CentredLogit(i) - double{arguments_.centre}) / view_.temperature;
+  }
+  double DifferenceOf(size_t i) const {
+    const double d = double{view_.Load(view_.infer, i)} - double{view_.Load(view_.train, i)};
+    return (d - double{arguments_.shift}) / view_.temperature;
   }
   float TailDifference(size_t i) const {
     const double d = double{view_.Load(view_.infer, i)} - double{view_.Load(view_.train, i)};
@@ -104,15 +119,15 @@ class RowMeasurement {
   double sum_d_square_ = 0;
   std::array<TopTokens, 2> top_;  // by position, not id
   size_t pivot_ = 0;
-  std::vector<size_t> carried_at_;  // pivot first, then in increasing order
+  std::vector<size_t>& carried_at_;  // in increasing order
   CarriedToken pivot_token_;
-  std::vector<CarriedToken> carried_;  // without the pivot
+  std::vector<CarriedToken>& carried_;  // without the pivot
   RowSolution solution_;
 };
 
-// Origin, exponent and shift from the first block.
+// Origin, exponent and shift from the first entries.
 bool RowMeasurement::Choose() {
-  const size_t count = std::min(whole_, kBlockEntries);
+  const size_t count = std::min(whole_, kFirstEntries);
   const ScanResult first = kernels_.scan[view_.format](view_.train, view_.infer, count, 0);
   if (!(std::fabs(first.max_train) < kLogitMax)) return false;
   if (!(std::fabs(first.min_d) < kLogitMax) || !(std::fabs(first.max_d) < kLogitMax)) return false;
@@ -160,34 +175,47 @@ int RangeOf(float largest) {
   return range;
 }
 
-// The smallest and largest difference in a block; NaN or infinite if an entry was.
+// The smallest and largest difference in a block; infinite if an entry was not finite. As integers,
+// by which the kernels compare, a NaN lies beyond infinity on either side.
 std::pair<float, float> Differences(const BlockSums& sums) {
-  // As integers, a NaN lies beyond infinity on either side.
-  uint32_t low = 0;
-  int32_t high = 0;
-  for (size_t lane = 0; lane < 16; ++lane) {
-    low = std::max(low, std::bit_cast<uint32_t>(sums.lanes[kMinD][lane]));
-    high = std::max(high, std::bit_cast<int32_t>(sums.lanes[kMaxD][lane]));
-  }
-  const std::pair extremes(std::bit_cast<float>(low), std::bit_cast<float>(high));
-  const bool finite = std::isfinite(extremes.first) && std::isfinite(extremes.second);
-  return finite ? extremes : std::pair(-kInf, kInf);
+  const bool finite = std::isfinite(sums.min_d) && std::isfinite(sums.max_d);
+  return finite ? std::pair(sums.min_d, sums.max_d) : std::pair(-kInf, kInf);
+}
+
+double SumLanes(const double* lanes) {
+  double sum[8];
+  for (size_t i = 0; i < 8; ++i) sum[i] = lanes[i] + lanes[i + 8];
+  for (size_t i = 0; i < 4; ++i) sum[i] += sum[i + 4];
+  return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
+size_t TvSlot() {
+  static const size_t slot = TokenSlot("tv");
+  return slot;
+}
+
+void AddAbsolute(const float* lanes, OpenRow* open) {
+  for (size_t lane = 0; lane < 16; ++lane) open->lanes[lane] += double{lanes[lane]};
+  ++open->blocks_done;
 }
 
 bool RowMeasurement::SumBlocks() {
+  OpenRow& open = scratch_.open;
+  if (open.entries != whole_ || open.blocks_done > 0) FinishRowSimd(&scratch_);
   scratch_.weights.resize(whole_ / 8);
   scratch_.blocks.resize(Blocks());
   scratch_.ranges.resize(Blocks());
-  scratch_.highest.resize(Blocks());
   scratch_.peaks.resize((whole_ + kSubBlockEntries - 1) / kSubBlockEntries);
   min_d_ = kInf;
   max_d_ = -kInf;
   int range = 0;
   int easier = 0;
   for (size_t block = 0; block < Blocks(); ++block) {
-    const BlockArgs args = ArgumentsOf(block);
+    BlockArgs args = ArgumentsOf(block);
+    args.slope = open.variation.slope;
     const auto& kernels = kernels_.block[view_.format][square_ ? 1 : 0][shifted_ ? 1 : 0];
     kernels[range](args);
+    if (open.to != nullptr) AddAbsolute(args.sums->lanes[kSumAbsolute], &open);
     const auto [low, high] = Differences(*args.sums);
     const int needed = RangeOf(std::max(-low, high) * arguments_.inverse_temperature);
     if (needed >= kExpRanges) return false;
@@ -198,10 +226,10 @@ bool RowMeasurement::SumBlocks() {
       range = needed;
       easier = 0;
     }
-    scratch_.highest[block] = high;
     min_d_ = std::min(min_d_, low);
     max_d_ = std::max(max_d_, high);
   }
+  FinishRowSimd(&scratch_);
   for (size_t i = whole_; i < view_.vocab; ++i) {
     const float a = view_.Load(view_.train, i);
     const float b = view_.Load(view_.infer, i);
@@ -285,7 +313,7 @@ TopTokens RowMeasurement::InferTop(const TopTokens& train_top) const {
   TopTokens top;
   constexpr size_t kPeaks = kBlockEntries / kSubBlockEntries;
   for (size_t block = 0; block < Blocks(); ++block) {
-    const double reach = double{scratch_.highest[block]} + double{arguments_.shift};
+    const double reach = double{scratch_.blocks[block].max_d} + double{arguments_.shift};
     const int32_t needed = PeakOf(double{least} - reach);
     const size_t end = std::min((block + 1) * kPeaks, scratch_.peaks.size());
     for (size_t i = block * kPeaks; i < end; ++i) {
@@ -299,13 +327,10 @@ TopTokens RowMeasurement::InferTop(const TopTokens& train_top) const {
 }
 
 CarriedToken RowMeasurement::Carried(size_t i) const {
-  const double train = view_.Load(view_.train, i);
-  const double infer = view_.Load(view_.infer, i);
   CarriedToken token;
-  const double centred = train - double{arguments_.origin};
-  token.logit = (centred - double{arguments_.centre}) / view_.temperature;
-  token.x = ((infer - train) - double{arguments_.shift}) / view_.temperature;
-  token.e = Exp(centred / view_.temperature - exponent_ * kLn2);
+  token.logit = LogitOf(i);
+  token.x = DifferenceOf(i);
+  token.e = Exp(CentredLogit(i) / view_.temperature - exponent_ * kLn2);
   return token;
 }
 
@@ -366,13 +391,6 @@ void RowMeasurement::RedoBlock(size_t block) {
   }
 }
 
-double SumLanes(const double (&lanes)[16]) {
-  double sum[8];
-  for (size_t i = 0; i < 8; ++i) sum[i] = lanes[i] + lanes[i + 8];
-  for (size_t i = 0; i < 4; ++i) sum[i] += sum[i + 4];
-  return (sum[0] + sum[2]) + (sum[1] + sum[3]);
-}
-
 RestSums RowMeasurement::Rest() {
   double total[kSumDSquare + 1] = {};
   constexpr std::array<std::pair<int, int>, 3> kKinds = {{{kNearestRange, kNearestRange},
@@ -411,19 +429,6 @@ bool RowMeasurement::Solve() {
     if (solution_.amplification <= kAmplificationMax) return true;
   }
   return false;
-}
-
-double RowMeasurement::RestAbsolute() const {
-  const auto slope = static_cast<float>(Expm1(solution_.delta));
-  double lanes[16] = {};
-  // Backwards: the blocks summed last are still in the nearest cache.
-  for (size_t block = Blocks(); block-- > 0;) {
-    const BlockArgs args = ArgumentsOf(block);
-    alignas(64) float sums[16];
-    kernels_.absolute(args.scratch, args.count, slope, sums);
-    for (size_t lane = 0; lane < 16; ++lane) lanes[lane] += double{sums[lane]};
-  }
-  return SumLanes(lanes);
 }
 
 // The kernels find the differences on either side of 0 only; all on one side is rare.
@@ -466,13 +471,13 @@ void RowMeasurement::Distances(RowQuantities* row) const {
 }
 
 double RowMeasurement::Ratio(size_t i) const {
-  return i == pivot_ ? solution_.pivot_ratio : Carried(i).x - solution_.delta;
+  return i == pivot_ ? solution_.pivot_ratio : DifferenceOf(i) - solution_.delta;
 }
 
 // Relative to the pivot, whose own log-prob is then exact however near to 0.
 double RowMeasurement::LogProb(size_t i) const {
   const double pivot_log_prob = pivot_token_.logit - solution_.log_z;
-  return i == pivot_ ? pivot_log_prob : (Carried(i).logit - pivot_token_.logit) + pivot_log_prob;
+  return i == pivot_ ? pivot_log_prob : (LogitOf(i) - pivot_token_.logit) + pivot_log_prob;
 }
 
 void RowMeasurement::Token(RowQuantities* row) const {
@@ -509,7 +514,7 @@ void RowMeasurement::JsAndHellinger(RowQuantities* row) const {
   row->hellinger = std::min(hellinger, 1.0);
 }
 
-bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row) {
+bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row, OpenVariation* variation) {
   if (whole_ == 0 || !Choose()) return false;
   static const size_t square_slot = TokenSlot("reverse_chi2");
   square_ = wanted[square_slot];
@@ -544,7 +549,7 @@ bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row) {
   row->entropy = {solution_.infer_entropy_cancels ? InferEntropy() : solution_.infer_entropy,
                   solution_.train_entropy};
   row->entropy_gap = solution_.entropy_gap;
-  row->tv = TotalVariation(solution_, RestAbsolute(), pivot_token_, carried_);
+  *variation = OpenVariation(solution_, pivot_token_, carried_);
   Extremes();
   Distances(row);
   Token(row);
@@ -568,21 +573,43 @@ bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row) {
 
 Result<> MeasureRowSimd(const RowPair& pair, const SlotSet& wanted, Target target,
                         RowScratch* scratch, TokenDrift* out, const RowPair* next) {
+  KCC_TRY_VOID(BeginRowSimd(pair, wanted, target, scratch, out, next));
+  FinishRowSimd(scratch);
+  return {};
+}
+
+Result<> BeginRowSimd(const RowPair& pair, const SlotSet& wanted, Target target,
+                      RowScratch* scratch, TokenDrift* out, const RowPair* next) {
   KCC_TRY_VOID(CheckRowPair(pair));
   RowView view = ViewOf(pair, target, scratch);
   view.next = next;
-  RowQuantities row;
-  if (RowMeasurement(view, target, scratch).Measure(wanted, &row)) {
+  for (const bool masked : {false, true}) {
+    if (masked && !LeaveOutMasked(pair, target, scratch, &view)) break;
+    RowQuantities row;
+    OpenVariation variation;
+    RowMeasurement measurement(view, target, scratch);
+    if (!measurement.Measure(wanted, &row, &variation)) continue;
     Publish(row, wanted, out);
+    if (wanted[TvSlot()]) scratch->open = {out, target, measurement.whole(), 0, variation, {}};
     return {};
   }
-  row = {};
-  if (LeaveOutMasked(pair, target, scratch, &view) &&
-      RowMeasurement(view, target, scratch).Measure(wanted, &row)) {
-    Publish(row, wanted, out);
-    return {};
-  }
+  FinishRowSimd(scratch);
   return MeasureRowReference(pair, wanted, out);
+}
+
+void FinishRowSimd(RowScratch* scratch) {
+  OpenRow& open = scratch->open;
+  if (open.to == nullptr) return;
+  const RowKernels& kernels = RowKernelsFor(open.target);
+  for (size_t begin = open.blocks_done * kBlockEntries; begin < open.entries;
+       begin += kBlockEntries) {
+    alignas(64) float lanes[16];
+    kernels.absolute(scratch->weights[begin / 8].at, std::min(kBlockEntries, open.entries - begin),
+                     open.variation.slope, lanes);
+    AddAbsolute(lanes, &open);
+  }
+  open.to->Set(TvSlot(), open.variation.Close(SumLanes(open.lanes.data())));
+  open.to = nullptr;
 }
 
 }  // namespace kcc

@@ -1,6 +1,9 @@
 // The fast backend: every token quantity of the catalog from full logits, close to the speed of
 // reading them.
 //
+// The sum for tv needs every entry of a row once more when the rest of it is known. It costs least
+// while the next row is summed, which overwrites what it reads: BeginRowSimd leaves it open.
+//
 // Same bits on every target, and for BF16 the bits of the same values stored as F32. KL, reverse
 // KL, TV and the chi-squareds are within 2e-6 of the exact value down to KL = 1e-12
 // (backends_test.cc). Rows that the vector kernels do not take (a one-sided -inf, logits over 40
@@ -11,10 +14,21 @@
 #include <cstdint>
 #include <vector>
 
+#include "kcc/drift/row_end.h"
 #include "kcc/drift/row_kernels.h"
 #include "kcc/drift/token_drift.h"
 
 namespace kcc {
+
+// The tv of a row whose weights are still in the scratch.
+struct OpenRow {
+  TokenDrift* to = nullptr;  // null: nothing is open
+  Target target = Target::kScalar;
+  size_t entries = 0;
+  size_t blocks_done = 0;
+  OpenVariation variation;
+  std::array<double, 16> lanes{};
+};
 
 // Working memory of one thread, reused from row to row; grows to about 10 bytes per entry.
 struct RowScratch {
@@ -27,10 +41,12 @@ struct RowScratch {
   std::vector<int32_t> ids;  // of the entries that are left
   std::vector<BlockSums> blocks;
   std::vector<int> ranges;
-  std::vector<float> highest;  // difference, of each block
   std::vector<int32_t> peaks;
   std::vector<float> block_train;  // one block without the carried tokens
   std::vector<float> block_infer;
+  std::vector<size_t> carried_at;
+  std::vector<CarriedToken> carried;
+  OpenRow open;
 };
 
 // As MeasureRowReference, with the same errors. `next`, if known, is the row pair to be measured
@@ -38,5 +54,11 @@ struct RowScratch {
 // Precondition: the CPU has the target.
 Result<> MeasureRowSimd(const RowPair& pair, const SlotSet& wanted, Target target,
                         RowScratch* scratch, TokenDrift* out, const RowPair* next = nullptr);
+
+// The same for many rows in a row: tv of `out`, which must stay where it is, is known only after
+// the next call with this scratch that succeeds, or after FinishRowSimd. The bits are the same.
+Result<> BeginRowSimd(const RowPair& pair, const SlotSet& wanted, Target target,
+                      RowScratch* scratch, TokenDrift* out, const RowPair* next = nullptr);
+void FinishRowSimd(RowScratch* scratch);
 
 }  // namespace kcc

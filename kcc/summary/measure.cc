@@ -1,6 +1,7 @@
 #include "kcc/summary/measure.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <optional>
@@ -126,25 +127,56 @@ class Work {
     slices_.ForRequest(*request.train, *request.infer, &bits);
     accumulator->BeginRequest(request, bits);
     cursor->Seek(i);
-    TokenReading reading;
-    SliceBits token_bits = bits;
+    // A token is added once the next one has been begun: only then is all of it known.
+    std::array<Taken, 2> taken;
+    const Closing closing{meter};
+    size_t count = 0;
     while (true) {
       KCC_TRY(const bool more, cursor->Next());
       if (!more) break;
-      const TokenEvidence& train = cursor->train();
-      const TokenEvidence& infer = cursor->infer();
-      Result<> read = meter->Read(train, infer, &reading);
-      if (read) {
-        token_bits = bits;
-        if (slices_.any_reads_token()) {
-          slices_.ForToken(*request.train, *request.infer, train, infer, &token_bits);
-        }
-        read = accumulator->AddToken({infer.position, infer.token, reading.gold}, reading.drift,
-                                     token_bits, reading.estimates ? &*reading.estimates : nullptr);
-      }
-      if (!read) return Explain(paired, infer.position, read.error());
+      Taken& now = taken[count % 2];
+      const Result<> read = Take(request, bits, *cursor, meter, &now);
+      if (!read) meter->Finish();
+      if (count > 0) KCC_TRY_VOID(Add(paired, taken[(count - 1) % 2], accumulator));
+      if (!read) return Explain(paired, cursor->infer().position, read.error());
+      ++count;
     }
+    meter->Finish();
+    if (count > 0) KCC_TRY_VOID(Add(paired, taken[(count - 1) % 2], accumulator));
     accumulator->EndRequest();
+    return {};
+  }
+
+  // Leaves the meter with nothing to write into a reading that is gone, however a request ends.
+  struct Closing {
+    TokenMeter* meter;
+    ~Closing() { meter->Finish(); }
+  };
+
+  struct Taken {
+    TokenReading reading;
+    TokenSample sample;
+    SliceBits bits;
+  };
+
+  Result<> Take(const RequestPair& request, const SliceBits& bits, const PairCursor& cursor,
+                TokenMeter* meter, Taken* to) const {
+    const TokenEvidence& train = cursor.train();
+    const TokenEvidence& infer = cursor.infer();
+    KCC_TRY_VOID(meter->Begin(train, infer, &to->reading));
+    to->sample = {infer.position, infer.token, to->reading.gold};
+    to->bits = bits;
+    if (slices_.any_reads_token()) {
+      slices_.ForToken(*request.train, *request.infer, train, infer, &to->bits);
+    }
+    return {};
+  }
+
+  Result<> Add(const PairedRequest& paired, const Taken& token, Accumulator* accumulator) const {
+    const auto& estimates = token.reading.estimates;
+    const Result<> added = accumulator->AddToken(token.sample, token.reading.drift, token.bits,
+                                                 estimates ? &*estimates : nullptr);
+    if (!added) return Explain(paired, token.sample.position, added.error());
     return {};
   }
 

@@ -52,6 +52,13 @@ TokenMeter::TokenMeter(const MeterSettings& settings, const SlotSet& wanted, Tar
 
 Result<> TokenMeter::Read(const TokenEvidence& train, const TokenEvidence& infer,
                           TokenReading* reading) {
+  KCC_TRY_VOID(Begin(train, infer, reading));
+  Finish();
+  return {};
+}
+
+Result<> TokenMeter::Begin(const TokenEvidence& train, const TokenEvidence& infer,
+                           TokenReading* reading) {
   reading->drift = TokenDrift();
   reading->estimates.reset();
   reading->gold = infer.gold >= 0 ? infer.gold : train.gold;
@@ -83,8 +90,10 @@ Result<> TokenMeter::ReadLogits(const TokenEvidence& train, const TokenEvidence&
   RowPair next = row;
   next.train = static_cast<const char*>(row.train) + row.vocab * DTypeBits(row.train_dtype) / 8;
   next.infer = static_cast<const char*>(row.infer) + row.vocab * DTypeBits(row.infer_dtype) / 8;
-  return MeasureRowSimd(row, wanted_, target_, &scratch_, drift, &next);
+  return BeginRowSimd(row, wanted_, target_, &scratch_, drift, &next);
 }
+
+void TokenMeter::Finish() { FinishRowSimd(&scratch_); }
 
 Result<> TokenMeter::ReadTopK(const TokenEvidence& train, const TokenEvidence& infer,
                               TokenReading* reading) {

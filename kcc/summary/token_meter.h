@@ -44,7 +44,11 @@ class TokenMeter {
 
   // Fails on evidence that is broken: NaN, +inf, a token that neither side could have sampled.
   Result<> Read(const TokenEvidence& train, const TokenEvidence& infer, TokenReading* reading);
-  // The same from the sampled token's log-probs alone. A NaN is broken evidence.
+  // The same for one token after the other, faster: the tv of a reading, which must stay where it
+  // is, is known only after the next Begin that succeeds, or after Finish (drift/simd.h).
+  Result<> Begin(const TokenEvidence& train, const TokenEvidence& infer, TokenReading* reading);
+  void Finish();
+  // As Read, from the sampled token's log-probs alone. A NaN is broken evidence.
   Result<> ReadLogprobs(double train, double infer, TokenReading* reading);
 
  private:
