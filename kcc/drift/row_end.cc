@@ -67,6 +67,13 @@ void ToDefinitions(int range, double (&sums)[kSumDSquare + 1]) {
   if (range != kWideRange) sums[kSumReverse] -= sums[kSumResidual];
 }
 
+double SumLanes(const double (&lanes)[16]) {
+  double sum[8];
+  for (size_t i = 0; i < 8; ++i) sum[i] = lanes[i] + lanes[i + 8];
+  for (size_t i = 0; i < 4; ++i) sum[i] += sum[i + 4];
+  return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
 RowSolution SolveRow(const RestSums& rest, const CarriedToken& pivot,
                      std::span<const CarriedToken> carried) {
   RowSolution row;

@@ -21,6 +21,8 @@ using RestSums = std::array<double, kSumD>;
 // From what blocks sum in a range (row_kernels.h) to the sums as they are defined, in place.
 void ToDefinitions(int range, double (&sums)[kSumDSquare + 1]);
 
+double SumLanes(const double (&lanes)[16]);
+
 struct RowSolution {
   // x - delta is log(q/p) of a token; the pivot's is kept apart, where the difference would cancel.
   double delta = 0;

@@ -63,20 +63,6 @@ RowView ViewOf(const RowPair& pair, Target target, RowScratch* scratch) {
   return view;
 }
 
-void RankToken(const RowView& view, RowQuantities* row) {
-  const auto token = static_cast<size_t>(view.token);
-  for (const size_t side : {kTrain, kInfer}) {
-    const void* logits = side == kTrain ? view.train : view.infer;
-    const float own = view.Load(logits, token);
-    size_t above = 0;
-    for (size_t i = 0; i < view.vocab; ++i) {
-      const float other = view.Load(logits, i);
-      above += other > own || (other == own && i < token) ? 1 : 0;
-    }
-    row->rank[side] = static_cast<double>(above);
-  }
-}
-
 void ExactL2(const RowView& view, RowQuantities* row) {
   double sum = 0;
   double squares = 0;

@@ -34,9 +34,6 @@ RowView ViewOf(const RowPair& pair, Target target, RowScratch* scratch);
 // gained: an entry is not finite in another way, none is masked, or the sampled token is.
 bool LeaveOutMasked(const RowPair& pair, Target target, RowScratch* scratch, RowView* view);
 
-// rank of the sampled token on both sides, by counting. Precondition: there is one.
-void RankToken(const RowView& view, RowQuantities* row);
-
 // logit_l2 and raw_logit_l2 in two visits, for rows whose sums cancel.
 void ExactL2(const RowView& view, RowQuantities* row);
 

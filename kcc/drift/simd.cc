@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "kcc/base/check.h"
+#include "kcc/drift/on_demand.h"
 #include "kcc/drift/reference.h"
 #include "kcc/drift/row_end.h"
 #include "kcc/drift/row_quantities.h"
@@ -79,8 +80,7 @@ class RowMeasurement {
   void Extremes();
   void Distances(RowQuantities* row) const;
   void Token(RowQuantities* row) const;
-  double InferEntropy() const;
-  void JsAndHellinger(RowQuantities* row) const;
+  EntryArgs Entries() const;
   double Ratio(size_t i) const;
   double LogProb(size_t i) const;
 
@@ -182,21 +182,9 @@ std::pair<float, float> Differences(const BlockSums& sums) {
   return finite ? std::pair(sums.min_d, sums.max_d) : std::pair(-kInf, kInf);
 }
 
-double SumLanes(const double* lanes) {
-  double sum[8];
-  for (size_t i = 0; i < 8; ++i) sum[i] = lanes[i] + lanes[i + 8];
-  for (size_t i = 0; i < 4; ++i) sum[i] += sum[i + 4];
-  return (sum[0] + sum[2]) + (sum[1] + sum[3]);
-}
-
 size_t TvSlot() {
   static const size_t slot = TokenSlot("tv");
   return slot;
-}
-
-void AddAbsolute(const float* lanes, OpenRow* open) {
-  for (size_t lane = 0; lane < 16; ++lane) open->lanes[lane] += double{lanes[lane]};
-  ++open->blocks_done;
 }
 
 bool RowMeasurement::SumBlocks() {
@@ -215,7 +203,7 @@ bool RowMeasurement::SumBlocks() {
     args.slope = open.variation.slope;
     const auto& kernels = kernels_.block[view_.format][square_ ? 1 : 0][shifted_ ? 1 : 0];
     kernels[range](args);
-    if (open.to != nullptr) AddAbsolute(args.sums->lanes[kSumAbsolute], &open);
+    if (open.to != nullptr) open.Add(args.sums->lanes[kSumAbsolute]);
     const auto [low, high] = Differences(*args.sums);
     const int needed = RangeOf(std::max(-low, high) * arguments_.inverse_temperature);
     if (needed >= kExpRanges) return false;
@@ -489,29 +477,18 @@ void RowMeasurement::Token(RowQuantities* row) const {
   row->token.log_ratio = 0.0 - Ratio(i);
 }
 
-// By definition, entry by entry.
-double RowMeasurement::InferEntropy() const {
-  double entropy = 0;
-  for (size_t i = 0; i < view_.vocab; ++i) {
-    const double log_q = LogProb(i) + Ratio(i);
-    entropy -= Exp(log_q) * std::min(0.0, log_q);
-  }
-  return entropy;
-}
-
-// js and hellinger: entry by entry, in double.
-void RowMeasurement::JsAndHellinger(RowQuantities* row) const {
-  double js = 0;
-  double hellinger = 0;
-  for (size_t i = 0; i < view_.vocab; ++i) {
-    const double p = Exp(LogProb(i));
-    const double ratio = Ratio(i);
-    const double root = Expm1(0.5 * ratio);
-    js += p * JsTerm(ratio);
-    hellinger += 0.5 * p * root * root;
-  }
-  row->js = std::min(js, kLn2);
-  row->hellinger = std::min(hellinger, 1.0);
+EntryArgs RowMeasurement::Entries() const {
+  EntryArgs args;
+  args.train = view_.train;
+  args.infer = view_.infer;
+  args.origin = double{view_.Load(view_.train, pivot_)};
+  args.log_p = pivot_token_.logit - solution_.log_z;
+  args.shift = arguments_.shift;
+  args.delta = solution_.delta;
+  args.inverse_temperature = 1 / view_.temperature;
+  args.pivot = pivot_;
+  args.pivot_ratio = solution_.pivot_ratio;
+  return args;
 }
 
 bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row, OpenVariation* variation) {
@@ -546,8 +523,9 @@ bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row, OpenVari
   row->reverse_kl = solution_.reverse_kl;
   row->chi2 = solution_.chi2;
   row->reverse_chi2 = solution_.reverse_chi2;
-  row->entropy = {solution_.infer_entropy_cancels ? InferEntropy() : solution_.infer_entropy,
-                  solution_.train_entropy};
+  row->entropy = {
+      solution_.infer_entropy_cancels ? InferEntropy(view_, Entries()) : solution_.infer_entropy,
+      solution_.train_entropy};
   row->entropy_gap = solution_.entropy_gap;
   *variation = OpenVariation(solution_, pivot_token_, carried_);
   Extremes();
@@ -558,8 +536,10 @@ bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row, OpenVari
                      solution_.confidence};
   static const std::array<size_t, 2> rank_slots = {TokenSlot("rank"), TokenSlot("train_rank")};
   static const std::array<size_t, 2> slow_slots = {TokenSlot("js"), TokenSlot("hellinger")};
-  if (row->has_token && (wanted[rank_slots[0]] || wanted[rank_slots[1]])) RankToken(view_, row);
-  if (wanted[slow_slots[0]] || wanted[slow_slots[1]]) JsAndHellinger(row);
+  if (row->has_token && (wanted[rank_slots[0]] || wanted[rank_slots[1]]))
+    RankToken(view_, target_, row);
+  if (wanted[slow_slots[0]] || wanted[slow_slots[1]])
+    JsAndHellinger(view_, Entries(), target_, row);
   row->top = top_;
   for (TopTokens& top : row->top) {
     for (size_t i = 0; i < top.count; ++i) {
@@ -606,9 +586,9 @@ void FinishRowSimd(RowScratch* scratch) {
     alignas(64) float lanes[16];
     kernels.absolute(scratch->weights[begin / 8].at, std::min(kBlockEntries, open.entries - begin),
                      open.variation.slope, lanes);
-    AddAbsolute(lanes, &open);
+    open.Add(lanes);
   }
-  open.to->Set(TvSlot(), open.variation.Close(SumLanes(open.lanes.data())));
+  open.to->Set(TvSlot(), open.variation.Close(SumLanes(open.lanes)));
   open.to = nullptr;
 }
 

@@ -70,6 +70,13 @@ HWY_INLINE FloatVec LoadFloats(const uint16_t* from) {
   const __m512i words =
       _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
   return FloatVec{_mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xAAAAAAAAu, upper, words))};
+#elif HWY_TARGET == HWY_AVX2
+  // The load itself copies the words into both halves of the register; again one shuffle.
+  const __m256i upper = _mm256_set_epi8(15, 14, -1, -1, 13, 12, -1, -1, 11, 10, -1, -1, 9, 8, -1,
+                                        -1, 7, 6, -1, -1, 5, 4, -1, -1, 3, 2, -1, -1, 1, 0, -1, -1);
+  const __m256i words =
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  return FloatVec{_mm256_castsi256_ps(_mm256_shuffle_epi8(words, upper))};
 #else
   const auto bits = hn::PromoteTo(UintTag(), hn::LoadU(HalfWordTag(), from));
   return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(bits));
