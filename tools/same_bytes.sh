@@ -3,6 +3,7 @@
 # and two threads, and demands the same summary file, byte by byte.
 #   tools/same_bytes.sh build/release build/clang
 set -euo pipefail
+[ $# -ge 2 ] || { echo "usage: tools/same_bytes.sh BUILD BUILD ..." >&2; exit 2; }
 cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
