@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   const int vocab = argument(1, 32000);
   const int requests = argument(2, 64);
   const int tokens = argument(3, 128);
-  const int repetitions = argument(4, 5);
+  const int repetitions = argument(4, 15);
   const std::string directory = std::filesystem::temp_directory_path() / "kcc-summary-bench";
   std::filesystem::remove_all(directory);
   std::filesystem::create_directories(directory);
