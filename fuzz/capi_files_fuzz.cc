@@ -18,10 +18,13 @@
 #include <string_view>
 #include <vector>
 
+#include "fuzz/bytes.h"
 #include "fuzz/capi_nulls.h"
 #include "include/kcc.h"
 #include "kcc/base/sha256.h"
 #include "kcc/trace/writer.h"
+
+using kcc::Bytes;
 
 namespace {
 
@@ -76,24 +79,6 @@ std::string NeededText(Call call) {
   if (!text) Broken("a call that must succeed failed");
   return *std::move(text);
 }
-
-class Bytes {
- public:
-  Bytes(const uint8_t* data, size_t size) : data_(data), size_(size) {}
-  uint8_t Byte() { return at_ < size_ ? data_[at_++] : uint8_t{0}; }
-  size_t Below(size_t end) { return (Byte() + size_t{256} * Byte()) % std::max<size_t>(1, end); }
-  bool Left() const { return at_ < size_; }
-  std::string Rest() {
-    std::string text(reinterpret_cast<const char*>(data_) + at_, size_ - at_);
-    at_ = size_;
-    return text;
-  }
-
- private:
-  const uint8_t* data_;
-  size_t size_;
-  size_t at_ = 0;
-};
 
 // Private to the process, removed at its end.
 class Folder {

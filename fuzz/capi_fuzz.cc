@@ -10,8 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/bytes.h"
 #include "fuzz/memory_file.h"
 #include "include/kcc.h"
+
+using kcc::Bytes;
 
 namespace {
 
@@ -20,33 +23,6 @@ namespace {
   std::fprintf(stderr, "last error: %s\n", kcc_error());
   __builtin_trap();
 }
-
-class Bytes {
- public:
-  Bytes(const uint8_t* data, size_t size) : data_(data), size_(size) {}
-
-  uint8_t Byte() { return at_ < size_ ? data_[at_++] : uint8_t{0}; }
-  int64_t Small(int64_t below) { return Byte() % below; }
-  bool Odds(int64_t of) { return Small(of) == 0; }
-  float Number() {
-    constexpr float kOdd[] = {0.0f, -0.0f, -1.0f, 1.0f, -1e30f, 1e30f, -9999.0f, -1e-30f};
-    const uint8_t kind = Byte();
-    if (kind < 8) return kOdd[kind];
-    if (kind == 8) return __builtin_nanf("");
-    if (kind == 9) return -__builtin_inff();
-    return -static_cast<float>(kind) / 32.0f;
-  }
-  std::string Rest() {
-    std::string text(reinterpret_cast<const char*>(data_) + at_, size_ - at_);
-    at_ = size_;
-    return text;
-  }
-
- private:
-  const uint8_t* data_;
-  size_t size_;
-  size_t at_ = 0;
-};
 
 size_t ElementBytes(kcc_dtype dtype) {
   switch (dtype) {

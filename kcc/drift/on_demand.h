@@ -1,5 +1,5 @@
 // What is computed only on demand: js and hellinger entry by entry in double, rank by counting.
-// Eight virtual lanes (as the sixteen of numeric/lanes-inl.h), so every target gives the same bits.
+// In the lanes of numeric/double_lanes-inl.h, so every target gives the same bits.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,6 @@
 #include "kcc/numeric/target.h"
 
 namespace kcc {
-
-inline constexpr size_t kDoubleLanes = 8;
 
 // log p = (train - origin) inverse_temperature + log_p, origin being the pivot's logit,
 // log q/p = (infer - train - shift) inverse_temperature - delta; the pivot's own is known better.

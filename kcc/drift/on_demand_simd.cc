@@ -19,31 +19,17 @@
 #define HWY_TARGET_INCLUDE "kcc/drift/on_demand_simd.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, once per target.
+#include "kcc/numeric/double_lanes-inl.h"
 #include "kcc/numeric/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kcc {
 namespace HWY_NAMESPACE {
 
-using DoubleTag = hn::CappedTag<double, kDoubleLanes>;
-using DoubleVec = hn::Vec<DoubleTag>;
-using LongTag = hn::RebindToSigned<DoubleTag>;
-inline constexpr size_t kRealDoubles = hn::MaxLanes(DoubleTag());
 // Vectors that go through a series step by step: one alone waits for each of its own products.
 inline constexpr size_t kEntriesAbreast = HWY_TARGET == HWY_AVX3   ? 4
                                           : HWY_TARGET == HWY_AVX2 ? 2
                                                                    : 1;
-
-HWY_INLINE DoubleVec SetDouble(double value) { return hn::Set(DoubleTag(), value); }
-
-// a b + c, rounded once.
-HWY_INLINE DoubleVec FmaDouble(DoubleVec a, DoubleVec b, DoubleVec c) {
-#if HWY_TARGET == HWY_SCALAR
-  return DoubleVec(std::fma(a.raw, b.raw, c.raw));
-#else
-  return hn::MulAdd(a, b, c);
-#endif
-}
 
 HWY_INLINE DoubleVec LoadDoubles(const float* from) {
   return hn::PromoteTo(DoubleTag(), hn::LoadU(hn::Rebind<float, DoubleTag>(), from));
@@ -72,29 +58,15 @@ inline constexpr double kExpTaylor[] = {1.0 / 479001600.0,
 inline constexpr double kAtanhTaylor[] = {1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13,
                                           1.0 / 11, 1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3};
 
-template <size_t kTerms, size_t kCount>
-HWY_INLINE void Series(const double (&terms)[kTerms], const DoubleVec (&at)[kCount],
-                       DoubleVec (&sum)[kCount]) {
-  for (size_t k = 0; k < kCount; ++k) sum[k] = SetDouble(terms[0]);
-  for (size_t term = 1; term < kTerms; ++term) {
-    for (size_t k = 0; k < kCount; ++k) sum[k] = FmaDouble(sum[k], at[k], SetDouble(terms[term]));
-  }
-}
-
 // e^x = 2^n (1 + excess), |x| < 700.
 template <size_t kCount>
 HWY_INLINE void ExpParts(const DoubleVec (&x)[kCount], DoubleVec (&power)[kCount],
                          DoubleVec (&excess)[kCount]) {
-  const DoubleVec round = SetDouble(6755399441055744.0);  // 1.5 * 2^52: the sum's low bits hold n
   DoubleVec r[kCount];
   for (size_t k = 0; k < kCount; ++k) {
-    const DoubleVec t = FmaDouble(x[k], SetDouble(1.4426950408889634), round);
-    const DoubleVec n = hn::Sub(t, round);
-    r[k] = FmaDouble(n, SetDouble(-6.93147180369123816490e-01), x[k]);
-    r[k] = FmaDouble(n, SetDouble(-1.90821492927058770002e-10), r[k]);
-    const auto bits = hn::Add(hn::ShiftLeft<52>(hn::BitCast(LongTag(), t)),
-                              hn::BitCast(LongTag(), SetDouble(1.0)));
-    power[k] = hn::BitCast(DoubleTag(), bits);
+    const ExpReduction reduced = ReduceForExp(x[k]);
+    r[k] = reduced.r;
+    power[k] = reduced.power;
   }
   Series(kExpTaylor, r, excess);
   for (size_t k = 0; k < kCount; ++k) excess[k] = FmaDouble(hn::Mul(r[k], r[k]), excess[k], r[k]);

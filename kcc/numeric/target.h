@@ -2,6 +2,7 @@
 // every kernel gives the same bits on each of them, so a target is a matter of speed alone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -15,6 +16,9 @@ enum class Target : uint8_t {
   kAvx2,    // AVX2 with FMA and F16C
   kAvx512,  // AVX-512 F, VL, DQ, BW and CD
 };
+
+// Kernels in double have so many virtual lanes on each of them (double_lanes-inl.h).
+inline constexpr size_t kDoubleLanes = 8;
 
 std::string_view TargetName(Target target);  // "scalar", "avx2", "avx512"
 

@@ -15,7 +15,7 @@
 
 namespace kcc {
 
-inline constexpr size_t kRlLanes = 8;
+inline constexpr size_t kRlLanes = kDoubleLanes;
 inline constexpr size_t kRlChunk = 64;
 inline constexpr double kRlSmall = 0.125;  // the bound on |d| in a chunk for the shorter polynomial
 // Arrays of one row that a kernel writes have room up to the next multiple of this.

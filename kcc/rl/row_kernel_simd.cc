@@ -55,7 +55,7 @@ struct RlBlock {
 
 void AddBlock(const double* d, size_t padded, const bool* small, double* excess, RlLaneStore* to,
               RlAhead* ahead) {
-  for (size_t lane = 0; lane < kRlLanes; lane += kRlReal) {
+  for (size_t lane = 0; lane < kRlLanes; lane += kRealDoubles) {
     RlLaneSums sums = LoadLanes(*to, lane);
     for (size_t begin = 0; begin < padded; begin += kRlChunk) {
       const size_t end = std::min(padded, begin + kRlChunk);
@@ -70,10 +70,10 @@ void AddBlock(const double* d, size_t padded, const bool* small, double* excess,
   }
 }
 
-HWY_INLINE RlVec Widened(const float* from) {
-  return hn::PromoteTo(RlTag(), hn::LoadU(RlFloatTag(), from));
+HWY_INLINE DoubleVec Widened(const float* from) {
+  return hn::PromoteTo(DoubleTag(), hn::LoadU(NarrowTag(), from));
 }
-HWY_INLINE RlVec Widened(const double* from) { return hn::LoadU(RlTag(), from); }
+HWY_INLINE DoubleVec Widened(const double* from) { return hn::LoadU(DoubleTag(), from); }
 
 // Where log-ratios come from: the two sides ...
 template <class T>
@@ -81,8 +81,10 @@ struct RlPairSource {
   const T* train;
   const T* rollout;
 
-  HWY_INLINE RlVec Rollouts(size_t i) const { return Widened(rollout + i); }
-  HWY_INLINE RlVec Ratios(size_t i, RlVec r) const { return hn::Sub(Widened(train + i), r); }
+  HWY_INLINE DoubleVec Rollouts(size_t i) const { return Widened(rollout + i); }
+  HWY_INLINE DoubleVec Ratios(size_t i, DoubleVec r) const {
+    return hn::Sub(Widened(train + i), r);
+  }
   double Rollout(size_t i) const { return rollout[i]; }
   double Ratio(size_t i) const { return static_cast<double>(train[i]) - rollout[i]; }
 };
@@ -91,10 +93,10 @@ struct RlRowSource {
   const double* d;
   const double* rollout;
 
-  HWY_INLINE RlVec Rollouts(size_t i) const {
-    return rollout == nullptr ? RlSet(0) : hn::LoadU(RlTag(), rollout + i);
+  HWY_INLINE DoubleVec Rollouts(size_t i) const {
+    return rollout == nullptr ? SetDouble(0) : hn::LoadU(DoubleTag(), rollout + i);
   }
-  HWY_INLINE RlVec Ratios(size_t i, RlVec) const { return hn::LoadU(RlTag(), d + i); }
+  HWY_INLINE DoubleVec Ratios(size_t i, DoubleVec) const { return hn::LoadU(DoubleTag(), d + i); }
   double Rollout(size_t i) const { return rollout == nullptr ? 0 : rollout[i]; }
   double Ratio(size_t i) const { return d[i]; }
 };
@@ -118,32 +120,32 @@ bool ReadLast(const Source& source, size_t whole, size_t count, double* d, RlLan
 // Up to a block's log-ratios into d, their extremes and the rollout's sum.
 template <class Source>
 void ReadBlock(const Source& source, size_t count, double* d, bool* small, RlLaneStore* to) {
-  const RlTag tag;
+  const DoubleTag tag;
   const size_t whole = count / kRlLanes * kRlLanes;
   double* rollout = to->lane[kRlSums - 1];
-  RlVec sums[kRlLanes / kRlReal];
-  for (size_t g = 0; g < std::size(sums); ++g) sums[g] = hn::LoadU(tag, rollout + g * kRlReal);
-  RlVec min = RlSet(to->min_d), max = RlSet(to->max_d);
+  DoubleVec sums[kRlLanes / kRealDoubles];
+  for (size_t g = 0; g < std::size(sums); ++g) sums[g] = hn::LoadU(tag, rollout + g * kRealDoubles);
+  DoubleVec min = SetDouble(to->min_d), max = SetDouble(to->max_d);
   for (size_t begin = 0; begin < count; begin += kRlChunk) {
     const size_t end = std::min(whole, begin + kRlChunk);
-    RlVec low = RlSet(0), high = RlSet(0);
+    DoubleVec low = SetDouble(0), high = SetDouble(0);
     for (size_t i = begin; i < end; i += kRlLanes) {
       for (size_t g = 0; g < std::size(sums); ++g) {
-        const RlVec r = source.Rollouts(i + g * kRlReal);
-        const RlVec x = source.Ratios(i + g * kRlReal, r);
-        hn::StoreU(x, tag, d + i + g * kRlReal);
+        const DoubleVec r = source.Rollouts(i + g * kRealDoubles);
+        const DoubleVec x = source.Ratios(i + g * kRealDoubles, r);
+        hn::StoreU(x, tag, d + i + g * kRealDoubles);
         sums[g] = hn::Add(sums[g], r);
         low = i + g == begin ? x : hn::Min(low, x);
         high = i + g == begin ? x : hn::Max(high, x);
       }
     }
-    small[begin / kRlChunk] =
-        hn::AllTrue(tag, hn::And(hn::Ge(low, RlSet(-kRlSmall)), hn::Le(high, RlSet(kRlSmall))));
+    small[begin / kRlChunk] = hn::AllTrue(
+        tag, hn::And(hn::Ge(low, SetDouble(-kRlSmall)), hn::Le(high, SetDouble(kRlSmall))));
     if (begin >= end) continue;
     min = hn::Min(min, low);
     max = hn::Max(max, high);
   }
-  for (size_t g = 0; g < std::size(sums); ++g) hn::StoreU(sums[g], tag, rollout + g * kRlReal);
+  for (size_t g = 0; g < std::size(sums); ++g) hn::StoreU(sums[g], tag, rollout + g * kRealDoubles);
   to->min_d = hn::GetLane(hn::MinOfLanes(tag, min));
   to->max_d = hn::GetLane(hn::MaxOfLanes(tag, max));
   if (whole < count) small[whole / kRlChunk] &= ReadLast(source, whole, count, d, to);
@@ -153,7 +155,7 @@ void ReadBlock(const Source& source, size_t count, double* d, bool* small, RlLan
 void StoreBuckets(const double* d, size_t count, uint16_t* to) {
 #if HWY_TARGET == HWY_SCALAR
   for (size_t i = 0; i < count; ++i) {
-    const auto bits = static_cast<int32_t>(hn::BitCast(RlIntTag(), RlSet(d[i])).raw >> 32);
+    const auto bits = static_cast<int32_t>(hn::BitCast(LongTag(), SetDouble(d[i])).raw >> 32);
     const int32_t size = std::max(bits & 0x7fffffff, static_cast<int32_t>(kRlBucketFirst << 14));
     const int32_t at = (size >> 14) - static_cast<int32_t>(kRlBucketFirst);
     to[i] = static_cast<uint16_t>((at ^ (bits >> 31)) + kRlBucketsOneSide);

@@ -25,9 +25,9 @@ namespace kcc {
 namespace HWY_NAMESPACE {
 
 struct PhiLanes {
-  RlVec weight, kept, square, bias_token, bias_sequence, outside;
+  DoubleVec weight, kept, square, bias_token, bias_sequence, outside;
   HWY_INLINE PhiLanes() {
-    weight = kept = square = bias_token = bias_sequence = outside = RlSet(0);
+    weight = kept = square = bias_token = bias_sequence = outside = SetDouble(0);
   }
 };
 
@@ -40,50 +40,51 @@ enum class PhiKind : uint8_t { kGiven, kBounded, kRatio };
 
 // One vector of tokens; kPartly: `live` says which of them are tokens.
 template <PhiKind kKind, bool kPartly>
-HWY_INLINE RlVec AddPhi(const RlPhiInput& in, size_t i, hn::Mask<RlTag> live, PhiLanes* lanes) {
-  const RlTag tag;
-  const auto of_tokens = [&](RlVec v) { return kPartly ? hn::IfThenElseZero(live, v) : v; };
-  const RlVec w = hn::Add(RlSet(1), hn::LoadU(tag, in.excess + i));
-  RlVec phi = w;
+HWY_INLINE DoubleVec AddPhi(const RlPhiInput& in, size_t i, hn::Mask<DoubleTag> live,
+                            PhiLanes* lanes) {
+  const DoubleTag tag;
+  const auto of_tokens = [&](DoubleVec v) { return kPartly ? hn::IfThenElseZero(live, v) : v; };
+  const DoubleVec w = hn::Add(SetDouble(1), hn::LoadU(tag, in.excess + i));
+  DoubleVec phi = w;
   if (kKind == PhiKind::kGiven) {
     phi = hn::LoadU(tag, in.phi + i);
   } else if (kKind == PhiKind::kBounded) {
-    const RlVec low = RlSet(in.low), high = RlSet(in.high);
+    const DoubleVec low = SetDouble(in.low), high = SetDouble(in.high);
     const auto outside = hn::Or(hn::Lt(w, low), hn::Gt(w, high));
-    RlVec weight = hn::Min(hn::Max(w, low), high);
-    if (in.zero_outside) weight = hn::IfThenElse(outside, RlSet(0), weight);
-    lanes->outside = hn::Add(lanes->outside, of_tokens(hn::IfThenElseZero(outside, RlSet(1))));
+    DoubleVec weight = hn::Min(hn::Max(w, low), high);
+    if (in.zero_outside) weight = hn::IfThenElse(outside, SetDouble(0), weight);
+    lanes->outside = hn::Add(lanes->outside, of_tokens(hn::IfThenElseZero(outside, SetDouble(1))));
     lanes->weight = hn::Add(lanes->weight, of_tokens(weight));
-    phi = in.reject ? RlSet(0) : hn::Mul(weight, RlSet(in.scale));
+    phi = in.reject ? SetDouble(0) : hn::Mul(weight, SetDouble(in.scale));
   }
-  const RlVec counted = of_tokens(phi);
+  const DoubleVec counted = of_tokens(phi);
   lanes->kept = hn::Add(lanes->kept, counted);
-  lanes->square = RlFma(counted, counted, lanes->square);
+  lanes->square = FmaDouble(counted, counted, lanes->square);
   if (kKind != PhiKind::kRatio) {
     lanes->bias_token = hn::Add(lanes->bias_token, of_tokens(hn::Abs(hn::Sub(w, phi))));
   }
-  const RlVec sequence = hn::Abs(hn::Sub(RlSet(in.sequence_ratio), phi));
+  const DoubleVec sequence = hn::Abs(hn::Sub(SetDouble(in.sequence_ratio), phi));
   lanes->bias_sequence = hn::Add(lanes->bias_sequence, of_tokens(sequence));
   return phi;
 }
 
 template <PhiKind kKind>
 void SumPhiLanes(const RlPhiInput& in, float* phi, double* phi_double, PhiStore* to) {
-  const RlTag tag;
-  const RlFloatTag narrow;
+  const DoubleTag tag;
+  const NarrowTag narrow;
   const size_t whole = in.count / kRlLanes * kRlLanes;
-  for (size_t lane = 0; lane < kRlLanes; lane += kRlReal) {
+  for (size_t lane = 0; lane < kRlLanes; lane += kRealDoubles) {
     PhiLanes lanes;
-    const auto all = hn::FirstN(tag, kRlReal);
+    const auto all = hn::FirstN(tag, kRealDoubles);
     for (size_t i = lane; i < whole; i += kRlLanes) {
-      const RlVec value = AddPhi<kKind, false>(in, i, all, &lanes);
+      const DoubleVec value = AddPhi<kKind, false>(in, i, all, &lanes);
       if (phi != nullptr) hn::StoreU(hn::DemoteTo(narrow, value), narrow, phi + i);
       if (phi_double != nullptr) hn::StoreU(value, tag, phi_double + i);
     }
     const size_t at = whole + lane;
     if (at < in.count) {
-      const size_t some = std::min(kRlReal, in.count - at);
-      const RlVec value = AddPhi<kKind, true>(in, at, hn::FirstN(tag, some), &lanes);
+      const size_t some = std::min(kRealDoubles, in.count - at);
+      const DoubleVec value = AddPhi<kKind, true>(in, at, hn::FirstN(tag, some), &lanes);
       double last[kRlLanes];
       hn::StoreU(value, tag, last);
       for (size_t k = 0; k < some; ++k) {
@@ -92,8 +93,8 @@ void SumPhiLanes(const RlPhiInput& in, float* phi, double* phi_double, PhiStore*
       }
     }
     if (kKind == PhiKind::kRatio) lanes.weight = lanes.kept;
-    const RlVec sums[6] = {lanes.weight,     lanes.kept,          lanes.square,
-                           lanes.bias_token, lanes.bias_sequence, lanes.outside};
+    const DoubleVec sums[6] = {lanes.weight,     lanes.kept,          lanes.square,
+                               lanes.bias_token, lanes.bias_sequence, lanes.outside};
     for (size_t s = 0; s < 6; ++s) hn::StoreU(sums[s], tag, to->lane[s] + lane);
   }
 }
