@@ -80,9 +80,9 @@ Row TimeCase(const std::string& name, DType dtype, int64_t rows, int64_t vocab, 
   const double floor = row.gigabytes / g_read_tbs;
   std::printf(
       "%-44s %8.3f ms  %5.2f TB/s  floor %7.3f ms  %5.1f %%  careful %5ld  "
-      "warps %d\n",
+      "warps %d x %d, %d rows\n",
       name.c_str(), row.ms, row.gigabytes / row.ms, floor, 100 * floor / row.ms,
-      static_cast<long>(careful), row.plan.warps);
+      static_cast<long>(careful), row.plan.warps, row.plan.blocks, row.plan.rows);
   g_rows.push_back(row);
   return row;
 }

@@ -1,12 +1,13 @@
 // Launches of the CUDA backend: which kernel, cut how, in which order.
 //
 // Rows go in batches of kBatchRows, so that the workspace does not grow with them. The cut of a row
-// (warps) depends on vocabulary, format and device alone, never on the number of
+// (warps, blocks) depends on vocabulary, format and device alone, never on the number of
 // rows: the bits of a row are the same in every batch.
 #include "kcc/drift/cuda/drift_cuda.h"
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "kcc/drift/cuda/row_careful.cuh"
 #include "kcc/drift/cuda/row_gather.cuh"
@@ -20,10 +21,11 @@ constexpr int kCarefulBlocks = 528;  // a multiple of kCarefulCluster
 constexpr double kLog2e = 1.4426950408889634;
 
 struct Layout {
-  size_t careful = 0, parts = 0, tops = 0, heads = 0, bytes = 0;
+  size_t careful = 0, parts = 0, tops = 0, heads = 0, done = 0, bytes = 0;
 };
 
-Layout LayoutFor(int64_t rows, int warps) {
+Layout LayoutFor(int64_t rows, const CudaPlan& plan) {
+  const auto warps = static_cast<size_t>(plan.warps * plan.blocks);
   const auto batch = static_cast<size_t>(std::min(rows, kBatchRows));
   Layout layout;
   const auto take = [&](size_t bytes) {
@@ -32,9 +34,10 @@ Layout LayoutFor(int64_t rows, int warps) {
     return at;
   };
   layout.careful = take((batch + 1) * sizeof(int32_t));
-  layout.parts = take(batch * static_cast<size_t>(warps) * sizeof(WarpPart));
-  layout.tops = take(batch * static_cast<size_t>(warps) * 32 * sizeof(int2));
+  layout.parts = take(batch * warps * sizeof(WarpPart));
+  layout.tops = take(batch * warps * 32 * sizeof(int2));
   layout.heads = take(batch * sizeof(RowHead));
+  layout.done = take(static_cast<size_t>(plan.rows) * sizeof(int));
   return layout;
 }
 
@@ -55,30 +58,32 @@ struct Kernels {
 };
 
 template <class T>
-Kernels KernelsFor(bool aligned, bool square, int warps) {
+Kernels KernelsFor(bool aligned, bool square, const CudaPlan& plan) {
   // FP8 and rows that start anywhere have the one kernel, to keep the library small.
-  if (!aligned) return {&RowSumsKernel<T, false, true, 0>, &RowEndKernel<T>};
-  if (square || sizeof(T) == 1) return {&RowSumsKernel<T, true, true, 0>, &RowEndKernel<T>};
+  if (!aligned) return {&RowSumsKernel<T, false, true, 0, 0>, &RowEndKernel<T>};
+  if (square || sizeof(T) == 1) return {&RowSumsKernel<T, true, true, 0, 0>, &RowEndKernel<T>};
   if constexpr (sizeof(T) == 2) {
-    if (warps == kWarpsMax) return {&RowSumsKernel<T, true, false, kWarpsMax>, &RowEndKernel<T>};
+    if (plan.warps == kWarpsMax && plan.blocks == kBlocksMax) {
+      return {&RowSumsKernel<T, true, false, kWarpsMax, kBlocksMax>, &RowEndKernel<T>};
+    }
   }
-  return {&RowSumsKernel<T, true, sizeof(T) == 1, 0>, &RowEndKernel<T>};
+  return {&RowSumsKernel<T, true, sizeof(T) == 1, 0, 0>, &RowEndKernel<T>};
 }
 
-Kernels KernelsFor(DType dtype, bool aligned, bool square, int warps) {
+Kernels KernelsFor(DType dtype, bool aligned, bool square, const CudaPlan& plan) {
   switch (dtype) {
 #ifndef KCC_CUDA_ONLY_BF16
     case DType::kF16:
-      return KernelsFor<__half>(aligned, square, warps);
+      return KernelsFor<__half>(aligned, square, plan);
     case DType::kF8E4M3:
-      return KernelsFor<__nv_fp8_e4m3>(aligned, square, warps);
+      return KernelsFor<__nv_fp8_e4m3>(aligned, square, plan);
     case DType::kF8E5M2:
-      return KernelsFor<__nv_fp8_e5m2>(aligned, square, warps);
+      return KernelsFor<__nv_fp8_e5m2>(aligned, square, plan);
     case DType::kF32:
-      return KernelsFor<float>(aligned, square, warps);
+      return KernelsFor<float>(aligned, square, plan);
 #endif
     default:
-      return KernelsFor<__nv_bfloat16>(aligned, square, warps);
+      return KernelsFor<__nv_bfloat16>(aligned, square, plan);
   }
 }
 
@@ -103,20 +108,60 @@ Device CurrentDevice() {
   return known = device;
 }
 
-// Warps of a block and blocks of a multiprocessor: of the sizes that fill it the largest whose last
-// round of tiles is nearly full.
-CudaPlan ChoosePlan(int64_t tiles, int most, int multiprocessors) {
-  CudaPlan best;
-  double best_fill = 0;
-  for (const int blocks : {1, 2, 4, 6, 12}) {
-    const int warps = most / blocks;
-    if (warps == 0 || tiles / warps < 2 * kRingPairs) continue;
-    const int64_t rounds = (tiles + warps - 1) / warps;
-    const double fill = static_cast<double>(tiles) / static_cast<double>(rounds * warps);
-    if (fill > best_fill) best = {warps, multiprocessors * blocks}, best_fill = fill;
-    if (fill >= 0.95) break;
+// How many clusters of so many blocks a kernel can have on this device at once. Asking takes as
+// long as a launch, so a thread remembers its last answers.
+int ClustersAtOnce(const void* kernel, int threads, size_t shared, int blocks) {
+  struct Answer {
+    const void* kernel;
+    int device, threads, blocks;
+    size_t shared;
+    int clusters;
+  };
+  thread_local std::vector<Answer> answers;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  for (const Answer& known : answers) {
+    if (known.kernel == kernel && known.device == device && known.threads == threads &&
+        known.blocks == blocks && known.shared == shared) {
+      return known.clusters;
+    }
   }
-  return best;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       static_cast<int>(shared));
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks) * 1024);
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared;
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(blocks);
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int clusters = 0;
+  if (blocks > 1) {
+    cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+  } else {
+    int of_one = 0, multiprocessors = 0;
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_one, kernel, threads, shared);
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+    clusters = of_one * multiprocessors;
+  }
+  answers.push_back({kernel, device, threads, blocks, shared, clusters});
+  return clusters;
+}
+
+// The cut of a row: every warp gets tiles enough to fill its ring; of such cuts the one with most
+// warps, since the fewer rows are under way, the more of them the rings and L2 still hold when they
+// are visited again.
+CudaPlan ChoosePlan(int64_t tiles, int most, bool has_clusters) {
+  for (int blocks = has_clusters ? kBlocksMax : 1; blocks > 0; --blocks) {
+    if (tiles / (most * blocks) >= 2 * kRingPairs) return {most, blocks, 0};
+  }
+  for (const int part : {2, 3, 6}) {
+    if (tiles / (most / part) >= 2 * kRingPairs) return {most / part, 1, 0};
+  }
+  return {};
 }
 
 struct Launch {
@@ -140,18 +185,15 @@ Launch LaunchFor(const CudaDriftArgs& args) {
   launch.tiles = static_cast<int>(tiles);
   const bool aligned = IsAligned(args.train) && IsAligned(args.infer);
   const size_t ring = kRingPairs * 4 * RingTileBytes(DTypeBits(args.train.dtype) / 8, aligned);
-  const size_t room = (static_cast<size_t>(device.shared_bytes) - kSumsSharedBytes) / ring;
-  const int fit = static_cast<int>(room) / 4 * 4;
-  const int most = std::min(args.train.dtype == DType::kF32 ? kWarpsMaxF32 : kWarpsMax, fit);
-  const CudaPlan plan = ChoosePlan(tiles, most, device.multiprocessors);
-  if (plan.warps == 0) return launch;
-  launch.plan = plan;
+  const int most = args.train.dtype == DType::kF32 ? kWarpsMaxF32 : kWarpsMax;
+  launch.plan = ChoosePlan(tiles, most, launch.has_clusters);
+  if (launch.plan.warps == 0) return launch;
   launch.kernels =
-      KernelsFor(args.train.dtype, aligned, (args.wanted & kCudaWantReverseChi2) != 0, plan.warps);
-  launch.shared = kSumsSharedBytes + static_cast<size_t>(plan.warps) * ring;
-  cudaFuncSetAttribute(reinterpret_cast<const void*>(launch.kernels.sums),
-                       cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       static_cast<int>(launch.shared));
+      KernelsFor(args.train.dtype, aligned, (args.wanted & kCudaWantReverseChi2) != 0, launch.plan);
+  launch.shared = kSumsSharedBytes + static_cast<size_t>(launch.plan.warps) * ring;
+  launch.plan.rows = ClustersAtOnce(reinterpret_cast<const void*>(launch.kernels.sums),
+                                    launch.plan.warps * 32, launch.shared, launch.plan.blocks);
+  if (launch.plan.rows == 0) launch.plan = {};
   return launch;
 }
 
@@ -176,7 +218,7 @@ RowArgs RowArgsOf(const CudaDriftArgs& args, int32_t* careful_rows) {
   return row;
 }
 
-// A launch in clusters, or before the kernel ahead of it has ended (AwaitKernelBefore).
+// A launch in clusters, or before the kernel ahead of it has ended (row_sync.cuh).
 struct Starter {
   Starter(unsigned blocks, unsigned threads, cudaStream_t stream, bool early, int cluster) {
     config.gridDim = dim3(blocks);
@@ -207,7 +249,7 @@ class Batches {
       : args_(args),
         launch_(launch),
         stream_(static_cast<cudaStream_t>(args.stream)),
-        layout_(LayoutFor(args.rows, launch.plan.warps)) {}
+        layout_(LayoutFor(args.rows, launch.plan)) {}
 
   cudaError_t Measure(int64_t first, int64_t count) {
     const RowArgs row = RowArgsOf(args_, At<int32_t>(layout_.careful));
@@ -218,9 +260,11 @@ class Batches {
     end.first_row = first;
     end.count = count;
     end.top_rank = (args_.wanted & kCudaWantTopK) != 0 ? 9 : 1;
-    const auto blocks = static_cast<unsigned>(std::min<int64_t>(launch_.plan.blocks, count));
-    const auto threads = static_cast<unsigned>(launch_.plan.warps) * 32;
-    launch_.kernels.sums<<<blocks, threads, launch_.shared, stream_>>>(end.sums);
+    const CudaPlan& plan = launch_.plan;
+    const auto blocks = static_cast<unsigned>(end.sums.rows_at_once * plan.blocks);
+    Starter sums(blocks, static_cast<unsigned>(plan.warps) * 32, stream_, false, plan.blocks);
+    sums.config.dynamicSmemBytes = launch_.shared;
+    cudaLaunchKernelEx(&sums.config, launch_.kernels.sums, end.sums);
     const auto end_blocks = static_cast<unsigned>((count + kGatherWarps - 1) / kGatherWarps);
     const Starter ends(end_blocks, kGatherWarps * 32, stream_, launch_.starts_early, 1);
     cudaLaunchKernelEx(&ends.config, launch_.kernels.end, end);
@@ -253,14 +297,17 @@ class Batches {
     sums.train = static_cast<const char*>(args_.train.data) + first * sums.train_stride;
     sums.infer = static_cast<const char*>(args_.infer.data) + first * sums.infer_stride;
     sums.rows = count;
+    sums.rows_at_once = static_cast<int>(std::min<int64_t>(launch_.plan.rows, count));
     sums.vocab = static_cast<int>(args_.vocab);
     sums.tiles = launch_.tiles;
     sums.warps = launch_.plan.warps;
+    sums.blocks = launch_.plan.blocks;
     sums.aligned = IsAligned(args_.train) && IsAligned(args_.infer);
     sums.scale = static_cast<float>(kLog2e / args_.temperature);
     sums.inverse_tau = static_cast<float>(1 / args_.temperature);
     sums.tau = static_cast<float>(args_.temperature);
-    sums.board = {At<RowHead>(layout_.heads), At<WarpPart>(layout_.parts), At<int2>(layout_.tops)};
+    sums.board = {At<RowHead>(layout_.heads), At<WarpPart>(layout_.parts), At<int2>(layout_.tops),
+                  At<int>(layout_.done)};
     sums.careful_rows = At<int32_t>(layout_.careful);
     return sums;
   }
@@ -325,14 +372,14 @@ const char* CheckCudaDrift(const CudaDriftArgs& args) {
 CudaPlan PlanCudaDrift(const CudaDriftArgs& args) { return LaunchFor(args).plan; }
 
 size_t CudaDriftWorkspaceBytes(const CudaDriftArgs& args) {
-  return LayoutFor(args.rows, LaunchFor(args).plan.warps).bytes;
+  return LayoutFor(args.rows, LaunchFor(args).plan).bytes;
 }
 
 const char* MeasureDriftCuda(const CudaDriftArgs& args) {
   if (const char* problem = CheckCudaDrift(args)) return problem;
   if (args.rows == 0) return nullptr;
   const Launch launch = LaunchFor(args);
-  if (args.workspace_bytes < LayoutFor(args.rows, launch.plan.warps).bytes) {
+  if (args.workspace_bytes < LayoutFor(args.rows, launch.plan).bytes) {
     return "the workspace is smaller than CudaDriftWorkspaceBytes asks for";
   }
   Batches batches(args, launch);

@@ -94,8 +94,9 @@ const char* MeasureDriftCuda(const CudaDriftArgs& args);
 // How the fast kernel would cut the rows of this format on the current device; for benchmarks and
 // tests. warps == 0: every row is measured in double.
 struct CudaPlan {
-  int warps = 0;   // of a block, which has one row at a time
-  int blocks = 0;  // resident at once
+  int warps = 0;   // of a block; 0: not for the fast kernel
+  int blocks = 0;  // of a row
+  int rows = 0;    // under way at once
 };
 CudaPlan PlanCudaDrift(const CudaDriftArgs& args);
 

@@ -10,8 +10,6 @@ namespace kcc {
 
 inline constexpr double kDeviceLn2 = 0.6931471805599453;
 inline constexpr double kDoubleInf = __builtin_huge_val();
-// Subtractions may enlarge the float32 error this much before a row is measured in double.
-inline constexpr double kAmplificationMax = 64;
 
 // What every kernel needs to know about the rows and where values go.
 struct RowArgs {
@@ -202,8 +200,8 @@ __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head,
   // What the rest contributes may be small against the pivot's own term: its error counts then
   // against their sum.
   const double relative = amplification * fmax(kl - e * pivot_residual, 0.0) / fmax(kl, 1e-300);
-  const bool accurate = magnitude == 0 || amplification <= kAmplificationMax ||
-                        (isfinite(relative) && relative <= kAmplificationMax);
+  const bool accurate = magnitude == 0 || amplification <= double{kAmplificationMax} ||
+                        (isfinite(relative) && relative <= double{kAmplificationMax});
   row.usable = accurate && isfinite(row.kl + row.reverse_kl + row.chi2 + row.reverse_chi2 + row.tv +
                                     row.train_entropy + row.infer_entropy);
   return row;

@@ -26,9 +26,10 @@ class RowGather {
         sums_(args.sums),
         lane_(lane),
         shared_(*shared),
+        row_warps_(sums_.RowWarps()),
         head_(sums_.board.heads[at]),
-        parts_(sums_.board.parts + at * sums_.warps),
-        tops_(sums_.board.tops + at * sums_.warps * 32),
+        parts_(sums_.board.parts + at * row_warps_),
+        tops_(sums_.board.tops + at * row_warps_ * 32),
         row_{sums_.Row(0, at), sums_.Row(1, at)} {}
 
   __device__ void Run(EndRow* out) {
@@ -65,7 +66,7 @@ class RowGather {
   __device__ bool FindThreads() {
     int top[2] = {INT_MIN, INT_MIN};
 #pragma unroll 8
-    for (int w = 0; w < sums_.warps; ++w) {
+    for (int w = 0; w < row_warps_; ++w) {
       const int2 its = tops_[w * 32 + lane_];
       top[0] = max(top[0], its.x);
       top[1] = max(top[1], its.y);
@@ -74,7 +75,7 @@ class RowGather {
     threshold_[1] = Ranked(top[1]);
     int found = 0;
 #pragma unroll 8
-    for (int w = 0; w < sums_.warps; ++w) {
+    for (int w = 0; w < row_warps_; ++w) {
       const int2 its = tops_[w * 32 + lane_];
 #pragma unroll
       for (int side = 0; side < 2; ++side) {
@@ -96,7 +97,7 @@ class RowGather {
   __device__ void Collect() {
     constexpr int kAtOnce = 4;
 #pragma unroll 1
-    for (int first_tile = 0; first_tile < sums_.tiles; first_tile += 32 * sums_.warps) {
+    for (int first_tile = 0; first_tile < sums_.tiles; first_tile += 32 * row_warps_) {
 #pragma unroll 1
       for (int begin = 0; begin < threads_; begin += kAtOnce) {
         LaneLogits<T> logits[kAtOnce];
@@ -104,7 +105,7 @@ class RowGather {
 #pragma unroll
         for (int k = 0; k < kAtOnce; ++k) {
           const uint32_t thread = shared_.threads[min(begin + k, threads_ - 1)];
-          tile[k] = first_tile + lane_ * sums_.warps + static_cast<int>(thread / 64);
+          tile[k] = first_tile + lane_ * row_warps_ + static_cast<int>(thread / 64);
           if (tile[k] < sums_.tiles) {
             LoadTile(sums_, row_[thread & 1], tile[k], static_cast<int>(thread / 2 % 32),
                      &logits[k]);
@@ -176,7 +177,7 @@ class RowGather {
     for (int n = lane_; n < found_[0]; n += 32) {
       const uint2 candidate = shared_.candidates[0][n];
       const auto id = static_cast<int>(candidate.y);
-      const WarpPart& part = parts_[id / kTileEntries % sums_.warps];
+      const WarpPart& part = parts_[id / kTileEntries % row_warps_];
       const bool is_apart = part.apart == LaneInTile<T>(id % kTileEntries);
       if (static_cast<int>(candidate.x) == bits && is_apart) pivot = min(pivot, id);
     }
@@ -189,8 +190,8 @@ class RowGather {
     const int pivot_tile = pivot / kTileEntries;
     const int its_lane = LaneInTile<T>(pivot % kTileEntries);
 #pragma unroll 1
-    for (int tile = pivot_tile % sums_.warps + lane_ * sums_.warps; tile < sums_.tiles;
-         tile += 32 * sums_.warps) {
+    for (int tile = pivot_tile % row_warps_ + lane_ * row_warps_; tile < sums_.tiles;
+         tile += 32 * row_warps_) {
       LaneLogits<T> train, infer;
       LoadTile(sums_, row_[0], tile, its_lane, &train);
       LoadTile(sums_, row_[1], tile, its_lane, &infer);
@@ -200,8 +201,9 @@ class RowGather {
         const bool inside = entry < sums_.vocab;
         const float a = inside ? train.At(j) : 0;
         const float b = inside ? infer.At(j) : 0;
-        float y, e, q;
-        const float moved = Moved<sizeof(T) == 4>(a, b, sums_.inverse_tau, head.shift, &y);
+        const float y = b - a;
+        float e, q;
+        const float moved = Moved<sizeof(T) == 4>(a, b, y, sums_.inverse_tau, head.shift);
         const float x = inside ? moved : 0;
         const float spread = inside ? (head.shifted != 0 ? x : y) : 0;
         sums->sum[8] += spread;
@@ -223,13 +225,13 @@ class RowGather {
     sum[kLaneSums] = static_cast<double>(absolute);
     uint32_t low = 0;
     int high = INT_MIN;
-    if (lane_ < sums_.warps) {
-      const WarpPart& part = parts_[lane_];
-      low = part.low;
-      high = part.high;
+    for (int w = lane_; w < row_warps_; w += 32) {
+      const WarpPart& part = parts_[w];
+      low = max(low, part.low);
+      high = max(high, part.high);
       for (int k = 0; k < kLaneSums; ++k) sum[k] += static_cast<double>(part.sum[k]);
       sum[kLaneSums] += static_cast<double>(part.absolute);
-      if (pivot_tile % sums_.warps != lane_) {
+      if (pivot_tile % row_warps_ != w) {
         for (int k = 0; k < kLaneSums; ++k) sum[k] += static_cast<double>(part.apart_sum[k]);
         sum[kLaneSums] += static_cast<double>(part.apart_absolute);
       }
@@ -253,6 +255,7 @@ class RowGather {
   const SumsArgs& sums_;
   const int lane_;
   GatherShared& shared_;
+  const int row_warps_;
   const RowHead head_;
   const WarpPart* const parts_;
   const int2* const tops_;
@@ -267,11 +270,12 @@ __global__ void __launch_bounds__(kGatherWarps * 32, 32 / kGatherWarps)
     RowEndKernel(const __grid_constant__ EndArgs args) {
   __shared__ GatherShared shared[kGatherWarps];
   __shared__ EndRow rows[kGatherWarps];
-  AwaitKernelBefore();
   const int warp = static_cast<int>(threadIdx.x) >> 5;
   const int lane = static_cast<int>(threadIdx.x) & 31;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kGatherWarps;
   if (first + warp < args.count) {
+    const int64_t place = (first + warp) % args.sums.rows_at_once;
+    AwaitDone(args.sums.board.done + place, args.sums.RowWarps(), lane);
     RowGather<T>(args, first + warp, lane, &shared[warp]).Run(&rows[warp]);
   }
   __syncthreads();

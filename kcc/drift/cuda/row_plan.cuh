@@ -1,6 +1,6 @@
 // How a row is cut and planned for the fast kernel (row_sums.cuh), and what its warps leave behind.
 //
-// A row is cut into tiles of 256 entries, eight a lane; the warps of its block take them in turn.
+// A row is cut into tiles of 256 entries, eight a lane; the warps of its blocks take them in turn.
 #pragma once
 
 #include <climits>
@@ -10,8 +10,13 @@
 
 namespace kcc {
 
-inline constexpr int kWarpsMax = 24;     // of a block
-inline constexpr int kWarpsMaxF32 = 12;  // whose tiles take twice the room
+inline constexpr int kWarpsMax = 12;    // of a block, of which a multiprocessor has two
+inline constexpr int kWarpsMaxF32 = 6;  // whose tiles take twice the room
+inline constexpr int kBlocksMax = 2;    // of a row
+inline constexpr int kRowWarpsMax = kWarpsMax * kBlocksMax;
+static_assert(kRowWarpsMax <= 32);  // a lane takes a warp's word
+// Subtractions may enlarge the float32 error this much before a row is measured in double.
+inline constexpr float kAmplificationMax = 64;
 
 // What a warp leaves about its tiles. The lane with the largest train entry is kept apart: if that
 // is the row's largest, its sums are taken again without it (row_gather.cuh).
@@ -39,6 +44,7 @@ struct RowBoard {
   RowHead* heads;   // by row
   WarpPart* parts;  // by row and warp
   int2* tops;       // ordered bits of the largest train and infer entry, by row and thread
+  int* done;        // how many of its warps have left all they will, by place among rows_at_once
 };
 
 struct SumsArgs {
@@ -47,9 +53,11 @@ struct SumsArgs {
   int64_t train_stride;  // bytes
   int64_t infer_stride;
   int64_t rows;
+  int rows_at_once;  // a row's blocks have every rows_at_once-th row
   int vocab;
   int tiles;     // of a row
   int warps;     // of a block
+  int blocks;    // of a row
   bool aligned;  // rows start at multiples of 16 bytes
   float scale;   // log2(e) / tau
   float inverse_tau;
@@ -57,6 +65,7 @@ struct SumsArgs {
   RowBoard board;
   int32_t* careful_rows;  // whose number, the first, is set to 0
 
+  __device__ int RowWarps() const { return warps * blocks; }
   __device__ const char* Row(int side, int64_t row) const {
     return side == 0 ? train + row * train_stride : infer + row * infer_stride;
   }
@@ -65,14 +74,14 @@ struct SumsArgs {
 struct RowPlan {
   float minus_k;
   float shift;
-  uint32_t small_low, medium_low;  // bounds of LaneSums::low and ::high
-  int small_high, medium_high;
+  uint32_t close_low, medium_low;  // bounds of LaneSums::low and ::high
+  int close_high, medium_high;
   bool shifted;
   bool plain;       // x is y
   TermRange range;  // what the sample lets expect; the first visit finds out
 
   __device__ __forceinline__ bool Holds(TermRange which, const LaneSums& sums) const {
-    return which == kSmallRange ? sums.low <= small_low && sums.high <= small_high
+    return which == kCloseRange ? sums.low <= close_low && sums.high <= close_high
                                 : sums.low <= medium_low && sums.high <= medium_high;
   }
 };
@@ -99,6 +108,35 @@ __device__ __forceinline__ void SetBounds(const SumsArgs& args, bool shifted, fl
   const bool usable = from < 0 && to > 0;
   *low = usable ? __float_as_uint(from) : 0u;
   *high = usable ? __float_as_int(to) : INT_MIN;
+}
+
+__device__ __forceinline__ void SetBounds(const SumsArgs& args, RowPlan* plan) {
+  SetBounds(args, plan->shifted, plan->shift, kCloseEnd, &plan->close_low, &plan->close_high);
+  SetBounds(args, plan->shifted, plan->shift, kMediumEnd, &plan->medium_low, &plan->medium_high);
+}
+
+// Where the weights beside the pivot moved alike, by delta, what they contribute to KL is the small
+// difference of large sums; whether too small, as SolveEnd will see it. `rest`: without the pivot;
+// both: sums of e, q and e (E - x).
+__device__ __forceinline__ bool Cancels(const float (&all)[3], const float (&rest)[3]) {
+  const float s = all[1] / all[0];  // e^delta - 1
+  const float delta = log1pf(s);
+  const bool small = fabsf(s) < 0.125f;
+  // s - log (1 + s) and e^-delta - 1 + delta
+  const float over = small ? s * s * fmaf(s, fmaf(s, 0.25f, -0.33333333f), 0.5f) : s - delta;
+  const float less = -s / (1 + s);
+  const float under =
+      small ? delta * delta * fmaf(delta, fmaf(delta, 0.041666667f, -0.16666667f), 0.5f)
+            : less + delta;
+  const float kl = all[2] - all[0] * over;
+  const float magnitude = rest[2] + fabsf(less * rest[1]) + rest[0] * under;
+  return magnitude > 1e-3f * all[2] && magnitude > 0.75f * kAmplificationMax * kl;
+}
+// They do not cancel about delta.
+__device__ __forceinline__ void Recentre(const SumsArgs& args, float delta, RowPlan* plan) {
+  plan->shift += delta;
+  plan->plain = false;
+  SetBounds(args, plan);
 }
 
 // From 256 entries, spread over the row. K is near the largest of
@@ -132,15 +170,14 @@ __device__ __forceinline__ RowPlan MakePlan(const SumsArgs& args, const LaneLogi
   plan.shifted = low > 0 || high < 0;
   plan.shift = plan.shifted && found > -kFloatInf ? moved * args.inverse_tau : 0.0f;
   plan.plain = !plan.shifted && args.inverse_tau == 1;
-  SetBounds(args, plan.shifted, plan.shift, kSmallEnd, &plan.small_low, &plan.small_high);
-  SetBounds(args, plan.shifted, plan.shift, kMediumEnd, &plan.medium_low, &plan.medium_high);
-  // A row strays about 1.6 times as far as 256 of its entries; and where a format has few bits, its
-  // largest entries move by as much as 1/128 of themselves.
+  SetBounds(args, &plan);
+  // A row strays about 1.6 times as far as 256 of its entries. Where a format has few bits, its
+  // largest entries move by as much as 1/128 of themselves, but only where half of that strays.
   const float strayed = fmaxf(fabsf(low * args.inverse_tau - plan.shift),
                               fabsf(high * args.inverse_tau - plan.shift));
   const float step = sizeof(T) == 4 ? 0.0f : 0.0079f * fabsf(found) * args.inverse_tau;
-  const float reach = fmaxf(1.7f * strayed, strayed + step);
-  plan.range = reach <= kSmallEnd ? kSmallRange : reach <= kMediumEnd ? kMediumRange : kWholeRange;
+  const float reach = fmaxf(1.7f * strayed, fminf(strayed + step, 3.4f * strayed));
+  plan.range = reach <= kCloseEnd ? kCloseRange : reach <= kMediumEnd ? kMediumRange : kWholeRange;
   return plan;
 }
 

@@ -19,17 +19,17 @@ constexpr size_t RingTileBytes(size_t entry_bytes, bool aligned) {
                                                                                : 16);
 }
 
-// `kWarps`: of the block; 0: as the arguments say.
-template <class T, bool kAligned, int kWarps>
+// `kWarps`, `kBlocks`: of the block and of the row; 0: as the arguments say.
+template <class T, bool kAligned, int kWarps, int kBlocks>
 class TileRing {
  public:
-  // `whole`: how many whole tiles the warp has.
+  // `warp`: of the block; `first`: its first tile; `whole`: how many whole tiles it has.
   __device__ __forceinline__ TileRing(const SumsArgs& args, char* memory, int warp, int lane,
-                                      int whole)
+                                      int first, int whole)
       : args_(args),
         slots_(memory + warp * 4 * kSlotBytes + (kAligned ? LaneOffset<T>(lane) : 0)),
         lane_(lane),
-        warp_(warp),
+        first_(first),
         odd_(whole & 1),
         pairs_((whole + 1) / 2) {}
 
@@ -107,12 +107,16 @@ class TileRing {
   static constexpr int kSlotBytes = static_cast<int>(RingTileBytes(sizeof(T), kAligned));
 
   __device__ __forceinline__ int Warps() const { return kWarps != 0 ? kWarps : args_.warps; }
+  __device__ __forceinline__ int RowWarps() const {
+    return kWarps != 0 ? kWarps * kBlocks : args_.RowWarps();
+  }
   // Bytes from a tile of the warp to its next.
-  __device__ __forceinline__ int Step() const { return Warps() * kTileBytes; }
+  __device__ __forceinline__ int Step() const { return RowWarps() * kTileBytes; }
 
   // To where the first pair of the row begins, or would begin.
   __device__ __forceinline__ void Seek(int64_t row) {
-    const int first = (warp_ - odd_ * Warps()) * kTileBytes + (kAligned ? LaneOffset<T>(lane_) : 0);
+    const int first =
+        (first_ - odd_ * RowWarps()) * kTileBytes + (kAligned ? LaneOffset<T>(lane_) : 0);
     train_at_ = args_.Row(0, row) + first;
     infer_at_ = args_.Row(1, row) + first;
   }
@@ -128,7 +132,7 @@ class TileRing {
   // A pair of tiles, or its second alone, into the present slot.
   __device__ __forceinline__ void Fetch(bool second_alone) const {
     char* const slot = Slot();
-    constexpr int kStep = kWarps * kTileBytes;
+    constexpr int kStep = kWarps * kBlocks * kTileBytes;
     const int step = kWarps != 0 ? 0 : Step();
     if (!second_alone) {
       Copy<0, 0>(train_at_, slot);
@@ -178,7 +182,7 @@ class TileRing {
   const SumsArgs& args_;
   char* const slots_;
   const int lane_;
-  const int warp_;
+  const int first_;
   const int odd_;  // 1 where the whole tiles are odd in number
   const int pairs_;
   const char* train_at_ = nullptr;  // where the next pair to fetch begins

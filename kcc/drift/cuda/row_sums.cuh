@@ -1,7 +1,7 @@
-// The fast kernel: one block a row pair, which it visits twice.
+// The fast kernel: a few blocks, in a cluster, have a row pair to themselves and visit it twice.
 //
 // The first visit adds up every sum but tv's, whose terms need s = sum e E / sum e; the second one,
-// for tv alone, goes back from where the first ended (row_ring.cuh). The block's warps take the
+// for tv alone, goes back from where the first ended (row_ring.cuh). Their warps take the
 // tiles in turn. They meet once a row, to agree on s, and no reduction depends on timing.
 #pragma once
 
@@ -12,15 +12,17 @@ namespace kcc {
 
 // What the warps of a block share; by turns.
 struct SumsShared {
-  Meeting slope;
+  Meeting<kRowWarpsMax> slope;  // (SayWeights)
   RowPlan plan[2];
-  float4 sums[2][kWarpsMax];  // of e and q, and whether a range was too small; by warp
   __align__(16) char sample[2][2][32 * sizeof(LaneLogits<float>)];  // by turns and side
 };
 inline constexpr size_t kSumsSharedBytes = (sizeof(SumsShared) + 127) / 128 * 128;
 
-// `kWarps`: of a block; 0: as the arguments say.
-template <class T, bool kAligned, bool kSquare, int kWarps>
+// What comes of a visit: strayed, it was in too small a range; cancels, about too far a shift.
+enum class Visit { kDone, kStrayed, kCancels };
+
+// `kWarps`, `kBlocks`: of a block and of a row; 0: as the arguments say.
+template <class T, bool kAligned, bool kSquare, int kWarps, int kBlocks>
 class RowSums {
  public:
   __device__ __forceinline__ RowSums(const SumsArgs& args, SumsShared* shared, char* ring)
@@ -28,43 +30,60 @@ class RowSums {
         shared_(*shared),
         lane_(static_cast<int>(threadIdx.x) & 31),
         warp_(static_cast<int>(threadIdx.x) >> 5),
-        has_cut_(args.vocab % kTileEntries != 0 && (args.tiles - 1) % Warps() == warp_),
-        ring_(args, ring, warp_, lane_,
-              (args.tiles - warp_ + Warps() - 1) / Warps() - (has_cut_ ? 1 : 0)) {}
+        block_(static_cast<int>(blockIdx.x) % Blocks()),
+        row_warp_(block_ * Warps() + warp_),
+        has_cut_(args.vocab % kTileEntries != 0 && (args.tiles - 1) % RowWarps() == row_warp_),
+        ring_(args, ring, warp_, lane_, row_warp_,
+              (args.tiles - row_warp_ + RowWarps() - 1) / RowWarps() - (has_cut_ ? 1 : 0)) {}
 
   __device__ __forceinline__ void Run() {
-    int64_t row = blockIdx.x;
+    int64_t row = blockIdx.x / Blocks();
     if (row >= args_.rows) return;
+    int* const done = args_.board.done + row;
     if (threadIdx.x == 0) {
-      shared_.slope.Init(Warps());
+      shared_.slope.Init(RowWarps(), Blocks());
+      if (block_ == 0) *done = 0;
       if (blockIdx.x == 0) *args_.careful_rows = 0;
+      __threadfence();
     }
-    const auto following = [&](int64_t from) { return min(from + gridDim.x, args_.rows - 1); };
+    const auto following = [&](int64_t from) {
+      return min(from + args_.rows_at_once, args_.rows - 1);
+    };
     AskForSample(row, 0);
     AskForSample(following(row), 1);
     CommitCopies();
     AwaitCopies<0>();
     PlanRow(0);
     ring_.Begin(row);
-    __syncthreads();
-    for (int turn = 0; row < args_.rows; row += gridDim.x, turn ^= 1) {
+    SyncBlocks(Blocks());
+    LetKernelAfterStart();
+    for (int turn = 0; row < args_.rows; row += args_.rows_at_once, turn ^= 1) {
       const int64_t next = following(row);
       PlanRow(turn ^ 1);
       AskForSample(following(next), turn);
-      const RowPlan plan = shared_.plan[turn];
+      RowPlan plan = shared_.plan[turn];
       LaneSums sums;
       TermRange range = plan.range;
       float slope;
-      while (AddRow(plan, range, row, &sums, &slope)) {
-        range = kWholeRange;
-        ring_.Begin(row);
+      for (bool may_recentre = true;; ring_.Begin(row)) {
+        const Visit visit = AddRow(plan, range, row, &sums, &slope);
+        if (visit == Visit::kStrayed) {
+          range = kWholeRange;
+        } else if (visit == Visit::kCancels && may_recentre) {
+          range = range == kCloseRange ? kMediumRange : kWholeRange;
+          Recentre(args_, log1pf(slope), &plan);
+          may_recentre = false;
+        } else {
+          break;
+        }
       }
-      if (threadIdx.x == 0) {
+      if (threadIdx.x == 0 && block_ == 0) {
         args_.board.heads[row] = {plan.shift, static_cast<int>(-plan.minus_k), plan.shifted ? 1 : 0,
                                   slope};
       }
       StoreAbsolute(Absolute(plan, range, sums, slope, row, next), PartOf(row));
     }
+    CountDone(done, lane_);
     ring_.Drain();
   }
 
@@ -73,6 +92,8 @@ class RowSums {
   static constexpr int kTileBytes = kTileEntries * static_cast<int>(sizeof(T));
 
   __device__ __forceinline__ int Warps() const { return kWarps != 0 ? kWarps : args_.warps; }
+  __device__ __forceinline__ int Blocks() const { return kBlocks != 0 ? kBlocks : args_.blocks; }
+  __device__ __forceinline__ int RowWarps() const { return Warps() * Blocks(); }
 
   // The last warp, which never has more tiles than others, plans for all; they see it once they
   // have met. The entries it plans by were asked for a row earlier.
@@ -101,22 +122,23 @@ class RowSums {
     infer->LoadEntries(reinterpret_cast<const T*>(args_.Row(1, row)) + first, lane_, count);
   }
 
-  // The first visit. True: it was in too small a range.
-  __device__ __forceinline__ bool AddRow(const RowPlan& plan, TermRange range, int64_t row,
-                                         LaneSums* sums, float* slope) {
+  // The first visit.
+  __device__ __forceinline__ Visit AddRow(const RowPlan& plan, TermRange range, int64_t row,
+                                          LaneSums* sums, float* slope) {
     LaneMax<T> train_max, infer_max;
     *sums = LaneSums();
-    if (plan.plain && range == kSmallRange) {
-      AddTiles<true, kSmallRange>(plan, row, sums, &train_max, &infer_max);
+    if (plan.plain && range == kCloseRange) {
+      AddTiles<true, kCloseRange>(plan, row, sums, &train_max, &infer_max);
     } else if (plan.plain && range == kMediumRange) {
       AddTiles<true, kMediumRange>(plan, row, sums, &train_max, &infer_max);
-    } else if (range == kSmallRange) {
-      AddTiles<false, kSmallRange>(plan, row, sums, &train_max, &infer_max);
+    } else if (range == kCloseRange) {
+      AddTiles<false, kCloseRange>(plan, row, sums, &train_max, &infer_max);
     } else if (range == kMediumRange) {
       AddTiles<false, kMediumRange>(plan, row, sums, &train_max, &infer_max);
     } else {
       AddTiles<false, kWholeRange>(plan, row, sums, &train_max, &infer_max);
     }
+    if (range == kCloseRange) FromMoments(sums);
     if (has_cut_) AddCut(plan, row, sums, &train_max, &infer_max);
     const int train_top = OrderedBits(train_max.Value());
     const int top = __reduce_max_sync(kAll, train_top);
@@ -124,8 +146,8 @@ class RowSums {
     // NaN lies beyond every bound.
     const bool beyond = range != kWholeRange && !plan.Holds(range, *sums);
     WarpPart* const part = PartOf(row);
-    SayWeights(*sums, beyond, part);
-    args_.board.tops[row * (Warps() * 32) + threadIdx.x] =
+    SayWeights(*sums, beyond, top, part);
+    args_.board.tops[(row * RowWarps() + row_warp_) * 32 + lane_] =
         make_int2(train_top, OrderedBits(infer_max.Value()));
     StoreSums(*sums, part);
     return AgreeOnSlope(slope);
@@ -159,7 +181,11 @@ class RowSums {
     }
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      AddTerms<kRange, false, kSquare>(a[j], x[j], args_.scale, plan.minus_k, true, sums);
+      if constexpr (kRange == kCloseRange) {
+        AddMoments(a[j], x[j], args_.scale, plan.minus_k, sums);
+      } else {
+        AddTerms<kRange, false, kSquare>(a[j], x[j], args_.scale, plan.minus_k, true, sums);
+      }
     }
   }
 
@@ -202,10 +228,12 @@ class RowSums {
     return inside;
   }
 
+  // x; *y = b - a.
   template <bool kPlain>
   __device__ __forceinline__ float Apart(const RowPlan& plan, float a, float b, float* y) const {
-    if constexpr (kPlain) return *y = b - a;
-    return Moved<sizeof(T) == 4>(a, b, args_.inverse_tau, plan.shift, y);
+    *y = b - a;
+    if constexpr (kPlain) return *y;
+    return Moved<sizeof(T) == 4>(a, b, *y, args_.inverse_tau, plan.shift);
   }
 
   __device__ __forceinline__ static void AddSpread(const float (&y)[8], LaneSums* sums) {
@@ -217,43 +245,50 @@ class RowSums {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       sums->sum[8] += y[j];
-      sums->sum[9] += y[j] * y[j];
+      sums->sum[9] = fmaf(y[j], y[j], sums->sum[9]);
     }
   }
 
   __device__ WarpPart* PartOf(int64_t row) const {
-    return args_.board.parts + row * Warps() + warp_;
+    return args_.board.parts + row * RowWarps() + row_warp_;
   }
 
-  // What the slope is made of.
-  __device__ __forceinline__ void SayWeights(const LaneSums& sums, bool beyond, WarpPart* part) {
+  // What the slope is made of: sums of e, q and e (E - x) of the rest and of the lane apart,
+  // whether the range was too small, and the largest train entry.
+  __device__ __forceinline__ void SayWeights(const LaneSums& sums, bool beyond, int top,
+                                             WarpPart* part) {
     const bool is_apart = lane_ == apart_;
-    const float both =
-        ReduceTwo(is_apart ? 0.0f : sums.sum[0], is_apart ? 0.0f : sums.sum[1], lane_);
-    const float q = __shfl_sync(kAll, both, 16);
-    const float apart_e = __shfl_sync(kAll, sums.sum[0], apart_);
-    const float apart_q = __shfl_sync(kAll, sums.sum[1], apart_);
+    const float all = ReduceThree(is_apart ? 0.0f : sums.sum[0], is_apart ? 0.0f : sums.sum[1],
+                                  is_apart ? 0.0f : sums.sum[2], lane_);
     const bool any_beyond = __any_sync(kAll, beyond);
+    float rest[3], apart[3];
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+      rest[k] = __shfl_sync(kAll, all, ReducedThree(k));
+      apart[k] = __shfl_sync(kAll, sums.sum[k], apart_);
+    }
+    const MeetingWord word = {make_float4(rest[0], rest[1], rest[2], any_beyond ? 1.0f : 0.0f),
+                              make_float4(apart[0], apart[1], apart[2], __int_as_float(top))};
+    shared_.slope.Say(meetings_, word, row_warp_, RowWarps(), Blocks(), warp_, Warps(), lane_);
     if (lane_ != 0) return;
-    shared_.sums[meetings_ & 1][warp_] =
-        make_float4(both + apart_e, q + apart_q, any_beyond ? 1.0f : 0.0f, 0.0f);
-    shared_.slope.Arrive();
-    part->sum[0] = both;
-    part->sum[1] = q;
-    part->apart_sum[0] = apart_e;
-    part->apart_sum[1] = apart_q;
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+      part->sum[k] = rest[k];
+      part->apart_sum[k] = apart[k];
+    }
   }
 
   __device__ __forceinline__ void StoreSums(const LaneSums& sums, WarpPart* to) const {
     const bool is_apart = lane_ == apart_;
-    float rest[kLaneSums];
+    float rest[8] = {};
 #pragma unroll
-    for (int k = 2; k < kLaneSums; ++k) {
+    for (int k = 3; k < kLaneSums; ++k) {
       if (is_apart) to->apart_sum[k] = sums.sum[k];
-      rest[k] = is_apart ? 0.0f : sums.sum[k];
+      rest[k - 3] = is_apart ? 0.0f : sums.sum[k];
     }
-    const float value = ReduceEight(rest + 2, lane_);
-    if (lane_ % 4 == 0) to->sum[2 + ReducedEight(lane_)] = value;
+    const float value = ReduceEight(rest, lane_);
+    const int which = ReducedEight(lane_);
+    if (lane_ % 4 == 0 && which < kLaneSums - 3) to->sum[3 + which] = value;
     const unsigned low = __reduce_max_sync(kAll, sums.low);
     const int high = __reduce_max_sync(kAll, sums.high);
     if (lane_ == 0) {
@@ -263,14 +298,30 @@ class RowSums {
     }
   }
 
-  // True where any thread was beyond its range.
-  __device__ __forceinline__ bool AgreeOnSlope(float* slope) {
-    const float4* const sums = shared_.sums[meetings_ & 1];
-    shared_.slope.Wait(meetings_++);
-    const float4 mine = lane_ < Warps() ? sums[lane_] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    const float both = ReduceTwo(mine.x, mine.y, lane_);
-    *slope = __fdividef(__shfl_sync(kAll, both, 16), __shfl_sync(kAll, both, 0));
-    return __any_sync(kAll, mine.z != 0);
+  // And on what comes of the visit, all warps alike.
+  __device__ __forceinline__ Visit AgreeOnSlope(float* slope) {
+    const MeetingWord* const words = shared_.slope.Hear(meetings_++);
+    MeetingWord its = {make_float4(0.0f, 0.0f, 0.0f, 0.0f),
+                       make_float4(0.0f, 0.0f, 0.0f, __int_as_float(INT_MIN))};
+    if (lane_ < RowWarps()) its = words[lane_];
+    const float sums = ReduceThree(its.first.x + its.second.x, its.first.y + its.second.y,
+                                   its.first.z + its.second.z, lane_);
+    // The warp that has the pivot; its lane's other entries do not matter here.
+    const int top = __float_as_int(its.second.w);
+    const unsigned owners = __ballot_sync(kAll, top == __reduce_max_sync(kAll, top));
+    const int owner = __ffs(static_cast<int>(owners)) - 1;
+    const float pivot[3] = {__shfl_sync(kAll, its.second.x, owner),
+                            __shfl_sync(kAll, its.second.y, owner),
+                            __shfl_sync(kAll, its.second.z, owner)};
+    float all[3], rest[3];
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+      all[k] = __shfl_sync(kAll, sums, ReducedThree(k));
+      rest[k] = all[k] - pivot[k];
+    }
+    *slope = __fdividef(all[1], all[0]);
+    if (__any_sync(kAll, its.first.w != 0)) return Visit::kStrayed;
+    return Cancels(all, rest) ? Visit::kCancels : Visit::kDone;
   }
 
   // sum |q - s e|, from the last tile to the first; on the way the next row is begun.
@@ -279,14 +330,14 @@ class RowSums {
                                             int64_t next) {
     float sum[2] = {0, 0};
     if (has_cut_) sum[0] = AbsoluteOfCut(plan, slope, row);
-    const bool close = __all_sync(
-        kAll, sums.low <= __float_as_uint(-kCloseEnd) && sums.high <= __float_as_int(kCloseEnd));
-    if (plan.plain && close) {
+    const bool nearest = __all_sync(kAll, sums.low <= __float_as_uint(-kNearestEnd) &&
+                                              sums.high <= __float_as_int(kNearestEnd));
+    if (plan.plain && nearest) {
+      AbsoluteOfTiles<true, kNearestRange>(plan, slope, next, sum);
+    } else if (plan.plain && range == kCloseRange) {
       AbsoluteOfTiles<true, kCloseRange>(plan, slope, next, sum);
-    } else if (plan.plain && range == kSmallRange) {
-      AbsoluteOfTiles<true, kSmallRange>(plan, slope, next, sum);
-    } else if (range == kSmallRange) {
-      AbsoluteOfTiles<false, kSmallRange>(plan, slope, next, sum);
+    } else if (range == kCloseRange) {
+      AbsoluteOfTiles<false, kCloseRange>(plan, slope, next, sum);
     } else if (range == kMediumRange) {
       AbsoluteOfTiles<false, kMediumRange>(plan, slope, next, sum);
     } else {
@@ -340,18 +391,20 @@ class RowSums {
   SumsShared& shared_;
   const int lane_;
   const int warp_;
+  const int block_;     // of the row's
+  const int row_warp_;  // of the row's
   const bool has_cut_;  // the warp's last tile is cut by the row's end
-  TileRing<T, kAligned, kWarps> ring_;
+  TileRing<T, kAligned, kWarps, kBlocks> ring_;
   int apart_ = 0;     // the lane with the warp's largest train entry
   int meetings_ = 0;  // for the slope, so far
 };
 
-template <class T, bool kAligned, bool kSquare, int kWarps>
-__global__ void __launch_bounds__((sizeof(T) == 4 ? kWarpsMaxF32 : kWarpsMax) * 32, 1)
+template <class T, bool kAligned, bool kSquare, int kWarps, int kBlocks>
+__global__ void __launch_bounds__((sizeof(T) == 4 ? kWarpsMaxF32 : kWarpsMax) * 32, 2)
     RowSumsKernel(const __grid_constant__ SumsArgs args) {
   extern __shared__ __align__(128) char memory[];
-  RowSums<T, kAligned, kSquare, kWarps>(args, reinterpret_cast<SumsShared*>(memory),
-                                        memory + kSumsSharedBytes)
+  RowSums<T, kAligned, kSquare, kWarps, kBlocks>(args, reinterpret_cast<SumsShared*>(memory),
+                                                 memory + kSumsSharedBytes)
       .Run();
 }
 

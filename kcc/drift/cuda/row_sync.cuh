@@ -1,5 +1,5 @@
-// How warps and kernels wait for each other: a meeting point in shared memory where arriving and
-// waiting are apart, so that work can lie between, and the start of a kernel.
+// How warps and kernels wait for each other: a meeting where saying and hearing are apart, so that
+// work can lie between, and the start of a kernel.
 #pragma once
 
 #include <cstdint>
@@ -13,31 +13,95 @@ __device__ __forceinline__ void AwaitKernelBefore() {
 #endif
 }
 
+// From here on the kernel after this one may start on multiprocessors that are free.
+__device__ __forceinline__ void LetKernelAfterStart() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// By a warp: what its lanes wrote is seen by whoever awaits the count.
+__device__ __forceinline__ void CountDone(int* done, int lane) {
+  __syncwarp();
+  if (lane != 0) return;
+  __threadfence();
+  atomicAdd(done, 1);
+}
+// By a warp.
+__device__ __forceinline__ void AwaitDone(const int* done, int count, int lane) {
+  if (lane == 0) {
+    int seen = 0;
+    while (true) {
+      asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(seen) : "l"(done) : "memory");
+      if (seen >= count) break;
+      __nanosleep(200);
+    }
+  }
+  __syncwarp();
+}
+
+struct MeetingWord {
+  float4 first, second;
+};
+
+// What the warps of a row tell each other, also across its blocks: everybody's word is in every
+// block's shared memory once its meeting is complete. Rounds take turns, so that a word of the next
+// one cannot be taken for one of this. A thread may be behind by one round at most.
+template <int kMembersMax>
 class Meeting {
  public:
   // By one thread, before any other uses it.
-  __device__ __forceinline__ void Init(int arrivals) {
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(Address()), "r"(arrivals) : "memory");
+  __device__ __forceinline__ void Init(int members, int blocks) {
+    // Between blocks arrive, in each, the warp that says how many bytes will come and the last one,
+    // whose other writes are then seen as well.
+    const int arrivals = blocks == 1 ? members : 2;
+    for (int turn = 0; turn < 2; ++turn) {
+      asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(Address(&state_[turn])), "r"(arrivals)
+                   : "memory");
+    }
   }
-  // What this thread did before is seen by those that wait.
-  __device__ __forceinline__ void Arrive() {
-    asm volatile(
-        "{\n.reg .b64 state;\n"
-        "mbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(Address())
-        : "memory");
+
+  // By a warp, whose first lanes, at least as many as there are blocks, know the word. `member` of
+  // `members` has its word in each of `blocks` blocks; it is the `warp`-th of `warps` in its own.
+  __device__ __forceinline__ void Say(int round, const MeetingWord& word, int member, int members,
+                                      int blocks, int warp, int warps, int lane) {
+    const int turn = round & 1;
+    if (blocks == 1) {
+      if (lane == 0) words_[turn][member] = word;
+      if (lane == 0) Arrive(turn);
+      return;
+    }
+#if __CUDA_ARCH__ >= 900
+    if (lane < blocks) {
+      const uint32_t state = AddressIn(lane, &state_[turn]);
+      const uint32_t to = AddressIn(lane, &words_[turn][member]);
+      SendTo(to, word.first, state);
+      SendTo(to + sizeof(float4), word.second, state);
+    }
+    if (lane == 0 && warp == 0) {
+      asm volatile(
+          "{\n.reg .b64 state;\n"
+          "mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1;\n}" ::"r"(Address(&state_[turn])),
+          "r"(members * static_cast<int>(sizeof(MeetingWord)))
+          : "memory");
+    }
+    if (lane == 0 && warp == warps - 1) Arrive(turn);
+#endif
   }
-  // Until the round-th meeting, from 0, is complete. A thread may be behind by one round at most.
-  __device__ __forceinline__ void Wait(int round) {
-    const unsigned parity = static_cast<unsigned>(round) & 1;
+
+  // Everybody's words of the round-th meeting, from 0, when it is complete.
+  __device__ __forceinline__ const MeetingWord* Hear(int round) const {
+    const unsigned parity = static_cast<unsigned>(round) >> 1 & 1;
+    const uint32_t address = Address(&state_[round & 1]);
     unsigned done = 0;
     while (done == 0) {
 #if __CUDA_ARCH__ >= 900
       asm volatile(
           "{\n.reg .pred done;\n"
-          "mbarrier.try_wait.parity.shared.b64 done, [%1], %2;\n"
+          "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
           "selp.u32 %0, 1, 0, done;\n}"
           : "=r"(done)
-          : "r"(Address()), "r"(parity)
+          : "r"(address), "r"(parity)
           : "memory");
 #else
       asm volatile(
@@ -45,18 +109,53 @@ class Meeting {
           "mbarrier.test_wait.parity.shared.b64 done, [%1], %2;\n"
           "selp.u32 %0, 1, 0, done;\n}"
           : "=r"(done)
-          : "r"(Address()), "r"(parity)
+          : "r"(address), "r"(parity)
           : "memory");
 #endif
     }
+    return words_[round & 1];
   }
 
  private:
-  __device__ __forceinline__ uint32_t Address() const {
-    return static_cast<uint32_t>(__cvta_generic_to_shared(&state_));
+  __device__ __forceinline__ void Arrive(int turn) {
+    asm volatile(
+        "{\n.reg .b64 state;\n"
+        "mbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(Address(&state_[turn]))
+        : "memory");
   }
+  __device__ __forceinline__ static uint32_t Address(const void* at) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+  }
+#if __CUDA_ARCH__ >= 900
+  __device__ __forceinline__ static void SendTo(uint32_t to, float4 part, uint32_t state) {
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
+        "[%5];" ::"r"(to),
+        "f"(part.x), "f"(part.y), "f"(part.z), "f"(part.w), "r"(state)
+        : "memory");
+  }
+  // The same place in another block of the cluster.
+  __device__ __forceinline__ static uint32_t AddressIn(int block, const void* at) {
+    uint32_t out;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(out) : "r"(Address(at)), "r"(block));
+    return out;
+  }
+#endif
 
-  uint64_t state_;
+  uint64_t state_[2];
+  MeetingWord words_[2][kMembersMax];
 };
+
+// The blocks of a row meet; also the threads of each.
+__device__ __forceinline__ void SyncBlocks(int blocks) {
+#if __CUDA_ARCH__ >= 900
+  if (blocks > 1) {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    return;
+  }
+#endif
+  __syncthreads();
+}
 
 }  // namespace kcc

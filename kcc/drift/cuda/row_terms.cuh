@@ -11,9 +11,9 @@
 
 namespace kcc {
 
-enum TermRange { kCloseRange, kSmallRange, kMediumRange, kWholeRange };
-inline constexpr float kCloseEnd = 0.125f;  // for tv alone
-inline constexpr float kSmallEnd = 0.25f;
+enum TermRange { kNearestRange, kCloseRange, kMediumRange, kWholeRange };
+inline constexpr float kNearestEnd = 0.0625f;  // for tv alone
+inline constexpr float kCloseEnd = 0.125f;
 inline constexpr float kMediumEnd = 1.0f;
 inline constexpr float kWholeEnd = 32.0f;  // beyond it the row is measured in double
 
@@ -22,6 +22,7 @@ struct LaneSums {
   // e, q, e (E - x), e (cosh x - 1), q x, q E, e t, q t, y, y^2; t is the exponent of e, and y the
   // difference b - a, or x where the whole row is shifted.
   float sum[kLaneSums] = {};
+  float cubes = 0;  // used by CloseSums
   // Extremes of y from the bits of floats: as signed integers the largest are the positive ones,
   // as unsigned integers the most negative. Where y does not take both signs one of them is
   // unknown (Extremes).
@@ -45,15 +46,14 @@ __device__ __forceinline__ float Exp2Approx(float t) {
   return out;
 }
 
-// x; *y = b - a. `kWide`: the logits are floats, and what the subtraction lost (Knuth's two-sum) is
-// added, or a large shift would drown it.
+// x. `kWide`: the logits are floats, and what the subtraction lost (Knuth's two-sum) is added, or a
+// large shift would drown it.
 template <bool kWide>
-__device__ __forceinline__ float Moved(float a, float b, float inverse_tau, float shift, float* y) {
-  *y = b - a;
-  const float x = fmaf(*y, inverse_tau, -shift);
+__device__ __forceinline__ float Moved(float a, float b, float y, float inverse_tau, float shift) {
+  const float x = fmaf(y, inverse_tau, -shift);
   if constexpr (kWide) {
-    const float b_part = *y + a;
-    const float lost = (b - b_part) + ((b_part - *y) - a);
+    const float b_part = y + a;
+    const float lost = (b - b_part) + ((b_part - y) - a);
     return fmaf(lost, inverse_tau, x);
   }
   return x;
@@ -65,36 +65,28 @@ struct Excess {
   float even;      // C, or cosh x - 1 itself where `plain`
 };
 
-// Errors relative to the series' value: 1.9e-6 at |x| = 1/4 and falling as x^4, since the leading
-// coefficients are exact; 6e-7 at |x| = 1.
-template <TermRange kRange>
+// Within 6e-7 of the series' value at |x| = 1.
 __device__ __forceinline__ Excess NearTerms(float x, float u) {
-  float even;
-  float odd;
-  if constexpr (kRange == kSmallRange) {
-    even = fmaf(u, 0.04173858f, 0.5f);
-    odd = fmaf(u, 0.00834361f, 0.16666667f);
-  } else {
-    even = fmaf(u, fmaf(u, fmaf(u, 2.4801587e-5f, 1.3888889e-3f), 0.041666667f), 0.5f);
-    odd = fmaf(u, fmaf(u, fmaf(u, 2.7557319e-6f, 1.984127e-4f), 8.3333333e-3f), 0.16666667f);
-  }
+  const float even = fmaf(u, fmaf(u, fmaf(u, 2.4801587e-5f, 1.3888889e-3f), 0.041666667f), 0.5f);
+  const float odd =
+      fmaf(u, fmaf(u, fmaf(u, 2.7557319e-6f, 1.984127e-4f), 8.3333333e-3f), 0.16666667f);
   const float residual = fmaf(x, odd, even);
   return {fmaf(u, residual, x), residual, even};
 }
 
 // E - slope; where x is small by Horner, which shares nothing with other terms and so costs least.
-// Within 2e-6 and 1.4e-6 of E at the ends of the two ranges, and falling fast.
+// Within 2.6e-6 and 2e-6 of E in the two ranges. In the nearest one x^4/24 is spread over the lower
+// terms: x^3 is 3/4 h^2 x to within h^3/4 up to h.
 template <TermRange kRange>
 __device__ __forceinline__ float ExcessLess(float x, float slope) {
-  if constexpr (kRange == kCloseRange || kRange == kSmallRange) {
-    float sum = 0.041666667f;
-    if constexpr (kRange == kSmallRange) sum = fmaf(x, 0.0083456f, sum);
-    sum = fmaf(x, sum, 0.16666667f);
-    sum = fmaf(x, sum, 0.5f);
+  if constexpr (kRange == kNearestRange || kRange == kCloseRange) {
+    float sum = 0.16666667f;
+    if constexpr (kRange == kCloseRange) sum = fmaf(x, 0.041666667f, sum);
+    sum = fmaf(x, sum, kRange == kCloseRange ? 0.5f : 0.50012207f);
     sum = fmaf(x, sum, 1.0f);
     return fmaf(x, sum, -slope);
   }
-  const float near = NearTerms<kRange>(x, x * x).excess;
+  const float near = NearTerms(x, x * x).excess;
   if constexpr (kRange == kMediumRange) return near - slope;
   const float excess = fabsf(x) > kMediumEnd ? Exp2Approx(x * 1.44269504f) - 1.0f : near;
   return excess - slope;
@@ -109,7 +101,7 @@ __device__ __forceinline__ void AddTerms(float a, float x, float scale, float mi
   float e = Exp2Approx(t);
   if constexpr (kMasked) e = counts ? e : 0.0f;
   float u = x * x;
-  Excess terms = NearTerms<kRange>(x, u);
+  Excess terms = NearTerms(x, u);
   float weight = e * u;
   if constexpr (kRange == kWholeRange) {
     const float up = Exp2Approx(x * 1.44269504f);
@@ -135,8 +127,49 @@ __device__ __forceinline__ void AddTerms(float a, float x, float scale, float mi
   if (q_out != nullptr) *q_out = q;
 }
 
-// Sums of a warp by a fixed tree. Halves of a list change lanes at each step, so that two sums cost
-// five exchanges and eight cost nine.
+// In the close range the moments of x do for all of them: M_k = sum e x^k and N_k = sum e t x^k.
+// While a row is visited the places of LaneSums hold M_0, M_1, M_2, M_3, M_4, N_1, N_0, N_2, and
+// `cubes` N_3.
+__device__ __forceinline__ void AddMoments(float a, float x, float scale, float minus_k,
+                                           LaneSums* sums) {
+  const float t = fmaf(a, scale, minus_k);
+  const float e = Exp2Approx(t);
+  const float first = e * x;
+  const float second = first * x;
+  const float third = second * x;
+  float* s = sums->sum;
+  s[0] += e;
+  s[1] += first;
+  s[2] += second;
+  s[3] += third;
+  s[4] = fmaf(third, x, s[4]);
+  s[5] = fmaf(first, t, s[5]);
+  s[6] = fmaf(e, t, s[6]);
+  s[7] = fmaf(second, t, s[7]);
+  sums->cubes = fmaf(third, t, sums->cubes);
+}
+
+// From moments to the sums as they are defined. The next moments, which matter little, are as if
+// one x stood for all: M_5 = M_3 M_4 / M_2.
+__device__ __forceinline__ void FromMoments(LaneSums* sums) {
+  float* s = sums->sum;
+  const float m1 = s[1], m2 = s[2], m3 = s[3], m4 = s[4], n1 = s[5], n2 = s[7], n3 = sums->cubes;
+  const float further = m2 > 0 ? __fdividef(m4, m2) : 0.0f;
+  const float m5 = m3 * further;
+  const float m6 = m4 * further;
+  const float n4 = n2 * further;
+  const float c2 = 0.5f, c3 = 0.16666667f, c4 = 0.041666667f, c5 = 0.0083333333f;
+  const float residual = fmaf(m2, c2, fmaf(m3, c3, fmaf(m4, c4, m5 * c5)));
+  s[1] = m1 + residual;
+  s[2] = residual;
+  s[3] = fmaf(m2, c2, m4 * c4);
+  s[4] = m2 + fmaf(m3, c2, fmaf(m4, c3, fmaf(m5, c4, m6 * c5)));
+  s[5] = m2 + fmaf(m4, 0.58333333f, fmaf(m5, 0.25f, fmaf(m6, 0.086111111f, m3)));
+  s[7] = n1 + fmaf(n2, c2, fmaf(n3, c3, n4 * c4));
+}
+
+// Sums of a warp by a fixed tree. Halves of a list change lanes at each step, so that three
+// sums cost six exchanges and eight cost nine.
 __device__ __forceinline__ float SwapAdd(float first, float second, int lane, int mask) {
   const bool upper = (lane & mask) != 0;
   const float keep = upper ? second : first;
@@ -144,11 +177,14 @@ __device__ __forceinline__ float SwapAdd(float first, float second, int lane, in
   return keep + __shfl_xor_sync(0xffffffffu, give, mask);
 }
 
-// Lanes 0..15 get the first sum, the others the second.
-__device__ __forceinline__ float ReduceTwo(float first, float second, int lane) {
-  float value = SwapAdd(first, second, lane, 16);
-  for (int mask = 8; mask > 0; mask >>= 1) value += __shfl_xor_sync(0xffffffffu, value, mask);
+// Lane ReducedThree(k) gets the k-th sum.
+__device__ __forceinline__ float ReduceThree(float first, float second, float third, int lane) {
+  float value = SwapAdd(SwapAdd(first, second, lane, 16), SwapAdd(third, 0.0f, lane, 16), lane, 8);
+  for (int mask = 4; mask > 0; mask >>= 1) value += __shfl_xor_sync(0xffffffffu, value, mask);
   return value;
+}
+__device__ __forceinline__ constexpr int ReducedThree(int which) {
+  return which == 0 ? 0 : which == 1 ? 16 : 8;
 }
 
 // Lane l gets the sum bits 4, 3, 2 of l name, 4 being the lowest.
