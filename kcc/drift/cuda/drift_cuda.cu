@@ -108,6 +108,31 @@ Device CurrentDevice() {
   return known = device;
 }
 
+// A launch in clusters, or before the kernel ahead of it has ended (row_sync.cuh).
+struct Starter {
+  Starter(unsigned blocks, unsigned threads, cudaStream_t stream, bool early, int cluster) {
+    config.gridDim = dim3(blocks);
+    config.blockDim = dim3(threads);
+    config.stream = stream;
+    config.attrs = attributes;
+    if (early) {
+      cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attribute.val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (cluster > 1) {
+      cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+      attribute.id = cudaLaunchAttributeClusterDimension;
+      attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+      attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    }
+  }
+  Starter(const Starter&) = delete;
+
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config = {};
+};
+
 // How many clusters of so many blocks a kernel can have on this device at once. Asking takes as
 // long as a launch, so a thread remembers its last answers.
 int ClustersAtOnce(const void* kernel, int threads, size_t shared, int blocks) {
@@ -128,19 +153,12 @@ int ClustersAtOnce(const void* kernel, int threads, size_t shared, int blocks) {
   }
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(shared));
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(blocks) * 1024);
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = shared;
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = static_cast<unsigned>(blocks);
-  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
   int clusters = 0;
   if (blocks > 1) {
-    cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+    Starter many(static_cast<unsigned>(blocks) * 1024, static_cast<unsigned>(threads), nullptr,
+                 false, blocks);
+    many.config.dynamicSmemBytes = shared;
+    cudaOccupancyMaxActiveClusters(&clusters, kernel, &many.config);
   } else {
     int of_one = 0, multiprocessors = 0;
     cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_one, kernel, threads, shared);
@@ -159,7 +177,8 @@ CudaPlan ChoosePlan(int64_t tiles, int most, bool has_clusters) {
     if (tiles / (most * blocks) >= 2 * kRingPairs) return {most, blocks, 0};
   }
   for (const int part : {2, 3, 6}) {
-    if (tiles / (most / part) >= 2 * kRingPairs) return {most / part, 1, 0};
+    const int warps = most / part;
+    if (warps > 0 && tiles / warps >= 2 * kRingPairs) return {warps, 1, 0};
   }
   return {};
 }
@@ -185,7 +204,10 @@ Launch LaunchFor(const CudaDriftArgs& args) {
   launch.tiles = static_cast<int>(tiles);
   const bool aligned = IsAligned(args.train) && IsAligned(args.infer);
   const size_t ring = kRingPairs * 4 * RingTileBytes(DTypeBits(args.train.dtype) / 8, aligned);
-  const int most = args.train.dtype == DType::kF32 ? kWarpsMaxF32 : kWarpsMax;
+  const size_t room = (static_cast<size_t>(device.shared_bytes) - kSumsSharedBytes) / ring;
+  const int best = args.train.dtype == DType::kF32 ? kWarpsMaxF32 : kWarpsMax;
+  const int most = std::min(best, static_cast<int>(room) / 2 * 2);
+  if (most == 0) return launch;
   launch.plan = ChoosePlan(tiles, most, launch.has_clusters);
   if (launch.plan.warps == 0) return launch;
   launch.kernels =
@@ -217,31 +239,6 @@ RowArgs RowArgsOf(const CudaDriftArgs& args, int32_t* careful_rows) {
   row.careful_rows = careful_rows;
   return row;
 }
-
-// A launch in clusters, or before the kernel ahead of it has ended (row_sync.cuh).
-struct Starter {
-  Starter(unsigned blocks, unsigned threads, cudaStream_t stream, bool early, int cluster) {
-    config.gridDim = dim3(blocks);
-    config.blockDim = dim3(threads);
-    config.stream = stream;
-    config.attrs = attributes;
-    if (early) {
-      cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
-      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      attribute.val.programmaticStreamSerializationAllowed = 1;
-    }
-    if (cluster > 1) {
-      cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
-      attribute.id = cudaLaunchAttributeClusterDimension;
-      attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
-      attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-    }
-  }
-  Starter(const Starter&) = delete;
-
-  cudaLaunchAttribute attributes[2] = {};
-  cudaLaunchConfig_t config = {};
-};
 
 class Batches {
  public:

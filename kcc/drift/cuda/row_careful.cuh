@@ -137,7 +137,11 @@ class CarefulRow {
     Weigh();
     Divergences();
     if (threadIdx.x != 0 || CarefulCluster::Rank() != 0) return;
-    PublishTops(args_, row_, shared_.top[0], shared_.top[1]);
+    const DeviceTop& train = shared_.top[0];
+    const DeviceTop& infer = shared_.top[1];
+    PublishTops(
+        args_, row_, train, infer,
+        {OverlapOf(train, infer, 1), OverlapOf(train, infer, 5), OverlapOf(train, infer, 10)});
     PublishAll();
   }
 

@@ -44,9 +44,9 @@ struct RowArgs {
   }
 };
 
-// e^x - 1 - x without cancellation.
-__device__ inline double ExpResidualDevice(double x) {
-  if (fabs(x) > 0.35) return expm1(x) - x;
+// e^x - 1 - x without cancellation, where e^x - 1 is known.
+__device__ inline double ExpResidualDevice(double x, double excess) {
+  if (fabs(x) > 0.35) return excess - x;
   double sum = 1.0 / 87178291200.0;
   const double coefficients[] = {1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0,
                                  1.0 / 3628800.0,    1.0 / 362880.0,    1.0 / 40320.0,
@@ -54,6 +54,9 @@ __device__ inline double ExpResidualDevice(double x) {
                                  1.0 / 24.0,         1.0 / 6.0,         0.5};
   for (const double c : coefficients) sum = fma(sum, x, c);
   return x * x * sum;
+}
+__device__ inline double ExpResidualDevice(double x) {
+  return ExpResidualDevice(x, fabs(x) > 0.35 ? expm1(x) : 0);
 }
 
 // 2 (cosh x - 1).
@@ -85,19 +88,25 @@ __device__ inline double MarginOf(const DeviceTop& top) {
          static_cast<double>(FromOrderedBits(top.bits[1]));
 }
 
+// `overlaps`: of the first, the first five and the first ten.
 __device__ inline void PublishTops(const RowArgs& args, int64_t row, const DeviceTop& train,
-                                   const DeviceTop& infer) {
+                                   const DeviceTop& infer, const double (&overlaps)[3]) {
   args.Set(row, kCudaMargin, MarginOf(infer));
   args.Set(row, kCudaTrainMargin, MarginOf(train));
-  args.Set(row, kCudaTop1Overlap, OverlapOf(train, infer, 1));
+  args.Set(row, kCudaTop1Overlap, overlaps[0]);
   const bool lists = (args.wanted & (kCudaWantTopK | kCudaWantOnDemand)) != 0;
-  args.Set(row, kCudaTop5Overlap, lists ? OverlapOf(train, infer, 5) : nan(""));
-  args.Set(row, kCudaTop10Overlap, lists ? OverlapOf(train, infer, 10) : nan(""));
+  args.Set(row, kCudaTop5Overlap, lists ? overlaps[1] : nan(""));
+  args.Set(row, kCudaTop10Overlap, lists ? overlaps[2] : nan(""));
   if (args.argmax != nullptr) {
     args.argmax[row] = infer.id[0];
     args.argmax[args.value_stride + row] = train.id[0];
   }
 }
+
+// A token's logits.
+struct TokenPair {
+  float train, infer;
+};
 
 struct EndSums {
   double sum[kLaneSums];  // as in LaneSums, without the pivot
@@ -111,6 +120,9 @@ struct EndSums {
 struct EndRow {
   EndSums sums;
   DeviceTop tops[2];
+  int token;            // the caller's; -1: none
+  TokenPair token_at;   // if it is in the vocabulary
+  TokenPair infer_top;  // the infer side's likeliest
   int listed;
 };
 
@@ -124,7 +136,7 @@ struct EndArgs {
 
 // The pivot and what follows from it.
 struct EndSolution {
-  double delta, pivot_ratio, log_z, z, pivot_logit;
+  double delta, pivot_ratio, pivot_excess, pivot_share, log_z, z, pivot_logit;
   double kl, reverse_kl, chi2, reverse_chi2, tv;
   double train_entropy, infer_entropy, entropy_gap;
   bool usable;
@@ -156,29 +168,33 @@ __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head,
   row.pivot_ratio = 0.0 - log1p(argument);
   row.delta = x - row.pivot_ratio;
   const double delta = row.delta;
-  const double m = expm1(-delta);
+  // Calls of exp and its kin are most of the time here. What follows from one by algebra:
+  // e^ratio - 1, e^-delta - 1, and 2 (cosh t - 1) = (e^t - 1)^2 / e^t.
+  const double pivot_excess = -argument / (1 + argument);
+  row.pivot_excess = pivot_excess;
+  row.pivot_share = e / row.z;
+  const double m = pivot_excess + k_less_1 + pivot_excess * k_less_1;
   const double shrink = 1 + m;
   const double linear = m * q;
-  const double constant = z * ExpResidualDevice(-delta);
+  const double constant = z * ExpResidualDevice(-delta, m);
   double kl = residual + linear + constant;
-  double reverse_kl = shrink * (reverse - delta * q + z * ExpResidualDevice(delta));
+  double reverse_kl = shrink * (reverse - delta * q + z * ExpResidualDevice(delta, -m / shrink));
   double reverse_chi2 = shrink * shrink * square + 2 * m * shrink * q + m * m * z;
-  double chi2 = 2 * cosh / shrink - (1 / shrink - shrink) * q + z * CoshResidualDevice(delta);
+  double chi2 = 2 * cosh / shrink - (1 / shrink - shrink) * q + z * (m * m / shrink);
   const double pivot_log_share = log1p(z / e);
   row.log_z = row.pivot_logit + pivot_log_share;
   const double entropy = e * pivot_log_share + z * row.log_z - e_logit;
   const double change =
       shrink * (q_logit - row.pivot_logit * q) + m * (e_logit - row.pivot_logit * z);
   const double ratio = row.pivot_ratio;
-  const double pivot_excess = expm1(ratio);
-  const double pivot_residual = ExpResidualDevice(ratio);
+  const double pivot_residual = ExpResidualDevice(ratio, pivot_excess);
   const double magnitude = residual + fabs(linear) + constant;
   const double amplification = magnitude == 0 ? 0 : magnitude / fmax(kl, 0.0);
   kl += e * pivot_residual;
   reverse_kl += e * (fabs(ratio) < 1 ? ratio * pivot_excess - pivot_residual
                                      : 1 + (ratio - 1) * (pivot_excess + 1));
   reverse_chi2 += e * pivot_excess * pivot_excess;
-  chi2 += e * CoshResidualDevice(ratio);
+  chi2 += e * (pivot_excess * pivot_excess / (1 + pivot_excess));
   row.kl = fmax(0.0, kl / row.z);
   row.reverse_kl = fmax(0.0, reverse_kl / row.z);
   row.chi2 = fmax(0.0, chi2 / row.z);
@@ -239,8 +255,9 @@ __device__ inline bool PublishDistances(const EndArgs& args, int64_t row, const 
 }
 
 __device__ inline void PublishEnd(const EndArgs& args, int64_t row, const EndSolution& solved,
-                                  const EndSums& sums, const RowHead& head, int infer_top) {
+                                  const EndRow& gathered, const RowHead& head) {
   const RowArgs& out = args.row;
+  const EndSums& sums = gathered.sums;
   out.Set(row, kCudaKl, solved.kl);
   out.Set(row, kCudaReverseKl, solved.reverse_kl);
   out.Set(row, kCudaTv, solved.tv);
@@ -257,25 +274,31 @@ __device__ inline void PublishEnd(const EndArgs& args, int64_t row, const EndSol
   struct Token {
     double ratio, logprob;
   };
-  const auto token_at = [&](int id) -> Token {
-    const float a = LoadLogitAt(out.TrainRow(row), out.train_dtype, id);
-    const float b = LoadLogitAt(out.InferRow(row), out.infer_dtype, id);
-    if (a == sums.pivot_train && b == sums.pivot_infer) return {solved.pivot_ratio, pivot_logprob};
-    const double d = static_cast<double>(b) - static_cast<double>(a);
-    const double below = static_cast<double>(a) - static_cast<double>(sums.pivot_train);
+  const auto is_pivot = [&](const TokenPair& at) {
+    return at.train == sums.pivot_train && at.infer == sums.pivot_infer;
+  };
+  const auto token_of = [&](const TokenPair& at) -> Token {
+    if (is_pivot(at)) return {solved.pivot_ratio, pivot_logprob};
+    const auto a = static_cast<double>(at.train);
+    const double d = static_cast<double>(at.infer) - a;
+    const double below = a - static_cast<double>(sums.pivot_train);
     return {d * inverse_tau - static_cast<double>(head.shift) - solved.delta,
             below * inverse_tau + pivot_logprob};
   };
-  const Token top = token_at(infer_top);
-  out.Set(row, kCudaConfidence, fmin(1.0, exp(top.logprob + top.ratio)));
-  out.Set(row, kCudaTrainConfidence, exp(pivot_logprob));
+  double confidence = solved.pivot_share * (1 + solved.pivot_excess);
+  if (!is_pivot(gathered.infer_top)) {
+    const Token top = token_of(gathered.infer_top);
+    confidence = exp(top.logprob + top.ratio);
+  }
+  out.Set(row, kCudaConfidence, fmin(1.0, confidence));
+  out.Set(row, kCudaTrainConfidence, solved.pivot_share);
   double ratio = nan(""), logprob = nan(""), train_logprob = nan("");
   int status = kCudaRowFast;
-  const int token = out.tokens == nullptr ? -1 : out.tokens[row];
+  const int token = gathered.token;
   if (token < -1 || token >= out.vocab) {
     status = kCudaRowBadToken;
   } else if (token >= 0) {
-    const Token at = token_at(token);
+    const Token at = token_of(gathered.token_at);
     ratio = 0.0 - at.ratio;
     train_logprob = at.logprob + 0.0;
     logprob = fmin(0.0, at.logprob + at.ratio) + 0.0;
@@ -294,8 +317,7 @@ __device__ inline void EndTheRow(const EndArgs& args, int64_t at, const EndRow& 
   if (gathered.listed != 0 && isfinite(sums.pivot_train)) {
     const EndSolution solved = SolveEnd(sums, head, args.sums.scale, args.sums.inverse_tau);
     if (solved.usable && PublishDistances(args, row, sums, head)) {
-      PublishTops(args.row, row, gathered.tops[0], gathered.tops[1]);
-      PublishEnd(args, row, solved, sums, head, gathered.tops[1].id[0]);
+      PublishEnd(args, row, solved, gathered, head);
       return;
     }
   }

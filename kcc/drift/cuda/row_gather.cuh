@@ -24,9 +24,11 @@ class RowGather {
   __device__ RowGather(const EndArgs& args, int64_t at, int lane, GatherShared* shared)
       : args_(args),
         sums_(args.sums),
+        at_(at),
         lane_(lane),
         shared_(*shared),
         row_warps_(sums_.RowWarps()),
+        token_(args.row.tokens == nullptr ? -1 : args.row.tokens[args.first_row + at]),
         head_(sums_.board.heads[at]),
         parts_(sums_.board.parts + at * row_warps_),
         tops_(sums_.board.tops + at * row_warps_ * 32),
@@ -42,6 +44,8 @@ class RowGather {
     if (listed) {
       Rank(0, &out->tops[0]);
       Rank(1, &out->tops[1]);
+      LookUp(out);
+      PublishTopsOf(out->tops[0], out->tops[1]);
       AddUp(&out->sums, Pivot());
     }
     if (lane_ == 0) out->listed = listed ? 1 : 0;
@@ -65,7 +69,7 @@ class RowGather {
   // So many entries are at least as large as the threshold as are asked for, and few more.
   __device__ bool FindThreads() {
     int top[2] = {INT_MIN, INT_MIN};
-#pragma unroll 8
+#pragma unroll 12
     for (int w = 0; w < row_warps_; ++w) {
       const int2 its = tops_[w * 32 + lane_];
       top[0] = max(top[0], its.x);
@@ -93,6 +97,14 @@ class RowGather {
     return found <= kThreadsMax;
   }
 
+  __device__ static int LaneOf(uint32_t thread) { return static_cast<int>(thread / 2 % 32); }
+  // That can be read 16 bytes at a time.
+  __device__ int WholeTiles() const { return sums_.aligned ? sums_.vocab / kTileEntries : 0; }
+  __device__ void LoadWhole(unsigned side, int tile, int lane, LaneLogits<T>* to) const {
+    const char* const row = side == 0 ? row_[0] : row_[1];
+    to->Load(row + static_cast<int64_t>(tile) * kTileEntries * static_cast<int>(sizeof(T)), lane);
+  }
+
   // A thread's tiles at once, one a lane; several threads at once.
   __device__ void Collect() {
     constexpr int kAtOnce = 4;
@@ -101,15 +113,20 @@ class RowGather {
 #pragma unroll 1
       for (int begin = 0; begin < threads_; begin += kAtOnce) {
         LaneLogits<T> logits[kAtOnce];
+        uint32_t thread[kAtOnce];
         int tile[kAtOnce];
+        // All of them are under way before any is awaited.
 #pragma unroll
         for (int k = 0; k < kAtOnce; ++k) {
-          const uint32_t thread = shared_.threads[min(begin + k, threads_ - 1)];
-          tile[k] = first_tile + lane_ * row_warps_ + static_cast<int>(thread / 64);
-          if (tile[k] < sums_.tiles) {
-            LoadTile(sums_, row_[thread & 1], tile[k], static_cast<int>(thread / 2 % 32),
-                     &logits[k]);
-          }
+          thread[k] = shared_.threads[min(begin + k, threads_ - 1)];
+          tile[k] = first_tile + lane_ * row_warps_ + static_cast<int>(thread[k] / 64);
+          if (tile[k] < WholeTiles())
+            LoadWhole(thread[k] & 1, tile[k], LaneOf(thread[k]), &logits[k]);
+        }
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) {
+          if (tile[k] < WholeTiles() || tile[k] >= sums_.tiles) continue;
+          LoadTile(sums_, row_[thread[k] & 1], tile[k], LaneOf(thread[k]), &logits[k]);
         }
 #pragma unroll
         for (int k = 0; k < kAtOnce; ++k) {
@@ -166,6 +183,36 @@ class RowGather {
     __syncwarp();
   }
 
+  __device__ static float LogitAt(const char* row, int64_t id) {
+    return static_cast<float>(reinterpret_cast<const T*>(row)[id]);
+  }
+  // The logits of the tokens that are asked about.
+  __device__ void LookUp(EndRow* out) const {
+    const auto pair_at = [&](int64_t id) -> TokenPair {
+      return {LogitAt(row_[0], id), LogitAt(row_[1], id)};
+    };
+    if (lane_ == 0) out->infer_top = pair_at(out->tops[1].id[0]);
+    if (lane_ == 1) {
+      out->token = token_;
+      if (token_ >= 0 && token_ < args_.row.vocab) out->token_at = pair_at(token_);
+    }
+  }
+
+  __device__ void PublishTopsOf(const DeviceTop& train, const DeviceTop& infer) const {
+    // Where this lane's train token stands among the infer side's.
+    int place = INT_MAX;
+    if (lane_ < train.count) {
+      for (int j = 0; j < infer.count; ++j) place = train.id[lane_] == infer.id[j] ? j : place;
+    }
+    const auto overlap = [&](int k) {
+      const unsigned shared = __ballot_sync(kAll, lane_ < k && place < k);
+      const int of = max(min(k, train.count), min(k, infer.count));
+      return static_cast<double>(__popc(shared)) / static_cast<double>(of);
+    };
+    const double overlaps[3] = {overlap(1), overlap(5), overlap(10)};
+    if (lane_ == 0) PublishTops(args_.row, args_.first_row + at_, train, infer, overlaps);
+  }
+
   // A largest train entry, in a lane that was kept apart: where there are several, any will do.
   __device__ int Pivot() const {
     int bits = INT_MIN;
@@ -193,8 +240,13 @@ class RowGather {
     for (int tile = pivot_tile % row_warps_ + lane_ * row_warps_; tile < sums_.tiles;
          tile += 32 * row_warps_) {
       LaneLogits<T> train, infer;
-      LoadTile(sums_, row_[0], tile, its_lane, &train);
-      LoadTile(sums_, row_[1], tile, its_lane, &infer);
+      if (tile < WholeTiles()) {
+        LoadWhole(0, tile, its_lane, &train);
+        LoadWhole(1, tile, its_lane, &infer);
+      } else {
+        LoadTile(sums_, row_[0], tile, its_lane, &train);
+        LoadTile(sums_, row_[1], tile, its_lane, &infer);
+      }
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const int entry = tile * kTileEntries + PlaceInTile<T>(its_lane, j);
@@ -246,16 +298,17 @@ class RowGather {
     out->absolute = sum[kLaneSums];
     out->low = low;
     out->high = high;
-    const RowArgs& row = args_.row;
-    out->pivot_train = LoadLogitAt(row_[0], row.train_dtype, pivot);
-    out->pivot_infer = LoadLogitAt(row_[1], row.infer_dtype, pivot);
+    out->pivot_train = LogitAt(row_[0], pivot);
+    out->pivot_infer = LogitAt(row_[1], pivot);
   }
 
   const EndArgs& args_;
   const SumsArgs& sums_;
+  const int64_t at_;
   const int lane_;
   GatherShared& shared_;
   const int row_warps_;
+  const int token_;
   const RowHead head_;
   const WarpPart* const parts_;
   const int2* const tops_;

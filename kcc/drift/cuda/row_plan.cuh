@@ -74,15 +74,16 @@ struct SumsArgs {
 struct RowPlan {
   float minus_k;
   float shift;
-  uint32_t close_low, medium_low;  // bounds of LaneSums::low and ::high
-  int close_high, medium_high;
+  uint32_t close_low, small_low, medium_low;  // bounds of LaneSums::low and ::high
+  int close_high, small_high, medium_high;
   bool shifted;
   bool plain;       // x is y
   TermRange range;  // what the sample lets expect; the first visit finds out
 
   __device__ __forceinline__ bool Holds(TermRange which, const LaneSums& sums) const {
-    return which == kCloseRange ? sums.low <= close_low && sums.high <= close_high
-                                : sums.low <= medium_low && sums.high <= medium_high;
+    if (which == kCloseRange) return sums.low <= close_low && sums.high <= close_high;
+    if (which == kSmallRange) return sums.low <= small_low && sums.high <= small_high;
+    return sums.low <= medium_low && sums.high <= medium_high;
   }
 };
 
@@ -112,6 +113,7 @@ __device__ __forceinline__ void SetBounds(const SumsArgs& args, bool shifted, fl
 
 __device__ __forceinline__ void SetBounds(const SumsArgs& args, RowPlan* plan) {
   SetBounds(args, plan->shifted, plan->shift, kCloseEnd, &plan->close_low, &plan->close_high);
+  SetBounds(args, plan->shifted, plan->shift, kSmallEnd, &plan->small_low, &plan->small_high);
   SetBounds(args, plan->shifted, plan->shift, kMediumEnd, &plan->medium_low, &plan->medium_high);
 }
 
@@ -119,15 +121,18 @@ __device__ __forceinline__ void SetBounds(const SumsArgs& args, RowPlan* plan) {
 // difference of large sums; whether too small, as SolveEnd will see it. `rest`: without the pivot;
 // both: sums of e, q and e (E - x).
 __device__ __forceinline__ bool Cancels(const float (&all)[3], const float (&rest)[3]) {
-  const float s = all[1] / all[0];  // e^delta - 1
-  const float delta = log1pf(s);
-  const bool small = fabsf(s) < 0.125f;
-  // s - log (1 + s) and e^-delta - 1 + delta
-  const float over = small ? s * s * fmaf(s, fmaf(s, 0.25f, -0.33333333f), 0.5f) : s - delta;
-  const float less = -s / (1 + s);
-  const float under =
-      small ? delta * delta * fmaf(delta, fmaf(delta, 0.041666667f, -0.16666667f), 0.5f)
-            : less + delta;
+  const float s = __fdividef(all[1], all[0]);  // e^delta - 1
+  const float less = __fdividef(-s, 1 + s);    // e^-delta - 1
+  // s - delta and e^-delta - 1 + delta
+  float over, under;
+  if (fabsf(s) < 0.0625f) {
+    over = s * s * fmaf(s, fmaf(s, 0.25f, -0.33333333f), 0.5f);
+    under = s * s * fmaf(s, fmaf(s, 0.75f, -0.66666667f), 0.5f);
+  } else {
+    const float delta = log1pf(s);
+    over = s - delta;
+    under = less + delta;
+  }
   const float kl = all[2] - all[0] * over;
   const float magnitude = rest[2] + fabsf(less * rest[1]) + rest[0] * under;
   return magnitude > 1e-3f * all[2] && magnitude > 0.75f * kAmplificationMax * kl;
@@ -177,7 +182,10 @@ __device__ __forceinline__ RowPlan MakePlan(const SumsArgs& args, const LaneLogi
                               fabsf(high * args.inverse_tau - plan.shift));
   const float step = sizeof(T) == 4 ? 0.0f : 0.0079f * fabsf(found) * args.inverse_tau;
   const float reach = fmaxf(1.7f * strayed, fminf(strayed + step, 3.4f * strayed));
-  plan.range = reach <= kCloseEnd ? kCloseRange : reach <= kMediumEnd ? kMediumRange : kWholeRange;
+  plan.range = reach <= kCloseEnd    ? kCloseRange
+               : reach <= kSmallEnd  ? kSmallRange
+               : reach <= kMediumEnd ? kMediumRange
+                                     : kWholeRange;
   return plan;
 }
 

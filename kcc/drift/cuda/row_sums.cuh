@@ -70,7 +70,7 @@ class RowSums {
         if (visit == Visit::kStrayed) {
           range = kWholeRange;
         } else if (visit == Visit::kCancels && may_recentre) {
-          range = range == kCloseRange ? kMediumRange : kWholeRange;
+          range = range <= kSmallRange ? kMediumRange : kWholeRange;
           Recentre(args_, log1pf(slope), &plan);
           may_recentre = false;
         } else {
@@ -133,6 +133,8 @@ class RowSums {
       AddTiles<true, kMediumRange>(plan, row, sums, &train_max, &infer_max);
     } else if (range == kCloseRange) {
       AddTiles<false, kCloseRange>(plan, row, sums, &train_max, &infer_max);
+    } else if (range == kSmallRange) {
+      AddTiles<false, kSmallRange>(plan, row, sums, &train_max, &infer_max);
     } else if (range == kMediumRange) {
       AddTiles<false, kMediumRange>(plan, row, sums, &train_max, &infer_max);
     } else {
@@ -338,6 +340,8 @@ class RowSums {
       AbsoluteOfTiles<true, kCloseRange>(plan, slope, next, sum);
     } else if (range == kCloseRange) {
       AbsoluteOfTiles<false, kCloseRange>(plan, slope, next, sum);
+    } else if (range == kSmallRange) {
+      AbsoluteOfTiles<false, kSmallRange>(plan, slope, next, sum);
     } else if (range == kMediumRange) {
       AbsoluteOfTiles<false, kMediumRange>(plan, slope, next, sum);
     } else {
