@@ -26,6 +26,7 @@ struct LogitRecipe {
   double offset = 0;   // added to both sides
   double sharpen = 1;  // of all rows
   double peak = 0;     // > 0: one token of every row is raised by it
+  double stretch = 0;  // the infer side is as much larger
   uint64_t seed = 1;
 };
 
@@ -66,7 +67,9 @@ __global__ void MakeLogits(T* train, T* infer, int64_t rows, int64_t vocab, int6
       z = z * sharpen;
       if (recipe.peak > 0 && i == peak_at) z = static_cast<float>(recipe.peak);
       const T a = ToLogit<T>(z + static_cast<float>(recipe.offset));
-      const float moved = static_cast<float>(recipe.shift) + static_cast<float>(recipe.sigma) * n.y;
+      const float moved = static_cast<float>(recipe.shift) +
+                          static_cast<float>(recipe.sigma) * n.y +
+                          static_cast<float>(recipe.stretch) * static_cast<float>(a);
       train[r * stride + i] = a;
       infer[r * stride + i] = ToLogit<T>(static_cast<float>(a) + moved);
     }

@@ -198,9 +198,10 @@ void CheckCase(const Case& test, size_t checked) {
 
 std::vector<Case> Cases(bool small) {
   const auto recipe = [](double sigma, double shift = 0, double offset = 0, double sharpen = 1,
-                         double peak = 0) {
+                         double peak = 0, double stretch = 0) {
     LogitRecipe r;
     r.sigma = sigma, r.shift = shift, r.offset = offset, r.sharpen = sharpen, r.peak = peak;
+    r.stretch = stretch;
     return r;
   };
   constexpr DType kB = DType::kBF16, kH = DType::kF16, kF = DType::kF32;
@@ -211,6 +212,9 @@ std::vector<Case> Cases(bool small) {
             {"BF16 odd V", kB, 20, 9001, 9001, recipe(0.01)},
             {"F32", kF, 20, 12345, 12352, recipe(0.01)},
             {"F16", kH, 20, 16384, 16384, recipe(0.01)},
+            {"BF16 two blocks", kB, 8, 50432, 50432, recipe(0.01)},
+            {"BF16 two blocks shift 3", kB, 24, 50000, 50000, recipe(0.01, 3)},
+            {"F32 two blocks", kF, 4, 32768, 32768, recipe(0.01)},
             {"F8", DType::kF8E4M3, 8, 16384, 16384, recipe(0.2)},
             {"careful, V=100", kB, 5, 100, 100, recipe(0.01)},
             {"on demand", kB, 3, 9000, 9000, recipe(0.1), 1, kCudaWantOnDemand}};
@@ -225,6 +229,12 @@ std::vector<Case> Cases(bool small) {
       {"BF16 V=128256 sharpen 3", kB, 256, 128256, 128256, recipe(0.05, 0, 0, 3)},
       {"BF16 V=128256 no lists", kB, 256, 128256, 128256, recipe(0.01), 1, 0},
       {"BF16 V=128256 tau 0.6", kB, 256, 128256, 128256, recipe(0.05), 0.6, kLists},
+      {"BF16 V=128256 tau 0.1", kB, 128, 128256, 128256, recipe(0.01), 0.1, kLists},
+      {"BF16 V=128256 stretch 0.01", kB, 256, 128256, 128256, recipe(0.01, 0, 0, 1, 0, 0.01)},
+      {"F16 V=128256 stretch -0.01", kH, 256, 128256, 128256, recipe(0.003, 0, 0, 1, 0, -0.01)},
+      {"F32 V=128256 stretch -0.014", kF, 256, 128256, 128256, recipe(0.003, 0, 0, 1, 0, -0.014)},
+      {"F32 V=128256 stretch 0.003", kF, 256, 128256, 128256, recipe(0.003, 0, 0, 1, 0, 0.003)},
+      {"F32 peak 100", kF, 64, 128256, 128256, recipe(0.01, 0, 0, 1, 100)},
       {"BF16 V=32000", kB, 256, 32000, 32000, recipe(0.02)},
       {"BF16 V=151936 padded stride", kB, 256, 151936, 152064, recipe(0.02)},
       {"BF16 V=262144", kB, 256, 262144, 262144, recipe(0.02)},
@@ -315,6 +325,19 @@ void CheckBits(bool small, int runs) {
     std::printf("%s: bits over %d runs, a shuffle and uneven splits compared\n",
                 dtype == DType::kF32 ? "F32" : "BF16", runs);
   }
+}
+
+// One kernel with cuts of different sizes, by turns.
+void CheckCuts() {
+  LogitRecipe recipe;
+  DriftProblem large(DType::kF32, 4, 65536, 65536, 0);
+  DriftProblem little(DType::kF32, 4, 9000, 9000, 0);
+  large.Fill(recipe);
+  little.Fill(recipe);
+  const Outputs first = Run(&large);
+  Run(&little);
+  Expect(Run(&large) == first, "a cut of another size before it changes a row");
+  std::printf("cuts of different sizes by turns\n");
 }
 
 void CheckIdentical(bool small) {
@@ -445,11 +468,12 @@ int main(int argc, char** argv) {
   }
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::printf("skipped: 5 GPU checks, since this machine has no CUDA device\n");
+    std::printf("skipped: 6 GPU checks, since this machine has no CUDA device\n");
     return 77;
   }
   for (const kcc::Case& test : kcc::Cases(small)) kcc::CheckCase(test, small ? 4 : 16);
   kcc::CheckBits(small, small ? 3 : runs);
+  kcc::CheckCuts();
   kcc::CheckIdentical(small);
   kcc::CheckStrange();
   kcc::CheckSummary();

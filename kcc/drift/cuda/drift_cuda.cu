@@ -37,7 +37,7 @@ Layout LayoutFor(int64_t rows, const CudaPlan& plan) {
   layout.parts = take(batch * warps * sizeof(WarpPart));
   layout.tops = take(batch * warps * 32 * sizeof(int2));
   layout.heads = take(batch * sizeof(RowHead));
-  layout.done = take(static_cast<size_t>(plan.rows) * sizeof(int));
+  layout.done = take(batch * sizeof(int));
   return layout;
 }
 
@@ -59,7 +59,8 @@ struct Kernels {
 
 template <class T>
 Kernels KernelsFor(bool aligned, bool square, const CudaPlan& plan) {
-  // FP8 and rows that start anywhere have the one kernel, to keep the library small.
+  // FP8 and rows that start anywhere have the one kernel, with reverse_chi2, to keep the library
+  // small.
   if (!aligned) return {&RowSumsKernel<T, false, true, 0, 0>, &RowEndKernel<T>};
   if (square || sizeof(T) == 1) return {&RowSumsKernel<T, true, true, 0, 0>, &RowEndKernel<T>};
   if constexpr (sizeof(T) == 2) {
@@ -91,6 +92,7 @@ struct Device {
   int multiprocessors = 0;
   int major = 0;
   int shared_bytes = 0;  // that a block may have
+  int code = 0;          // for which architecture what runs here was compiled, 90 or 80
 };
 
 // Asking takes as long as a launch, so a thread remembers its last answer.
@@ -104,6 +106,9 @@ Device CurrentDevice() {
   cudaDeviceGetAttribute(&device.multiprocessors, cudaDevAttrMultiProcessorCount, id);
   cudaDeviceGetAttribute(&device.major, cudaDevAttrComputeCapabilityMajor, id);
   cudaDeviceGetAttribute(&device.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, id);
+  cudaFuncAttributes attributes = {};
+  cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&CarefulKernel));
+  device.code = attributes.ptxVersion;
   known_id = id;
   return known = device;
 }
@@ -135,7 +140,7 @@ struct Starter {
 
 // How many clusters of so many blocks a kernel can have on this device at once. Asking takes as
 // long as a launch, so a thread remembers its last answers.
-int ClustersAtOnce(const void* kernel, int threads, size_t shared, int blocks) {
+int ClustersAtOnce(const void* kernel, const Device& on, int threads, size_t shared, int blocks) {
   struct Answer {
     const void* kernel;
     int device, threads, blocks;
@@ -151,8 +156,9 @@ int ClustersAtOnce(const void* kernel, int threads, size_t shared, int blocks) {
       return known.clusters;
     }
   }
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       static_cast<int>(shared));
+  // As much as any plan needs: the answer is kept, and the attribute is the kernel's, not the
+  // plan's.
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, on.shared_bytes);
   int clusters = 0;
   if (blocks > 1) {
     Starter many(static_cast<unsigned>(blocks) * 1024, static_cast<unsigned>(threads), nullptr,
@@ -160,10 +166,9 @@ int ClustersAtOnce(const void* kernel, int threads, size_t shared, int blocks) {
     many.config.dynamicSmemBytes = shared;
     cudaOccupancyMaxActiveClusters(&clusters, kernel, &many.config);
   } else {
-    int of_one = 0, multiprocessors = 0;
+    int of_one = 0;
     cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_one, kernel, threads, shared);
-    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-    clusters = of_one * multiprocessors;
+    clusters = of_one * on.multiprocessors;
   }
   answers.push_back({kernel, device, threads, blocks, shared, clusters});
   return clusters;
@@ -196,7 +201,7 @@ struct Launch {
 Launch LaunchFor(const CudaDriftArgs& args) {
   Launch launch;
   const Device device = CurrentDevice();
-  launch.has_clusters = launch.starts_early = device.major >= 9;
+  launch.has_clusters = launch.starts_early = device.major >= 9 && device.code >= 90;
   const bool costly = (args.wanted & kCudaWantOnDemand) != 0;
   if (device.major < 8 || args.train.dtype != args.infer.dtype || costly) return launch;
   const int64_t tiles = (args.vocab + kTileEntries - 1) / kTileEntries;
@@ -213,7 +218,7 @@ Launch LaunchFor(const CudaDriftArgs& args) {
   launch.kernels =
       KernelsFor(args.train.dtype, aligned, (args.wanted & kCudaWantReverseChi2) != 0, launch.plan);
   launch.shared = kSumsSharedBytes + static_cast<size_t>(launch.plan.warps) * ring;
-  launch.plan.rows = ClustersAtOnce(reinterpret_cast<const void*>(launch.kernels.sums),
+  launch.plan.rows = ClustersAtOnce(reinterpret_cast<const void*>(launch.kernels.sums), device,
                                     launch.plan.warps * 32, launch.shared, launch.plan.blocks);
   if (launch.plan.rows == 0) launch.plan = {};
   return launch;
@@ -261,7 +266,8 @@ class Batches {
     const auto blocks = static_cast<unsigned>(end.sums.rows_at_once * plan.blocks);
     Starter sums(blocks, static_cast<unsigned>(plan.warps) * 32, stream_, false, plan.blocks);
     sums.config.dynamicSmemBytes = launch_.shared;
-    cudaLaunchKernelEx(&sums.config, launch_.kernels.sums, end.sums);
+    const cudaError_t error = cudaLaunchKernelEx(&sums.config, launch_.kernels.sums, end.sums);
+    if (error != cudaSuccess) return error;  // the next kernel would wait for this one's rows
     const auto end_blocks = static_cast<unsigned>((count + kGatherWarps - 1) / kGatherWarps);
     const Starter ends(end_blocks, kGatherWarps * 32, stream_, launch_.starts_early, 1);
     cudaLaunchKernelEx(&ends.config, launch_.kernels.end, end);

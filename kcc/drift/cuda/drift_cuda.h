@@ -60,7 +60,8 @@ enum CudaRowStatus : int32_t {
   kCudaRowBadTrain = 2,   // NaN or +inf among the train logits: values are NaN
   kCudaRowBadInfer = 3,   // the same on the infer side
   kCudaRowNoSupport = 4,  // one side is -inf throughout
-  kCudaRowBadToken = 5,   // the token lies outside the vocabulary or is -inf on both sides
+  kCudaRowBadToken = 5,   // the token lies outside the vocabulary or is -inf on both sides: what is
+                          // said of it is NaN, the row's own values are measured
 };
 
 struct CudaLogits {

@@ -202,8 +202,9 @@ class CarefulRow {
     const Best best = RowBest(pivot, &shared_);
     pivot_ = best.id == INT_MAX ? -1 : best.id;
     token_ = args_.tokens == nullptr ? -1 : args_.tokens[row_];
-    if (token_ < -1 || token_ >= args_.vocab) return kCudaRowBadToken;
-    if (token_ >= 0 && A(token_) == -kFloatInf && B(token_) == -kFloatInf) return kCudaRowBadToken;
+    stray_ = token_ < -1 || token_ >= args_.vocab ||
+             (token_ >= 0 && A(token_) == -kFloatInf && B(token_) == -kFloatInf);
+    if (stray_) token_ = -1;
     return 0;
   }
 
@@ -425,7 +426,7 @@ class CarefulRow {
     set(kCudaLogRatio, ratio);
     set(kCudaLogprob, logprob);
     set(kCudaTrainLogprob, train_logprob);
-    args_.status[row_] = kCudaRowCareful;
+    args_.status[row_] = stray_ ? kCudaRowBadToken : kCudaRowCareful;
   }
 
   const RowArgs& args_;
@@ -441,6 +442,7 @@ class CarefulRow {
   double shift_ = 0, at_shift_ = 0;
   int64_t pivot_ = -1;
   int64_t token_ = -1;
+  bool stray_ = false;  // the caller's token is none
   Sums total_;
 };
 

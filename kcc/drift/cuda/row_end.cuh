@@ -163,18 +163,19 @@ __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head,
   row.pivot_logit = bits * kDeviceLn2;
   row.z = e + z;
   const double k_less_1 = expm1(-x);
-  const double argument = ((1 + k_less_1) * q + k_less_1 * z) / row.z;
+  const double k = fabs(x) > 1 ? exp(-x) : 1 + k_less_1;
+  const double argument = (k * q + k_less_1 * z) / row.z;
   if (!(argument > -1 + 1e-6)) return row;
   row.pivot_ratio = 0.0 - log1p(argument);
   row.delta = x - row.pivot_ratio;
   const double delta = row.delta;
   // Calls of exp and its kin are most of the time here. What follows from one by algebra:
-  // e^ratio - 1, e^-delta - 1, and 2 (cosh t - 1) = (e^t - 1)^2 / e^t.
+  // e^ratio - 1, e^-delta - 1 = k / (1 + argument) - 1, and 2 (cosh t - 1) = (e^t - 1)^2 / e^t.
   const double pivot_excess = -argument / (1 + argument);
   row.pivot_excess = pivot_excess;
   row.pivot_share = e / row.z;
-  const double m = pivot_excess + k_less_1 + pivot_excess * k_less_1;
-  const double shrink = 1 + m;
+  const double m = (k_less_1 - argument) / (1 + argument);
+  const double shrink = k / (1 + argument);
   const double linear = m * q;
   const double constant = z * ExpResidualDevice(-delta, m);
   double kl = residual + linear + constant;
@@ -194,7 +195,12 @@ __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head,
   reverse_kl += e * (fabs(ratio) < 1 ? ratio * pivot_excess - pivot_residual
                                      : 1 + (ratio - 1) * (pivot_excess + 1));
   reverse_chi2 += e * pivot_excess * pivot_excess;
-  chi2 += e * (pivot_excess * pivot_excess / (1 + pivot_excess));
+  chi2 += e * (pivot_excess * pivot_excess * (1 + argument));
+  // Before fmax and fmin, which drop NaN.
+  if (!isfinite(kl + reverse_kl + chi2 + reverse_chi2 + sums.absolute + entropy + change +
+                row.log_z)) {
+    return row;
+  }
   row.kl = fmax(0.0, kl / row.z);
   row.reverse_kl = fmax(0.0, reverse_kl / row.z);
   row.chi2 = fmax(0.0, chi2 / row.z);
@@ -218,8 +224,7 @@ __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head,
   const double relative = amplification * fmax(kl - e * pivot_residual, 0.0) / fmax(kl, 1e-300);
   const bool accurate = magnitude == 0 || amplification <= double{kAmplificationMax} ||
                         (isfinite(relative) && relative <= double{kAmplificationMax});
-  row.usable = accurate && isfinite(row.kl + row.reverse_kl + row.chi2 + row.reverse_chi2 + row.tv +
-                                    row.train_entropy + row.infer_entropy);
+  row.usable = accurate && isfinite(row.infer_entropy);
   return row;
 }
 

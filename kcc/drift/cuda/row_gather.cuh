@@ -14,7 +14,7 @@ inline constexpr int kThreadsMax = 64;     // to search, both sides together
 inline constexpr int kCandidatesMax = 64;  // a side; more: the row is measured in double
 
 struct GatherShared {
-  uint32_t threads[kThreadsMax];        // thread of the block * 2 + side
+  uint32_t threads[kThreadsMax];        // thread of the row * 2 + side
   uint2 candidates[2][kCandidatesMax];  // ordered bits, id
 };
 
@@ -100,9 +100,11 @@ class RowGather {
   __device__ static int LaneOf(uint32_t thread) { return static_cast<int>(thread / 2 % 32); }
   // That can be read 16 bytes at a time.
   __device__ int WholeTiles() const { return sums_.aligned ? sums_.vocab / kTileEntries : 0; }
-  __device__ void LoadWhole(unsigned side, int tile, int lane, LaneLogits<T>* to) const {
-    const char* const row = side == 0 ? row_[0] : row_[1];
-    to->Load(row + static_cast<int64_t>(tile) * kTileEntries * static_cast<int>(sizeof(T)), lane);
+  // What a thread had of such a tile.
+  __device__ void LoadWhole(uint32_t thread, int tile, LaneLogits<T>* to) const {
+    const char* const row = (thread & 1) == 0 ? row_[0] : row_[1];
+    to->Load(row + static_cast<int64_t>(tile) * kTileEntries * static_cast<int>(sizeof(T)),
+             LaneOf(thread));
   }
 
   // A thread's tiles at once, one a lane; several threads at once.
@@ -120,8 +122,7 @@ class RowGather {
         for (int k = 0; k < kAtOnce; ++k) {
           thread[k] = shared_.threads[min(begin + k, threads_ - 1)];
           tile[k] = first_tile + lane_ * row_warps_ + static_cast<int>(thread[k] / 64);
-          if (tile[k] < WholeTiles())
-            LoadWhole(thread[k] & 1, tile[k], LaneOf(thread[k]), &logits[k]);
+          if (tile[k] < WholeTiles()) LoadWhole(thread[k], tile[k], &logits[k]);
         }
 #pragma unroll
         for (int k = 0; k < kAtOnce; ++k) {
@@ -241,8 +242,8 @@ class RowGather {
          tile += 32 * row_warps_) {
       LaneLogits<T> train, infer;
       if (tile < WholeTiles()) {
-        LoadWhole(0, tile, its_lane, &train);
-        LoadWhole(1, tile, its_lane, &infer);
+        LoadWhole(its_lane * 2, tile, &train);
+        LoadWhole(its_lane * 2 + 1, tile, &infer);
       } else {
         LoadTile(sums_, row_[0], tile, its_lane, &train);
         LoadTile(sums_, row_[1], tile, its_lane, &infer);
@@ -332,8 +333,9 @@ __global__ void __launch_bounds__(kGatherWarps * 32, 32 / kGatherWarps)
     RowGather<T>(args, first + warp, lane, &shared[warp]).Run(&rows[warp]);
   }
   __syncthreads();
-  if (threadIdx.x >= kGatherWarps || first + lane >= args.count) return;
-  EndTheRow(args, first + lane, rows[lane], args.sums.board.heads[first + lane]);
+  if (threadIdx.x < kGatherWarps && first + lane < args.count) {
+    EndTheRow(args, first + lane, rows[lane], args.sums.board.heads[first + lane]);
+  }
 }
 
 }  // namespace kcc

@@ -16,7 +16,10 @@ inline constexpr int kBlocksMax = 2;    // of a row
 inline constexpr int kRowWarpsMax = kWarpsMax * kBlocksMax;
 static_assert(kRowWarpsMax <= 32);  // a lane takes a warp's word
 // Subtractions may enlarge the float32 error this much before a row is measured in double.
-inline constexpr float kAmplificationMax = 64;
+inline constexpr float kAmplificationMax = 32;
+
+// Of a weight 2^t; sums of weights and of their products with t stay finite.
+inline constexpr float kExponentMax = 64;
 
 // What a warp leaves about its tiles. The lane with the largest train entry is kept apart: if that
 // is the row's largest, its sums are taken again without it (row_gather.cuh).
@@ -117,12 +120,22 @@ __device__ __forceinline__ void SetBounds(const SumsArgs& args, RowPlan* plan) {
   SetBounds(args, plan->shifted, plan->shift, kMediumEnd, &plan->medium_low, &plan->medium_high);
 }
 
+// How much a range's error may grow before it shows in the fifth digit: it falls with the largest
+// |x| where moments are taken.
+__device__ __forceinline__ float AmplificationIn(TermRange range, float largest) {
+  if (range == kSmallRange) return 8;
+  const float most = 0.5f * kAmplificationMax;
+  if (range > kSmallRange) return most;
+  return fminf(most, __fdividef(3.6e-3f, largest * largest * largest));
+}
+
 // Where the weights beside the pivot moved alike, by delta, what they contribute to KL is the small
-// difference of large sums; whether too small, as SolveEnd will see it. `rest`: without the pivot;
-// both: sums of e, q and e (E - x).
-__device__ __forceinline__ bool Cancels(const float (&all)[3], const float (&rest)[3]) {
-  const float s = __fdividef(all[1], all[0]);  // e^delta - 1
-  const float less = __fdividef(-s, 1 + s);    // e^-delta - 1
+// difference of large sums; whether too small, nearly as SolveEnd sees it. `rest`: without the
+// pivot; both: sums of e, q and e (E - x).
+__device__ __forceinline__ bool Cancels(const float (&all)[3], const float (&rest)[3],
+                                        float amplification) {
+  const float s = all[1] / all[0];           // e^delta - 1
+  const float less = __fdividef(-s, 1 + s);  // e^-delta - 1
   // s - delta and e^-delta - 1 + delta
   float over, under;
   if (fabsf(s) < 0.0625f) {
@@ -135,7 +148,7 @@ __device__ __forceinline__ bool Cancels(const float (&all)[3], const float (&res
   }
   const float kl = all[2] - all[0] * over;
   const float magnitude = rest[2] + fabsf(less * rest[1]) + rest[0] * under;
-  return magnitude > 1e-3f * all[2] && magnitude > 0.75f * kAmplificationMax * kl;
+  return magnitude > 1e-3f * all[2] && magnitude > amplification * kl;
 }
 // They do not cancel about delta.
 __device__ __forceinline__ void Recentre(const SumsArgs& args, float delta, RowPlan* plan) {

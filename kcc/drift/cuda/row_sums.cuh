@@ -2,7 +2,7 @@
 //
 // The first visit adds up every sum but tv's, whose terms need s = sum e E / sum e; the second one,
 // for tv alone, goes back from where the first ended (row_ring.cuh). Their warps take the
-// tiles in turn. They meet once a row, to agree on s, and no reduction depends on timing.
+// tiles in turn. They meet after a first visit, to agree on s, and no reduction depends on timing.
 #pragma once
 
 #include "kcc/drift/cuda/row_ring.cuh"
@@ -18,8 +18,14 @@ struct SumsShared {
 };
 inline constexpr size_t kSumsSharedBytes = (sizeof(SumsShared) + 127) / 128 * 128;
 
-// What comes of a visit: strayed, it was in too small a range; cancels, about too far a shift.
-enum class Visit { kDone, kStrayed, kCancels };
+// What comes of a first visit: towers, an entry was far above the reference of exponents; strayed,
+// it was in too small a range; cancels, about too far a shift.
+enum class Visit { kDone, kTowers, kStrayed, kCancels };
+struct Agreement {
+  Visit visit;
+  float slope;
+  float top;  // the largest train entry
+};
 
 // `kWarps`, `kBlocks`: of a block and of a row; 0: as the arguments say.
 template <class T, bool kAligned, bool kSquare, int kWarps, int kBlocks>
@@ -64,14 +70,16 @@ class RowSums {
       RowPlan plan = shared_.plan[turn];
       LaneSums sums;
       TermRange range = plan.range;
-      float slope;
+      Agreement agreed;
       for (bool may_recentre = true;; ring_.Begin(row)) {
-        const Visit visit = AddRow(plan, range, row, &sums, &slope);
-        if (visit == Visit::kStrayed) {
-          range = kWholeRange;
-        } else if (visit == Visit::kCancels && may_recentre) {
+        agreed = AddRow(plan, range, row, &sums);
+        if (agreed.visit == Visit::kTowers) {
+          plan.minus_k = -rintf(agreed.top * args_.scale);
+        } else if (agreed.visit == Visit::kStrayed) {
           range = range <= kSmallRange ? kMediumRange : kWholeRange;
-          Recentre(args_, log1pf(slope), &plan);
+        } else if (agreed.visit == Visit::kCancels && may_recentre) {
+          range = range <= kSmallRange ? kMediumRange : kWholeRange;
+          Recentre(args_, log1pf(agreed.slope), &plan);
           may_recentre = false;
         } else {
           break;
@@ -79,12 +87,12 @@ class RowSums {
       }
       if (threadIdx.x == 0 && block_ == 0) {
         args_.board.heads[row] = {plan.shift, static_cast<int>(-plan.minus_k), plan.shifted ? 1 : 0,
-                                  slope};
+                                  agreed.slope};
       }
-      StoreAbsolute(Absolute(plan, range, sums, slope, row, next), PartOf(row));
+      StoreAbsolute(Absolute(plan, range, sums, agreed.slope, row, next), PartOf(row));
     }
-    CountDone(done, lane_);
     ring_.Drain();
+    CountDone(done, lane_);
   }
 
  private:
@@ -123,8 +131,8 @@ class RowSums {
   }
 
   // The first visit.
-  __device__ __forceinline__ Visit AddRow(const RowPlan& plan, TermRange range, int64_t row,
-                                          LaneSums* sums, float* slope) {
+  __device__ __forceinline__ Agreement AddRow(const RowPlan& plan, TermRange range, int64_t row,
+                                              LaneSums* sums) {
     LaneMax<T> train_max, infer_max;
     *sums = LaneSums();
     if (plan.plain && range == kCloseRange) {
@@ -140,19 +148,17 @@ class RowSums {
     } else {
       AddTiles<false, kWholeRange>(plan, row, sums, &train_max, &infer_max);
     }
-    if (range == kCloseRange) FromMoments(sums);
+    if (range == kCloseRange) FromMoments<kSquare>(sums);
     if (has_cut_) AddCut(plan, row, sums, &train_max, &infer_max);
     const int train_top = OrderedBits(train_max.Value());
     const int top = __reduce_max_sync(kAll, train_top);
     apart_ = __ffs(static_cast<int>(__ballot_sync(kAll, train_top == top))) - 1;
-    // NaN lies beyond every bound.
-    const bool beyond = range != kWholeRange && !plan.Holds(range, *sums);
     WarpPart* const part = PartOf(row);
-    SayWeights(*sums, beyond, top, part);
+    SayWeights(*sums, Largest(plan, range, *sums), top, part);
     args_.board.tops[(row * RowWarps() + row_warp_) * 32 + lane_] =
         make_int2(train_top, OrderedBits(infer_max.Value()));
     StoreSums(*sums, part);
-    return AgreeOnSlope(slope);
+    return Agree(plan, range);
   }
 
   // `kPlain`: x is y.
@@ -184,7 +190,7 @@ class RowSums {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       if constexpr (kRange == kCloseRange) {
-        AddMoments(a[j], x[j], args_.scale, plan.minus_k, sums);
+        AddMoments<kSquare>(a[j], x[j], args_.scale, plan.minus_k, sums);
       } else {
         AddTerms<kRange, false, kSquare>(a[j], x[j], args_.scale, plan.minus_k, true, sums);
       }
@@ -255,21 +261,33 @@ class RowSums {
     return args_.board.parts + row * RowWarps() + row_warp_;
   }
 
-  // What the slope is made of: sums of e, q and e (E - x) of the rest and of the lane apart,
-  // whether the range was too small, and the largest train entry.
-  __device__ __forceinline__ void SayWeights(const LaneSums& sums, bool beyond, int top,
+  // |x|, about; infinite where it is beyond the range, as NaN is.
+  __device__ __forceinline__ float Largest(const RowPlan& plan, TermRange range,
+                                           const LaneSums& sums) const {
+    if (range == kWholeRange) return 0;
+    if (!plan.Holds(range, sums)) return kFloatInf;
+    float low, high;
+    ExtremesOf(sums.high, sums.low, &low, &high);
+    if (plan.plain || plan.shifted) return fmaxf(-low, high);
+    return fmaxf(fabsf(fmaf(low, args_.inverse_tau, -plan.shift)),
+                 fabsf(fmaf(high, args_.inverse_tau, -plan.shift)));
+  }
+
+  // What the slope is made of: sums of e, q and e (E - x) of the rest and of the lane apart; beside
+  // them the largest |x| and the largest train entry.
+  __device__ __forceinline__ void SayWeights(const LaneSums& sums, float largest, int top,
                                              WarpPart* part) {
     const bool is_apart = lane_ == apart_;
     const float all = ReduceThree(is_apart ? 0.0f : sums.sum[0], is_apart ? 0.0f : sums.sum[1],
                                   is_apart ? 0.0f : sums.sum[2], lane_);
-    const bool any_beyond = __any_sync(kAll, beyond);
+    const int far = __reduce_max_sync(kAll, __float_as_int(largest));
     float rest[3], apart[3];
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
       rest[k] = __shfl_sync(kAll, all, ReducedThree(k));
       apart[k] = __shfl_sync(kAll, sums.sum[k], apart_);
     }
-    const MeetingWord word = {make_float4(rest[0], rest[1], rest[2], any_beyond ? 1.0f : 0.0f),
+    const MeetingWord word = {make_float4(rest[0], rest[1], rest[2], __int_as_float(far)),
                               make_float4(apart[0], apart[1], apart[2], __int_as_float(top))};
     shared_.slope.Say(meetings_, word, row_warp_, RowWarps(), Blocks(), warp_, Warps(), lane_);
     if (lane_ != 0) return;
@@ -300,8 +318,8 @@ class RowSums {
     }
   }
 
-  // And on what comes of the visit, all warps alike.
-  __device__ __forceinline__ Visit AgreeOnSlope(float* slope) {
+  // On the slope and on what comes of the visit, all warps alike.
+  __device__ __forceinline__ Agreement Agree(const RowPlan& plan, TermRange range) {
     const MeetingWord* const words = shared_.slope.Hear(meetings_++);
     MeetingWord its = {make_float4(0.0f, 0.0f, 0.0f, 0.0f),
                        make_float4(0.0f, 0.0f, 0.0f, __int_as_float(INT_MIN))};
@@ -309,21 +327,29 @@ class RowSums {
     const float sums = ReduceThree(its.first.x + its.second.x, its.first.y + its.second.y,
                                    its.first.z + its.second.z, lane_);
     // The warp that has the pivot; its lane's other entries do not matter here.
-    const int top = __float_as_int(its.second.w);
-    const unsigned owners = __ballot_sync(kAll, top == __reduce_max_sync(kAll, top));
+    const int top = __reduce_max_sync(kAll, __float_as_int(its.second.w));
+    const unsigned owners = __ballot_sync(kAll, __float_as_int(its.second.w) == top);
     const int owner = __ffs(static_cast<int>(owners)) - 1;
     const float pivot[3] = {__shfl_sync(kAll, its.second.x, owner),
                             __shfl_sync(kAll, its.second.y, owner),
                             __shfl_sync(kAll, its.second.z, owner)};
+    const float largest = __int_as_float(__reduce_max_sync(kAll, __float_as_int(its.first.w)));
     float all[3], rest[3];
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
       all[k] = __shfl_sync(kAll, sums, ReducedThree(k));
       rest[k] = all[k] - pivot[k];
     }
-    *slope = __fdividef(all[1], all[0]);
-    if (__any_sync(kAll, its.first.w != 0)) return Visit::kStrayed;
-    return Cancels(all, rest) ? Visit::kCancels : Visit::kDone;
+    Agreement agreed = {Visit::kDone, all[1] / all[0], FromOrderedBits(top)};
+    const float exponent = fmaf(agreed.top, args_.scale, plan.minus_k);
+    if (exponent > kExponentMax && agreed.top < kFloatInf) {
+      agreed.visit = Visit::kTowers;
+    } else if (largest == kFloatInf) {
+      agreed.visit = Visit::kStrayed;
+    } else if (Cancels(all, rest, AmplificationIn(range, largest))) {
+      agreed.visit = Visit::kCancels;
+    }
+    return agreed;
   }
 
   // sum |q - s e|, from the last tile to the first; on the way the next row is begun.

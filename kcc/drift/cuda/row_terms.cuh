@@ -13,7 +13,7 @@ namespace kcc {
 
 enum TermRange { kNearestRange, kCloseRange, kSmallRange, kMediumRange, kWholeRange };
 inline constexpr float kNearestEnd = 0.0625f;  // for tv alone
-inline constexpr float kCloseEnd = 0.125f;
+inline constexpr float kCloseEnd = 0.09375f;
 inline constexpr float kSmallEnd = 0.25f;
 inline constexpr float kMediumEnd = 1.0f;
 inline constexpr float kWholeEnd = 32.0f;  // beyond it the row is measured in double
@@ -23,10 +23,10 @@ struct LaneSums {
   // e, q, e (E - x), e (cosh x - 1), q x, q E, e t, q t, y, y^2; t is the exponent of e, and y the
   // difference b - a, or x where the whole row is shifted.
   float sum[kLaneSums] = {};
-  float cubes = 0;  // used by CloseSums
+  float cubes = 0, fifths = 0;  // of AddMoments alone
   // Extremes of y from the bits of floats: as signed integers the largest are the positive ones,
   // as unsigned integers the most negative. Where y does not take both signs one of them is
-  // unknown (Extremes).
+  // unknown (ExtremesOf).
   int high = INT_MIN;
   uint32_t low = 0;
 };
@@ -62,12 +62,12 @@ __device__ __forceinline__ float Moved(float a, float b, float y, float inverse_
 
 struct Excess {
   float excess;    // E
-  float residual;  // (E - x) / x^2, or E - x itself where `plain`
-  float even;      // C, or cosh x - 1 itself where `plain`
+  float residual;  // (E - x) / x^2, or E - x itself where x is far
+  float even;      // C, or cosh x - 1 itself where x is far
 };
 
-// Errors relative to the series' value: 1.9e-6 at |x| = 1/4 and falling as x^4, since the leading
-// coefficients are exact; 6e-7 at |x| = 1.
+// Errors relative to the series' value: 1.9e-6 up to |x| = 1/4 in the small range, its last
+// coefficients being a little larger than the series' own; 6e-7 at |x| = 1.
 template <TermRange kRange>
 __device__ __forceinline__ Excess NearTerms(float x, float u) {
   float even;
@@ -139,7 +139,8 @@ __device__ __forceinline__ void AddTerms(float a, float x, float scale, float mi
 
 // In the close range the moments of x do for all of them: M_k = sum e x^k and N_k = sum e t x^k.
 // While a row is visited the places of LaneSums hold M_0, M_1, M_2, M_3, M_4, N_1, N_0, N_2, and
-// `cubes` N_3.
+// `cubes` N_3. sum e E^2 leans on M_5, which is then in `fifths`.
+template <bool kSquare>
 __device__ __forceinline__ void AddMoments(float a, float x, float scale, float minus_k,
                                            LaneSums* sums) {
   const float t = fmaf(a, scale, minus_k);
@@ -152,29 +153,41 @@ __device__ __forceinline__ void AddMoments(float a, float x, float scale, float 
   s[1] += first;
   s[2] += second;
   s[3] += third;
-  s[4] = fmaf(third, x, s[4]);
+  if constexpr (kSquare) {
+    const float fourth = third * x;
+    s[4] += fourth;
+    sums->fifths = fmaf(fourth, x, sums->fifths);
+  } else {
+    s[4] = fmaf(third, x, s[4]);
+  }
   s[5] = fmaf(first, t, s[5]);
   s[6] = fmaf(e, t, s[6]);
   s[7] = fmaf(second, t, s[7]);
   sums->cubes = fmaf(third, t, sums->cubes);
 }
 
-// From moments to the sums as they are defined. The next moments, which matter little, are as if
-// one x stood for all: M_5 = M_3 M_4 / M_2.
+// From moments to the sums as they are defined. The next moments, which matter little, are as if x,
+// weighed by e x^2, were spread evenly about its mean M_3 / M_2: exact where one x stands for all,
+// and within a tenth where two unlike ones do.
+template <bool kSquare>
 __device__ __forceinline__ void FromMoments(LaneSums* sums) {
   float* s = sums->sum;
   const float m1 = s[1], m2 = s[2], m3 = s[3], m4 = s[4], n1 = s[5], n2 = s[7], n3 = sums->cubes;
-  const float further = m2 > 0 ? __fdividef(m4, m2) : 0.0f;
-  const float m5 = m3 * further;
-  const float m6 = m4 * further;
-  const float n4 = n2 * further;
+  const float inverse = m2 > 0 ? __fdividef(1.0f, m2) : 0.0f;
+  const float mean = m3 * inverse;
+  const float square = m4 * inverse;
+  const float m5 = kSquare ? sums->fifths : m3 * fmaf(-2.0f * mean, mean, 3.0f * square);
+  const float m6 = m4 * square;
+  const float n4 = n2 * square;
   const float c2 = 0.5f, c3 = 0.16666667f, c4 = 0.041666667f, c5 = 0.0083333333f;
   const float residual = fmaf(m2, c2, fmaf(m3, c3, fmaf(m4, c4, m5 * c5)));
   s[1] = m1 + residual;
   s[2] = residual;
   s[3] = fmaf(m2, c2, m4 * c4);
   s[4] = m2 + fmaf(m3, c2, fmaf(m4, c3, fmaf(m5, c4, m6 * c5)));
-  s[5] = m2 + fmaf(m4, 0.58333333f, fmaf(m5, 0.25f, fmaf(m6, 0.086111111f, m3)));
+  if constexpr (kSquare) {
+    s[5] = m2 + fmaf(m4, 0.58333333f, fmaf(m5, 0.25f, fmaf(m6, 0.086111111f, m3)));
+  }
   s[7] = n1 + fmaf(n2, c2, fmaf(n3, c3, n4 * c4));
 }
 
