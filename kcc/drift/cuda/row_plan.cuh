@@ -190,15 +190,17 @@ __device__ __forceinline__ RowPlan MakePlan(const SumsArgs& args, const LaneLogi
   plan.plain = !plan.shifted && args.inverse_tau == 1;
   SetBounds(args, &plan);
   // A row strays about 1.6 times as far as 256 of its entries. Where a format has few bits, its
-  // largest entries move by as much as 1/128 of themselves, but only where half of that strays.
+  // largest entries move by as much as 1/128 of themselves, but only where half of that strays:
+  // most do not, so that the close range is tried up to a little beyond its end.
   const float strayed = fmaxf(fabsf(low * args.inverse_tau - plan.shift),
                               fabsf(high * args.inverse_tau - plan.shift));
   const float step = sizeof(T) == 4 ? 0.0f : 0.0079f * fabsf(found) * args.inverse_tau;
-  const float reach = fmaxf(1.7f * strayed, fminf(strayed + step, 3.4f * strayed));
-  plan.range = reach <= kCloseEnd    ? kCloseRange
-               : reach <= kSmallEnd  ? kSmallRange
-               : reach <= kMediumEnd ? kMediumRange
-                                     : kWholeRange;
+  const float spread = 1.7f * strayed;
+  const float reach = fmaxf(spread, fminf(strayed + step, 2 * spread));
+  plan.range = spread <= kCloseEnd && reach <= 1.34f * kCloseEnd ? kCloseRange
+               : reach <= kSmallEnd                              ? kSmallRange
+               : reach <= kMediumEnd                             ? kMediumRange
+                                                                 : kWholeRange;
   return plan;
 }
 

@@ -66,6 +66,8 @@ class Meeting {
   __device__ __forceinline__ void Say(int round, const MeetingWord& word, int member, int members,
                                       int blocks, int warp, int warps, int lane) {
     const int turn = round & 1;
+    // What its lanes read of the last meeting comes before what one of them says in this one.
+    __syncwarp();
     if (blocks == 1) {
       if (lane == 0) words_[turn][member] = word;
       if (lane == 0) Arrive(turn);
