@@ -142,6 +142,17 @@ struct EndSolution {
   bool usable;
 };
 
+// As the train side's, from the infer side's weights e + q.
+__device__ inline double InferEntropyOf(const double* rest, double e, double x,
+                                        double pivot_logit) {
+  const double pivot_e = e * exp(x);
+  const double others = rest[0] + rest[1];
+  const double share = log1p(others / pivot_e);
+  const double logits = (rest[6] + rest[7]) * kDeviceLn2 + (rest[1] - rest[2]) + rest[4];
+  const double sum = pivot_e * share + others * (pivot_logit + x + share) - logits;
+  return fmax(0.0, sum / (pivot_e + others));
+}
+
 __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head, float scale,
                                        float inverse_tau) {
   const double* rest = sums.sum;
@@ -211,13 +222,7 @@ __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head,
   row.entropy_gap = fabs(moved - row.reverse_kl);
   row.infer_entropy = fmax(0.0, row.train_entropy + (moved - row.reverse_kl));
   if (4 * row.infer_entropy < row.train_entropy + fabs(moved) + row.reverse_kl) {
-    // That difference cancels. As the train side's, from the infer side's weights e + q.
-    const double pivot_e = e * exp(x);
-    const double others = z + q;
-    const double share = log1p(others / pivot_e);
-    const double logits = e_logit + q_logit + (q - residual) + rest[4];
-    const double sum = pivot_e * share + others * (row.pivot_logit + x + share) - logits;
-    row.infer_entropy = fmax(0.0, sum / (pivot_e + others));
+    row.infer_entropy = InferEntropyOf(rest, e, x, row.pivot_logit);  // that difference cancels
   }
   // What the rest contributes may be small against the pivot's own term: its error counts then
   // against their sum.
