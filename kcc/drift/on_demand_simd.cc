@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "kcc/base/check.h"
-#include "kcc/numeric/highway_targets.h"
+#include "kcc/numeric/by_target.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // g++ 12's AVX-512 intrinsics start from undefined vectors on purpose.
@@ -193,6 +193,10 @@ OnDemandKernels MakeOnDemandKernels() {
   kernels.count[kRowBF16] = &CountAbove<uint16_t>;
   return kernels;
 }
+const OnDemandKernels& TheOnDemandKernels() {
+  static const OnDemandKernels kernels = MakeOnDemandKernels();
+  return kernels;
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace kcc
@@ -202,17 +206,7 @@ HWY_AFTER_NAMESPACE();
 namespace kcc {
 
 const OnDemandKernels& OnDemandKernelsFor(Target target) {
-  static const OnDemandKernels scalar = N_SCALAR::MakeOnDemandKernels();
-#if HWY_TARGETS & HWY_AVX2
-  static const OnDemandKernels avx2 = N_AVX2::MakeOnDemandKernels();
-  if (target == Target::kAvx2) return avx2;
-#endif
-#if HWY_TARGETS & HWY_AVX3
-  static const OnDemandKernels avx512 = N_AVX3::MakeOnDemandKernels();
-  if (target == Target::kAvx512) return avx512;
-#endif
-  KCC_CHECK(target == Target::kScalar);
-  return scalar;
+  KCC_RETURN_BY_TARGET(target, TheOnDemandKernels());
 }
 
 }  // namespace kcc

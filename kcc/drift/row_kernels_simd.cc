@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "kcc/base/check.h"
-#include "kcc/numeric/highway_targets.h"
+#include "kcc/numeric/by_target.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // g++ 12's AVX-512 intrinsics start from undefined vectors on purpose.
@@ -403,6 +403,10 @@ RowKernels MakeKernels() {
   kernels.absolute = &SumAbsolute;
   return kernels;
 }
+const RowKernels& TheRowKernels() {
+  static const RowKernels kernels = MakeKernels();
+  return kernels;
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace kcc
@@ -411,19 +415,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kcc {
 
-const RowKernels& RowKernelsFor(Target target) {
-  static const RowKernels scalar = N_SCALAR::MakeKernels();
-#if HWY_TARGETS & HWY_AVX2
-  static const RowKernels avx2 = N_AVX2::MakeKernels();
-  if (target == Target::kAvx2) return avx2;
-#endif
-#if HWY_TARGETS & HWY_AVX3
-  static const RowKernels avx512 = N_AVX3::MakeKernels();
-  if (target == Target::kAvx512) return avx512;
-#endif
-  KCC_CHECK(target == Target::kScalar);
-  return scalar;
-}
+const RowKernels& RowKernelsFor(Target target) { KCC_RETURN_BY_TARGET(target, TheRowKernels()); }
 
 }  // namespace kcc
 #endif  // HWY_ONCE

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kcc/base/check.h"
+#include "kcc/numeric/by_target.h"
 #include "kcc/numeric/gemm.h"
-#include "kcc/numeric/highway_targets.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // g++ 12's AVX-512 intrinsics start from undefined vectors on purpose.
@@ -347,18 +347,7 @@ namespace kcc {
 void Gemm(const GemmRows& rows, const PackedMatrix& weights, size_t panel_begin, size_t panel_end,
           const Reduction& reduction, Target target) {
   KCC_CHECK(reduction.split >= 1 && static_cast<size_t>(reduction.split) <= weights.inputs() / 32);
-#if HWY_TARGETS & HWY_AVX2
-  if (target == Target::kAvx2) {
-    return N_AVX2::GemmTarget(rows, weights, panel_begin, panel_end, reduction);
-  }
-#endif
-#if HWY_TARGETS & HWY_AVX3
-  if (target == Target::kAvx512) {
-    return N_AVX3::GemmTarget(rows, weights, panel_begin, panel_end, reduction);
-  }
-#endif
-  KCC_CHECK(target == Target::kScalar);
-  N_SCALAR::GemmTarget(rows, weights, panel_begin, panel_end, reduction);
+  KCC_RETURN_BY_TARGET(target, GemmTarget(rows, weights, panel_begin, panel_end, reduction));
 }
 
 }  // namespace kcc

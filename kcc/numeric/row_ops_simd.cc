@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kcc/base/check.h"
-#include "kcc/numeric/highway_targets.h"
+#include "kcc/numeric/by_target.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // g++ 12's AVX-512 intrinsics start from undefined vectors on purpose.
@@ -206,16 +206,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kcc {
 
-const RowOps& RowOpsFor(Target target) {
-#if HWY_TARGETS & HWY_AVX2
-  if (target == Target::kAvx2) return N_AVX2::kRowOps;
-#endif
-#if HWY_TARGETS & HWY_AVX3
-  if (target == Target::kAvx512) return N_AVX3::kRowOps;
-#endif
-  KCC_CHECK(target == Target::kScalar);
-  return N_SCALAR::kRowOps;
-}
+const RowOps& RowOpsFor(Target target) { KCC_RETURN_BY_TARGET(target, kRowOps); }
 
 }  // namespace kcc
 #endif  // HWY_ONCE

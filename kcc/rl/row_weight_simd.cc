@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "kcc/base/check.h"
-#include "kcc/numeric/highway_targets.h"
+#include "kcc/numeric/by_target.h"
 #include "kcc/rl/row_kernel.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -200,14 +200,7 @@ RlPhiSums SumRlPhi(const RlPhiInput& in, float* phi, double* phi_double, Target 
 
 bool FindOneRun(const void* mask, RlType type, size_t count, size_t* begin, size_t* end,
                 Target target) {
-#if HWY_TARGETS & HWY_AVX2
-  if (target == Target::kAvx2) return N_AVX2::FindRunOf(mask, type, count, begin, end);
-#endif
-#if HWY_TARGETS & HWY_AVX3
-  if (target == Target::kAvx512) return N_AVX3::FindRunOf(mask, type, count, begin, end);
-#endif
-  KCC_CHECK(target == Target::kScalar);
-  return N_SCALAR::FindRunOf(mask, type, count, begin, end);
+  KCC_RETURN_BY_TARGET(target, FindRunOf(mask, type, count, begin, end));
 }
 
 }  // namespace kcc
