@@ -21,7 +21,7 @@ constexpr int kCarefulBlocks = 528;  // a multiple of kCarefulCluster
 constexpr double kLog2e = 1.4426950408889634;
 
 struct Layout {
-  size_t careful = 0, parts = 0, tops = 0, heads = 0, done = 0, bytes = 0;
+  size_t careful = 0, parts = 0, tops = 0, heads = 0, taken = 0, bytes = 0;
 };
 
 Layout LayoutFor(int64_t rows, const CudaPlan& plan) {
@@ -37,7 +37,7 @@ Layout LayoutFor(int64_t rows, const CudaPlan& plan) {
   layout.parts = take(batch * warps * sizeof(WarpPart));
   layout.tops = take(batch * warps * 32 * sizeof(int2));
   layout.heads = take(batch * sizeof(RowHead));
-  layout.done = take(batch * sizeof(int));
+  layout.taken = take(sizeof(int));
   return layout;
 }
 
@@ -262,6 +262,7 @@ class Batches {
     end.first_row = first;
     end.count = count;
     end.top_rank = (args_.wanted & kCudaWantTopK) != 0 ? 9 : 1;
+    cudaMemsetAsync(end.sums.board.taken, 0, sizeof(int), stream_);
     const CudaPlan& plan = launch_.plan;
     const auto blocks = static_cast<unsigned>(end.sums.rows_at_once * plan.blocks);
     Starter sums(blocks, static_cast<unsigned>(plan.warps) * 32, stream_, false, plan.blocks);
@@ -310,7 +311,7 @@ class Batches {
     sums.inverse_tau = static_cast<float>(1 / args_.temperature);
     sums.tau = static_cast<float>(args_.temperature);
     sums.board = {At<RowHead>(layout_.heads), At<WarpPart>(layout_.parts), At<int2>(layout_.tops),
-                  At<int>(layout_.done)};
+                  At<int>(layout_.taken)};
     sums.careful_rows = At<int32_t>(layout_.careful);
     return sums;
   }

@@ -327,9 +327,8 @@ __global__ void __launch_bounds__(kGatherWarps * 32, 32 / kGatherWarps)
   const int warp = static_cast<int>(threadIdx.x) >> 5;
   const int lane = static_cast<int>(threadIdx.x) & 31;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kGatherWarps;
+  AwaitKernelBefore();
   if (first + warp < args.count) {
-    const int64_t place = (first + warp) % args.sums.rows_at_once;
-    AwaitDone(args.sums.board.done + place, args.sums.RowWarps(), lane);
     RowGather<T>(args, first + warp, lane, &shared[warp]).Run(&rows[warp]);
   }
   __syncthreads();

@@ -47,7 +47,7 @@ struct RowBoard {
   RowHead* heads;   // by row
   WarpPart* parts;  // by row and warp
   int2* tops;       // ordered bits of the largest train and infer entry, by row and thread
-  int* done;        // how many of its warps have left all they will, by place among rows_at_once
+  int* taken;       // how many rows were taken, beyond the first two of each row's blocks
 };
 
 struct SumsArgs {
@@ -56,7 +56,7 @@ struct SumsArgs {
   int64_t train_stride;  // bytes
   int64_t infer_stride;
   int64_t rows;
-  int rows_at_once;  // a row's blocks have every rows_at_once-th row
+  int rows_at_once;  // the blocks of a row take the next one when they are done with it
   int vocab;
   int tiles;     // of a row
   int warps;     // of a block

@@ -24,7 +24,8 @@ enum class Visit { kDone, kTowers, kStrayed, kCancels };
 struct Agreement {
   Visit visit;
   float slope;
-  float top;  // the largest train entry
+  float top;       // the largest train entry
+  int after_next;  // the row to take after the next one
 };
 
 // `kWarps`, `kBlocks`: of a block and of a row; 0: as the arguments say.
@@ -45,34 +46,28 @@ class RowSums {
   __device__ __forceinline__ void Run() {
     int64_t row = blockIdx.x / Blocks();
     if (row >= args_.rows) return;
-    int* const done = args_.board.done + row;
     if (threadIdx.x == 0) {
-      shared_.slope.Init(RowWarps(), Blocks());
-      if (block_ == 0) *done = 0;
+      shared_.slope.Init();
       if (blockIdx.x == 0) *args_.careful_rows = 0;
-      __threadfence();
     }
-    const auto following = [&](int64_t from) {
-      return min(from + args_.rows_at_once, args_.rows - 1);
-    };
     AskForSample(row, 0);
-    AskForSample(following(row), 1);
     CommitCopies();
-    AwaitCopies<0>();
+    ring_.Drain();
     PlanRow(0);
     ring_.Begin(row);
     SyncBlocks(Blocks());
     LetKernelAfterStart();
-    for (int turn = 0; row < args_.rows; row += args_.rows_at_once, turn ^= 1) {
-      const int64_t next = following(row);
-      PlanRow(turn ^ 1);
-      AskForSample(following(next), turn);
+    int64_t next = row + args_.rows_at_once;
+    for (int turn = 0; row < args_.rows; turn ^= 1) {
+      const int64_t next_read = min(next, args_.rows - 1);
+      AskForSample(next_read, turn ^ 1);
+      TakeRow();
       RowPlan plan = shared_.plan[turn];
       LaneSums sums;
       TermRange range = plan.range;
       Agreement agreed;
       for (bool may_recentre = true;; ring_.Begin(row)) {
-        agreed = AddRow(plan, range, row, &sums);
+        agreed = AddRow(plan, range, row, turn ^ 1, &sums);
         if (agreed.visit == Visit::kTowers) {
           plan.minus_k = -rintf(agreed.top * args_.scale);
         } else if (agreed.visit == Visit::kStrayed) {
@@ -89,10 +84,11 @@ class RowSums {
         args_.board.heads[row] = {plan.shift, static_cast<int>(-plan.minus_k), plan.shifted ? 1 : 0,
                                   agreed.slope};
       }
-      StoreAbsolute(Absolute(plan, range, sums, agreed.slope, row, next), PartOf(row));
+      StoreAbsolute(Absolute(plan, range, sums, agreed.slope, row, next_read), PartOf(row));
+      row = next;
+      next = agreed.after_next;
     }
     ring_.Drain();
-    CountDone(done, lane_);
   }
 
  private:
@@ -104,7 +100,7 @@ class RowSums {
   __device__ __forceinline__ int RowWarps() const { return Warps() * Blocks(); }
 
   // The last warp, which never has more tiles than others, plans for all; they see it once they
-  // have met. The entries it plans by were asked for a row earlier.
+  // have met. The entries it plans by are asked for when it begins the row before.
   __device__ __forceinline__ void AskForSample(int64_t row, int turn) {
     if (warp_ != Warps() - 1) return;
     const int place = LaneOffset<T>(lane_);
@@ -114,11 +110,18 @@ class RowSums {
   }
   __device__ __forceinline__ void PlanRow(int turn) {
     if (warp_ != Warps() - 1) return;
+    ring_.Drain();
     LaneLogits<T> train, infer;
     train.Load(shared_.sample[turn][0], lane_);
     infer.Load(shared_.sample[turn][1], lane_);
     const RowPlan plan = MakePlan(args_, train, infer);
     if (lane_ == 0) shared_.plan[turn] = plan;
+  }
+
+  // It also takes rows for both blocks, from the first one.
+  __device__ __forceinline__ bool TakesRows() const { return warp_ == Warps() - 1 && block_ == 0; }
+  __device__ __forceinline__ void TakeRow() {
+    if (TakesRows() && lane_ == 0) taken_ = atomicAdd(args_.board.taken, 1);
   }
 
   // The tile that the row's end cuts.
@@ -132,7 +135,7 @@ class RowSums {
 
   // The first visit.
   __device__ __forceinline__ Agreement AddRow(const RowPlan& plan, TermRange range, int64_t row,
-                                              LaneSums* sums) {
+                                              int next_turn, LaneSums* sums) {
     LaneMax<T> train_max, infer_max;
     *sums = LaneSums();
     if (plan.plain && range == kCloseRange) {
@@ -150,6 +153,11 @@ class RowSums {
     }
     if (range == kCloseRange) FromMoments<kSquare>(sums);
     if (has_cut_) AddCut(plan, row, sums, &train_max, &infer_max);
+    PlanRow(next_turn);
+    if (TakesRows()) {
+      const int taken = __shfl_sync(kAll, taken_, 0);
+      shared_.slope.SayNumber(meetings_, 2 * args_.rows_at_once + taken, Blocks(), lane_);
+    }
     const int train_top = OrderedBits(train_max.Value());
     const int top = __reduce_max_sync(kAll, train_top);
     apart_ = __ffs(static_cast<int>(__ballot_sync(kAll, train_top == top))) - 1;
@@ -320,7 +328,8 @@ class RowSums {
 
   // On the slope and on what comes of the visit, all warps alike.
   __device__ __forceinline__ Agreement Agree(const RowPlan& plan, TermRange range) {
-    const MeetingWord* const words = shared_.slope.Hear(meetings_++);
+    const MeetingWord* const words = shared_.slope.Hear(meetings_, Blocks());
+    const int after_next = shared_.slope.NumberOf(meetings_++);
     MeetingWord its = {make_float4(0.0f, 0.0f, 0.0f, 0.0f),
                        make_float4(0.0f, 0.0f, 0.0f, __int_as_float(INT_MIN))};
     if (lane_ < RowWarps()) its = words[lane_];
@@ -340,7 +349,7 @@ class RowSums {
       all[k] = __shfl_sync(kAll, sums, ReducedThree(k));
       rest[k] = all[k] - pivot[k];
     }
-    Agreement agreed = {Visit::kDone, all[1] / all[0], FromOrderedBits(top)};
+    Agreement agreed = {Visit::kDone, all[1] / all[0], FromOrderedBits(top), after_next};
     const float exponent = fmaf(agreed.top, args_.scale, plan.minus_k);
     if (exponent > kExponentMax && agreed.top < kFloatInf) {
       agreed.visit = Visit::kTowers;
@@ -425,6 +434,7 @@ class RowSums {
   const int row_warp_;  // of the row's
   const bool has_cut_;  // the warp's last tile is cut by the row's end
   TileRing<T, kAligned, kWarps, kBlocks> ring_;
+  int taken_ = 0;     // how many rows were taken before, in the warp that takes them
   int apart_ = 0;     // the lane with the warp's largest train entry
   int meetings_ = 0;  // for the slope, so far
 };

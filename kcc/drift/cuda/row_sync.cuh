@@ -50,14 +50,11 @@ struct MeetingWord {
 template <int kMembersMax>
 class Meeting {
  public:
-  // By one thread, before any other uses it.
-  __device__ __forceinline__ void Init(int members, int blocks) {
-    // Between blocks arrive, in each, the warp that says how many bytes will come and the last one,
-    // whose other writes are then seen as well.
-    const int arrivals = blocks == 1 ? members : 2;
+  // By one thread, before any other uses it. Between blocks arrive, in each, the warp that says how
+  // many bytes will come and the last one, whose other writes are then seen as well.
+  __device__ __forceinline__ void Init() {
     for (int turn = 0; turn < 2; ++turn) {
-      asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(Address(&state_[turn])), "r"(arrivals)
-                   : "memory");
+      asm volatile("mbarrier.init.shared.b64 [%0], 2;" ::"r"(Address(&state_[turn])) : "memory");
     }
   }
 
@@ -66,11 +63,8 @@ class Meeting {
   __device__ __forceinline__ void Say(int round, const MeetingWord& word, int member, int members,
                                       int blocks, int warp, int warps, int lane) {
     const int turn = round & 1;
-    // What its lanes read of the last meeting comes before what one of them says in this one.
-    __syncwarp();
     if (blocks == 1) {
       if (lane == 0) words_[turn][member] = word;
-      if (lane == 0) Arrive(turn);
       return;
     }
 #if __CUDA_ARCH__ >= 900
@@ -84,15 +78,37 @@ class Meeting {
       asm volatile(
           "{\n.reg .b64 state;\n"
           "mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1;\n}" ::"r"(Address(&state_[turn])),
-          "r"(members * static_cast<int>(sizeof(MeetingWord)))
+          "r"(members * static_cast<int>(sizeof(MeetingWord)) + static_cast<int>(sizeof(int)))
           : "memory");
     }
     if (lane == 0 && warp == warps - 1) Arrive(turn);
 #endif
   }
 
-  // Everybody's words of the round-th meeting, from 0, when it is complete.
-  __device__ __forceinline__ const MeetingWord* Hear(int round) const {
+  // By one warp of the row, before its word: a number for everybody.
+  __device__ __forceinline__ void SayNumber(int round, int number, int blocks, int lane) {
+    const int turn = round & 1;
+    if (blocks == 1) {
+      if (lane == 0) numbers_[turn] = number;
+      return;
+    }
+#if __CUDA_ARCH__ >= 900
+    if (lane < blocks) {
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(
+              AddressIn(lane, &numbers_[turn])),
+          "r"(number), "r"(AddressIn(lane, &state_[turn]))
+          : "memory");
+    }
+#endif
+  }
+
+  // Waits until the round-th meeting, from 0, is complete. Then everybody's words are here.
+  __device__ __forceinline__ const MeetingWord* Hear(int round, int blocks) const {
+    if (blocks == 1) {
+      __syncthreads();
+      return words_[round & 1];
+    }
     const unsigned parity = static_cast<unsigned>(round) >> 1 & 1;
     const uint32_t address = Address(&state_[round & 1]);
     unsigned done = 0;
@@ -117,6 +133,7 @@ class Meeting {
     }
     return words_[round & 1];
   }
+  __device__ __forceinline__ int NumberOf(int round) const { return numbers_[round & 1]; }
 
  private:
   __device__ __forceinline__ void Arrive(int turn) {
@@ -146,6 +163,7 @@ class Meeting {
 
   uint64_t state_[2];
   MeetingWord words_[2][kMembersMax];
+  int numbers_[2];
 };
 
 // The blocks of a row meet; also the threads of each.
