@@ -23,7 +23,7 @@ struct LaneSums {
   // e, q, e (E - x), e (cosh x - 1), q x, q E, e t, q t, y, y^2; t is the exponent of e, and y the
   // difference b - a, or x where the whole row is shifted.
   float sum[kLaneSums] = {};
-  float cubes = 0, fifths = 0;  // of AddMoments alone
+  float fifths = 0;  // of AddMoments alone
   // Extremes of y from the bits of floats: as signed integers the largest are the positive ones,
   // as unsigned integers the most negative. Where y does not take both signs one of them is
   // unknown (ExtremesOf).
@@ -138,8 +138,8 @@ __device__ __forceinline__ void AddTerms(float a, float x, float scale, float mi
 }
 
 // In the close range the moments of x do for all of them: M_k = sum e x^k and N_k = sum e t x^k.
-// While a row is visited the places of LaneSums hold M_0, M_1, M_2, M_3, M_4, N_1, N_0, N_2, and
-// `cubes` N_3. sum e E^2 leans on M_5, which is then in `fifths`.
+// While a row is visited the places of LaneSums hold M_0, M_1, M_2, M_3, M_4, N_1, N_0, N_2. sum e
+// E^2 leans on M_5, which is then in `fifths`.
 template <bool kSquare>
 __device__ __forceinline__ void AddMoments(float a, float x, float scale, float minus_k,
                                            LaneSums* sums) {
@@ -163,7 +163,6 @@ __device__ __forceinline__ void AddMoments(float a, float x, float scale, float 
   s[5] = fmaf(first, t, s[5]);
   s[6] = fmaf(e, t, s[6]);
   s[7] = fmaf(second, t, s[7]);
-  sums->cubes = fmaf(third, t, sums->cubes);
 }
 
 // From moments to the sums as they are defined. The next moments, which matter little, are as if x,
@@ -172,12 +171,13 @@ __device__ __forceinline__ void AddMoments(float a, float x, float scale, float 
 template <bool kSquare>
 __device__ __forceinline__ void FromMoments(LaneSums* sums) {
   float* s = sums->sum;
-  const float m1 = s[1], m2 = s[2], m3 = s[3], m4 = s[4], n1 = s[5], n2 = s[7], n3 = sums->cubes;
+  const float m1 = s[1], m2 = s[2], m3 = s[3], m4 = s[4], n1 = s[5], n2 = s[7];
   const float inverse = m2 > 0 ? __fdividef(1.0f, m2) : 0.0f;
   const float mean = m3 * inverse;
   const float square = m4 * inverse;
   const float m5 = kSquare ? sums->fifths : m3 * fmaf(-2.0f * mean, mean, 3.0f * square);
   const float m6 = m4 * square;
+  const float n3 = n2 * mean;
   const float n4 = n2 * square;
   const float c2 = 0.5f, c3 = 0.16666667f, c4 = 0.041666667f, c5 = 0.0083333333f;
   const float residual = fmaf(m2, c2, fmaf(m3, c3, fmaf(m4, c4, m5 * c5)));
