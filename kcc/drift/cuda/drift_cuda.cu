@@ -179,11 +179,11 @@ int ClustersAtOnce(const void* kernel, const Device& on, int threads, size_t sha
 // are visited again.
 CudaPlan ChoosePlan(int64_t tiles, int most, bool has_clusters) {
   for (int blocks = has_clusters ? kBlocksMax : 1; blocks > 0; --blocks) {
-    if (tiles / (most * blocks) >= 2 * kRingPairs) return {most, blocks, 0};
+    if (tiles / (most * blocks) >= kRingSlots * kSlotTiles) return {most, blocks, 0};
   }
   for (const int part : {2, 3, 6}) {
     const int warps = most / part;
-    if (warps > 0 && tiles / warps >= 2 * kRingPairs) return {warps, 1, 0};
+    if (warps > 0 && tiles / warps >= kRingSlots * kSlotTiles) return {warps, 1, 0};
   }
   return {};
 }
@@ -208,7 +208,8 @@ Launch LaunchFor(const CudaDriftArgs& args) {
   if (tiles < 32) return launch;  // too few threads to rank, and too little to share
   launch.tiles = static_cast<int>(tiles);
   const bool aligned = IsAligned(args.train) && IsAligned(args.infer);
-  const size_t ring = kRingPairs * 4 * RingTileBytes(DTypeBits(args.train.dtype) / 8, aligned);
+  const size_t ring =
+      kRingSlots * kSlotTiles * 2 * RingTileBytes(DTypeBits(args.train.dtype) / 8, aligned);
   const size_t room = (static_cast<size_t>(device.shared_bytes) - kSumsSharedBytes) / ring;
   const int best = args.train.dtype == DType::kF32 ? kWarpsMaxF32 : kWarpsMax;
   const int most = std::min(best, static_cast<int>(room) / 2 * 2);
@@ -306,6 +307,9 @@ class Batches {
     sums.tiles = launch_.tiles;
     sums.warps = launch_.plan.warps;
     sums.blocks = launch_.plan.blocks;
+    const int whole = sums.vocab / kTileEntries;
+    sums.share = whole / (sums.warps * sums.blocks);
+    sums.longer = whole % (sums.warps * sums.blocks);
     sums.aligned = IsAligned(args_.train) && IsAligned(args_.infer);
     sums.scale = static_cast<float>(kLog2e / args_.temperature);
     sums.inverse_tau = static_cast<float>(1 / args_.temperature);

@@ -107,11 +107,17 @@ class RowGather {
              LaneOf(thread));
   }
 
+  // The n-th tile of a warp, or one beyond the row's end.
+  __device__ int TileOf(int row_warp, int n) const {
+    const int count = sums_.TilesOf(row_warp) + (sums_.HasCut(row_warp) ? 1 : 0);
+    return n < count ? sums_.FirstTileOf(row_warp) + n : sums_.tiles;
+  }
+
   // A thread's tiles at once, one a lane; several threads at once.
   __device__ void Collect() {
     constexpr int kAtOnce = 4;
 #pragma unroll 1
-    for (int first_tile = 0; first_tile < sums_.tiles; first_tile += 32 * row_warps_) {
+    for (int first = 0; first < sums_.share + 2; first += 32) {
 #pragma unroll 1
       for (int begin = 0; begin < threads_; begin += kAtOnce) {
         LaneLogits<T> logits[kAtOnce];
@@ -121,7 +127,7 @@ class RowGather {
 #pragma unroll
         for (int k = 0; k < kAtOnce; ++k) {
           thread[k] = shared_.threads[min(begin + k, threads_ - 1)];
-          tile[k] = first_tile + lane_ * row_warps_ + static_cast<int>(thread[k] / 64);
+          tile[k] = TileOf(static_cast<int>(thread[k] / 64), first + lane_);
           if (tile[k] < WholeTiles()) LoadWhole(thread[k], tile[k], &logits[k]);
         }
 #pragma unroll
@@ -225,7 +231,7 @@ class RowGather {
     for (int n = lane_; n < found_[0]; n += 32) {
       const uint2 candidate = shared_.candidates[0][n];
       const auto id = static_cast<int>(candidate.y);
-      const WarpPart& part = parts_[id / kTileEntries % row_warps_];
+      const WarpPart& part = parts_[sums_.WarpOfTile(id / kTileEntries)];
       const bool is_apart = part.apart == LaneInTile<T>(id % kTileEntries);
       if (static_cast<int>(candidate.x) == bits && is_apart) pivot = min(pivot, id);
     }
@@ -235,11 +241,12 @@ class RowGather {
   // What the pivot's thread added up, without the pivot.
   __device__ void AddBeside(int pivot, LaneSums* sums, float* absolute) const {
     const RowHead& head = head_;
-    const int pivot_tile = pivot / kTileEntries;
+    const int its_warp = sums_.WarpOfTile(pivot / kTileEntries);
     const int its_lane = LaneInTile<T>(pivot % kTileEntries);
 #pragma unroll 1
-    for (int tile = pivot_tile % row_warps_ + lane_ * row_warps_; tile < sums_.tiles;
-         tile += 32 * row_warps_) {
+    for (int n = lane_; n < sums_.share + 2; n += 32) {
+      const int tile = TileOf(its_warp, n);
+      if (tile >= sums_.tiles) continue;
       LaneLogits<T> train, infer;
       if (tile < WholeTiles()) {
         LoadWhole(its_lane * 2, tile, &train);
@@ -269,7 +276,7 @@ class RowGather {
   }
 
   __device__ void AddUp(EndSums* out, int pivot) {
-    const int pivot_tile = pivot / kTileEntries;
+    const int pivot_warp = sums_.WarpOfTile(pivot / kTileEntries);
     LaneSums beside;
     float absolute = 0;
     AddBeside(pivot, &beside, &absolute);
@@ -284,7 +291,7 @@ class RowGather {
       high = max(high, part.high);
       for (int k = 0; k < kLaneSums; ++k) sum[k] += static_cast<double>(part.sum[k]);
       sum[kLaneSums] += static_cast<double>(part.absolute);
-      if (pivot_tile % row_warps_ != w) {
+      if (pivot_warp != w) {
         for (int k = 0; k < kLaneSums; ++k) sum[k] += static_cast<double>(part.apart_sum[k]);
         sum[kLaneSums] += static_cast<double>(part.apart_absolute);
       }

@@ -1,6 +1,7 @@
 // How a row is cut and planned for the fast kernel (row_sums.cuh), and what its warps leave behind.
 //
-// A row is cut into tiles of 256 entries, eight a lane; the warps of its blocks take them in turn.
+// A row is cut into tiles of 256 entries, eight a lane; each warp of its blocks has some that lie
+// side by side.
 #pragma once
 
 #include <climits>
@@ -58,9 +59,11 @@ struct SumsArgs {
   int64_t rows;
   int rows_at_once;  // the blocks of a row take the next one when they are done with it
   int vocab;
-  int tiles;     // of a row
-  int warps;     // of a block
-  int blocks;    // of a row
+  int tiles;   // of a row
+  int warps;   // of a block
+  int blocks;  // of a row
+  int share;   // of a warp, in whole tiles; the first `longer` warps have one more
+  int longer;
   bool aligned;  // rows start at multiples of 16 bytes
   float scale;   // log2(e) / tau
   float inverse_tau;
@@ -69,6 +72,19 @@ struct SumsArgs {
   int32_t* careful_rows;  // whose number, the first, is set to 0
 
   __device__ int RowWarps() const { return warps * blocks; }
+  __device__ int FirstTileOf(int row_warp) const {
+    return row_warp * share + min(row_warp, longer);
+  }
+  // Whole ones. The last warp also has the tile that the row's end cuts.
+  __device__ int TilesOf(int row_warp) const { return share + (row_warp < longer ? 1 : 0); }
+  __device__ bool HasCut(int row_warp) const {
+    return row_warp == RowWarps() - 1 && vocab % kTileEntries != 0;
+  }
+  __device__ int WarpOfTile(int tile) const {
+    const int in_longer = longer * (share + 1);
+    if (tile < in_longer) return tile / (share + 1);
+    return min(longer + (tile - in_longer) / share, RowWarps() - 1);
+  }
   __device__ const char* Row(int side, int64_t row) const {
     return side == 0 ? train + row * train_stride : infer + row * infer_stride;
   }

@@ -1,16 +1,18 @@
 // A warp's tiles of both rows on their way through shared memory: forward once and back, while the
 // next row is already asked for.
 //
-// The ring holds the last pairs of tiles when the way back begins; most of the others are in L2 by
-// then. A warp's tiles go in pairs; of an odd number the first one goes alone, as the second of a
-// pair. Whatever is used leaves its slot to what comes kRingPairs later.
+// They go in fours, through two slots; the first four may be fewer. A slot is filled again as soon
+// as it is empty. When the way back begins the slots still hold the last eight; the others are
+// marked to stay in L2, which gives them up when they are read again.
 #pragma once
 
 #include "kcc/drift/cuda/row_plan.cuh"
+#include "kcc/drift/cuda/row_sync.cuh"
 
 namespace kcc {
 
-inline constexpr int kRingPairs = 4;
+inline constexpr int kRingSlots = 2;
+inline constexpr int kSlotTiles = 4;  // of each side
 
 // A tile's room: one that starts anywhere needs a little more, and FP8's lanes read a part further.
 constexpr size_t RingTileBytes(size_t entry_bytes, bool aligned) {
@@ -19,28 +21,38 @@ constexpr size_t RingTileBytes(size_t entry_bytes, bool aligned) {
                                                                                : 16);
 }
 
-// `kWarps`, `kBlocks`: of the block and of the row; 0: as the arguments say.
-template <class T, bool kAligned, int kWarps, int kBlocks>
+template <class T, bool kAligned>
 class TileRing {
  public:
-  // `warp`: of the block; `first`: its first tile; `whole`: how many whole tiles it has.
-  __device__ __forceinline__ TileRing(const SumsArgs& args, char* memory, int warp, int lane,
-                                      int first, int whole)
+  // `full`: a barrier for each slot; `warp`: of the block.
+  __device__ __forceinline__ TileRing(const SumsArgs& args, char* memory, uint64_t* full, int warp,
+                                      int lane, int row_warp)
       : args_(args),
-        slots_(memory + warp * 4 * kSlotBytes + (kAligned ? LaneOffset<T>(lane) : 0)),
+        full_(full),
+        slots_(memory + warp * kRingSlots * kSlotBytes),
         lane_(lane),
-        first_(first),
-        odd_(whole & 1),
-        pairs_((whole + 1) / 2) {}
+        at_(kAligned ? LaneOffset<T>(lane) : 0),
+        fours_(Uniform((args.TilesOf(row_warp) + kSlotTiles - 1) / kSlotTiles)),
+        missing_(Uniform(fours_ * kSlotTiles - args.TilesOf(row_warp))),
+        first_(Uniform((args.FirstTileOf(row_warp) - missing_) * kTileBytes)),
+        stays_(StayInL2()),
+        leaves_(LeaveL2()) {
+    if constexpr (kBulk) {
+      if (lane_ == 0) {
+        for (int slot = 0; slot < kRingSlots; ++slot) InitBarrier(&full_[slot], 1);
+        PublishBarriers();
+      }
+      __syncwarp();
+    }
+  }
 
   // Fills the ring from the row's beginning.
   __device__ __forceinline__ void Begin(int64_t row) {
     Drain();
     Seek(row);
-    for (int pair = 0; pair < kRingPairs; ++pair) {
-      Fetch(pair == 0 && odd_ != 0);
-      CommitCopies();
-      Move(2);
+    for (int four = 0; four < kRingSlots; ++four) {
+      Fetch(four == 0 ? missing_ : 0, four < fours_ - kRingSlots);
+      Move(1);
       Turn();
     }
   }
@@ -50,103 +62,110 @@ class TileRing {
   __device__ __forceinline__ void Forward(int64_t row, const Add& add) {
     train_shift_ = ShiftOf(args_.Row(0, row));
     infer_shift_ = ShiftOf(args_.Row(1, row));
+    int left = fours_;
     const auto refill = [&] {
-      Fetch(false);
-      Move(2);
+      if (left > kRingSlots) {
+        Fetch(0, left > 2 * kRingSlots);
+        Move(1);
+      } else if constexpr (!kBulk) {
+        CommitCopies();
+      }
     };
-    const auto leave = [] {};
-    int left = pairs_;
-    if (odd_ != 0) {
-      Use<true>(add, [&] {
-        if (pairs_ > kRingPairs) refill();
-      });
-      --left;
-    }
+    UseFirst(add, refill);
 #pragma unroll 1
-    for (; left > kRingPairs; --left) Use<false>(add, refill);
-#pragma unroll 1
-    for (; left > 0; --left) Use<false>(add, leave);
-    // Back by one, to the pair that was used last.
-    direction_ = -direction_;
-    Turn();
+    for (--left; left > 0; --left) Use(add, refill);
+    Turn();  // to what was used last
   }
 
   // The same tiles from the last to the first; then the ring has the beginning of `next`.
   template <class Add>
   __device__ __forceinline__ void Backward(int64_t next, const Add& add) {
-    Move(-2 * kRingPairs - 2);
-    int left = pairs_;
-#pragma unroll 1
-    for (; left > kRingPairs + odd_; --left) {
-      Use<false>(add, [&] {
-        Fetch(false);
-        Move(-2);
-      });
-    }
-    if (odd_ != 0 && left > kRingPairs) {
-      Use<false>(add, [&] { Fetch(true); });
-      --left;
-    }
-    Seek(next);
-    bool second_alone = odd_ != 0;
-    const auto begin_next = [&] {
-      Fetch(second_alone);
-      second_alone = false;
-      Move(2);
+    Move(-kRingSlots - 1);
+    int left = fours_;
+    const auto refill = [&] {
+      if (left > kRingSlots + 1) {
+        Fetch(0, false);
+        Move(-1);
+      } else if (left == kRingSlots + 1) {
+        Fetch(missing_, false);
+      } else {
+        if (left == kRingSlots) Seek(next);
+        Fetch(left == kRingSlots ? missing_ : 0, fours_ + left > 2 * kRingSlots);
+        Move(1);
+      }
     };
 #pragma unroll 1
-    for (; left > odd_; --left) Use<false>(add, begin_next);
-    if (odd_ != 0) Use<true>(add, begin_next);
+    for (; left > 1; --left) Use(add, refill);
+    UseFirst(add, refill);
   }
 
   // Until nothing is on its way.
-  __device__ __forceinline__ void Drain() const { AwaitCopies<0>(); }
+  __device__ __forceinline__ void Drain() const {
+    if constexpr (kBulk) {
+      if (phases_ == ~0u) return;
+      for (int slot = 0; slot < kRingSlots; ++slot) AwaitPhase(&full_[slot], phases_ >> slot & 1);
+    } else {
+      AwaitCopies<0>();
+    }
+  }
 
  private:
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  static constexpr bool kBulk = kAligned;
+#else
+  static constexpr bool kBulk = false;
+#endif
   static constexpr int kTileBytes = kTileEntries * static_cast<int>(sizeof(T));
-  static constexpr int kSlotBytes = static_cast<int>(RingTileBytes(sizeof(T), kAligned));
+  static constexpr int kPlaceBytes = static_cast<int>(RingTileBytes(sizeof(T), kAligned));
+  static constexpr int kSideBytes = kSlotTiles * kPlaceBytes;
+  static constexpr int kSlotBytes = 2 * kSideBytes;
 
-  __device__ __forceinline__ int Warps() const { return kWarps != 0 ? kWarps : args_.warps; }
-  __device__ __forceinline__ int RowWarps() const {
-    return kWarps != 0 ? kWarps * kBlocks : args_.RowWarps();
+  // So that the compiler knows it to be the warp's, not the lane's.
+  __device__ __forceinline__ static int Uniform(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
   }
-  // Bytes from a tile of the warp to its next.
-  __device__ __forceinline__ int Step() const { return RowWarps() * kTileBytes; }
 
-  // To where the first pair of the row begins, or would begin.
+  // To where the first four of the row begin, or would begin.
   __device__ __forceinline__ void Seek(int64_t row) {
-    const int first =
-        (first_ - odd_ * RowWarps()) * kTileBytes + (kAligned ? LaneOffset<T>(lane_) : 0);
-    train_at_ = args_.Row(0, row) + first;
-    infer_at_ = args_.Row(1, row) + first;
+    const int uniform = Uniform(static_cast<int>(row));
+    train_at_ = args_.Row(0, uniform) + first_;
+    infer_at_ = args_.Row(1, uniform) + first_;
   }
-  __device__ __forceinline__ void Move(int tiles) {
-    train_at_ += tiles * Step();
-    infer_at_ += tiles * Step();
+  __device__ __forceinline__ void Move(int fours) {
+    train_at_ += fours * (kSlotTiles * kTileBytes);
+    infer_at_ += fours * (kSlotTiles * kTileBytes);
   }
-  __device__ __forceinline__ void Turn() { slot_ = (slot_ + direction_) & (kRingPairs - 1); }
-  __device__ __forceinline__ char* Slot() const {
-    return slots_ + slot_ * (Warps() * 4 * kSlotBytes);
-  }
+  __device__ __forceinline__ void Turn() { slot_ ^= 1; }
+  __device__ __forceinline__ char* Slot() const { return slots_ + slot_ * kSlotBytes; }
 
-  // A pair of tiles, or its second alone, into the present slot.
-  __device__ __forceinline__ void Fetch(bool second_alone) const {
+  // Four tiles of each side, but for the first `missing`, into the present slot. `stays`: they will
+  // be read again.
+  __device__ __forceinline__ void Fetch(int missing, bool stays) {
     char* const slot = Slot();
-    constexpr int kStep = kWarps * kBlocks * kTileBytes;
-    const int step = kWarps != 0 ? 0 : Step();
-    if (!second_alone) {
-      Copy<0, 0>(train_at_, slot);
-      Copy<0, 1>(infer_at_, slot);
-    }
-    Copy<kStep, 2>(train_at_ + step, slot);
-    Copy<kStep, 3>(infer_at_ + step, slot);
-  }
-  template <int kFrom, int kTile>
-  __device__ __forceinline__ void Copy(const char* from, char* slot) const {
-    if constexpr (kAligned) {
-      CopyTile<T, true, kFrom, kTile * kSlotBytes>(from, slot);
+    if constexpr (kBulk) {
+      phases_ ^= 1u << slot_;
+      if (IsElected()) {
+        const uint64_t policy = stays ? stays_ : leaves_;
+        const int from = missing * kTileBytes;
+        const int bytes = kSideBytes - from;
+        uint64_t* const full = &full_[slot_];
+        ArriveExpecting(full, 2 * bytes);
+        CopyInBulk(slot + from, train_at_ + from, bytes, full, policy);
+        CopyInBulk(slot + kSideBytes + from, infer_at_ + from, bytes, full, policy);
+      }
     } else {
-      CopyShiftedTile<T>(from + kFrom, ShiftOf(from), lane_, slot + kTile * kSlotBytes);
+      for (int tile = missing; tile < kSlotTiles; ++tile) {
+        Copy(train_at_ + tile * kTileBytes, slot + tile * kPlaceBytes);
+        Copy(infer_at_ + tile * kTileBytes, slot + kSideBytes + tile * kPlaceBytes);
+      }
+      CommitCopies();
+    }
+  }
+  __device__ __forceinline__ void Copy(const char* from, char* to) const {
+    if constexpr (kAligned) {
+      CopyTile<T, true, 0, 0>(from + at_, to + at_);
+    } else {
+      CopyShiftedTile<T>(from, ShiftOf(from), lane_, to);
     }
   }
   // Tiles begin at multiples of 16 bytes from their row's beginning.
@@ -154,43 +173,79 @@ class TileRing {
     return static_cast<int>(reinterpret_cast<uintptr_t>(row) & 15);
   }
 
-  // The pair in the present slot goes to `add`, tile by tile, while another is fetched into it.
-  template <bool kSecondAlone, class Add, class Refill>
-  __device__ __forceinline__ void Use(const Add& add, const Refill& refill) {
-    AwaitCopies<kRingPairs - 1>();
-    const char* const slot = Slot();
-    LaneLogits<T> tile[4];
-    // Tiles that start anywhere are shared among lanes.
-    if constexpr (!kAligned) __syncwarp();
-#pragma unroll
-    for (int k = kSecondAlone ? 2 : 0; k < 4; ++k) {
-      if constexpr (kAligned) {
-        tile[k].Load(slot + k * kSlotBytes, 0);
-      } else {
-        const int shift = (k & 1) == 0 ? train_shift_ : infer_shift_;
-        tile[k] = LoadShifted<T>(slot + k * kSlotBytes, shift, lane_);
-      }
+  __device__ __forceinline__ void Await() const {
+    if constexpr (kBulk) {
+      AwaitPhase(&full_[slot_], phases_ >> slot_ & 1);
+    } else {
+      AwaitCopies<kRingSlots - 1>();
+      if constexpr (!kAligned) __syncwarp();  // tiles that start anywhere are shared among lanes
     }
-    if constexpr (!kAligned) __syncwarp();
-    refill();
-    CommitCopies();
-    Turn();
-    if constexpr (!kSecondAlone) add(tile[0], tile[1]);
-    add(tile[2], tile[3]);
+  }
+  __device__ __forceinline__ void Load(const char* slot, int tile, LaneLogits<T>* train,
+                                       LaneLogits<T>* infer) const {
+    const char* const place = slot + tile * kPlaceBytes;
+    if constexpr (kAligned) {
+      train->Load(place + at_, 0);
+      infer->Load(place + kSideBytes + at_, 0);
+    } else {
+      *train = LoadShifted<T>(place, train_shift_, lane_);
+      *infer = LoadShifted<T>(place + kSideBytes, infer_shift_, lane_);
+    }
+  }
+
+  // What is in the present slot goes to `add`, tile by tile; when all of it is in registers others
+  // are fetched into it.
+  template <class Add, class Refill>
+  __device__ __forceinline__ void Use(const Add& add, const Refill& refill) {
+    Await();
+    const char* const slot = Slot();
+#pragma unroll
+    for (int tile = 0; tile < kSlotTiles; tile += 2) {
+      LaneLogits<T> train[2], infer[2];
+      Load(slot, tile, &train[0], &infer[0]);
+      Load(slot, tile + 1, &train[1], &infer[1]);
+      if (tile + 2 == kSlotTiles) {
+        __syncwarp();
+        refill();
+        Turn();
+      }
+      add(train[0], infer[0]);
+      add(train[1], infer[1]);
+    }
+  }
+  // The first ones, which may be fewer.
+  template <class Add, class Refill>
+  __device__ __forceinline__ void UseFirst(const Add& add, const Refill& refill) {
+    Await();
+    const char* const slot = Slot();
+#pragma unroll 1
+    for (int tile = missing_; tile < kSlotTiles; ++tile) {
+      LaneLogits<T> train, infer;
+      Load(slot, tile, &train, &infer);
+      if (tile + 1 == kSlotTiles) {
+        __syncwarp();
+        refill();
+        Turn();
+      }
+      add(train, infer);
+    }
   }
 
   const SumsArgs& args_;
+  uint64_t* const full_;
   char* const slots_;
   const int lane_;
-  const int first_;
-  const int odd_;  // 1 where the whole tiles are odd in number
-  const int pairs_;
-  const char* train_at_ = nullptr;  // where the next pair to fetch begins
+  const int at_;  // the lane's place in a tile
+  const int fours_;
+  const int missing_;  // of the first four
+  const int first_;    // the first four's place in a row, in bytes
+  const uint64_t stays_, leaves_;
+  const char* train_at_ = nullptr;  // where the next four to fetch begin
   const char* infer_at_ = nullptr;
   int train_shift_ = 0;  // of the row's tiles, where they start anywhere
   int infer_shift_ = 0;
+  uint32_t phases_ = ~0u;  // by slot, the parity of what was asked for last
   int slot_ = 0;
-  int direction_ = 1;  // to the next slot
 };
 
 }  // namespace kcc

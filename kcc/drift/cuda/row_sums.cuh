@@ -12,7 +12,8 @@ namespace kcc {
 
 // What the warps of a block share; by turns.
 struct SumsShared {
-  Meeting<kRowWarpsMax> slope;  // (SayWeights)
+  Meeting<kRowWarpsMax> slope;           // (SayWeights)
+  uint64_t full[kWarpsMax][kRingSlots];  // of the warps' rings
   RowPlan plan[2];
   __align__(16) char sample[2][2][32 * sizeof(LaneLogits<float>)];  // by turns and side
 };
@@ -36,12 +37,11 @@ class RowSums {
       : args_(args),
         shared_(*shared),
         lane_(static_cast<int>(threadIdx.x) & 31),
-        warp_(static_cast<int>(threadIdx.x) >> 5),
+        warp_(__shfl_sync(kAll, static_cast<int>(threadIdx.x) >> 5, 0)),
         block_(static_cast<int>(blockIdx.x) % Blocks()),
         row_warp_(block_ * Warps() + warp_),
-        has_cut_(args.vocab % kTileEntries != 0 && (args.tiles - 1) % RowWarps() == row_warp_),
-        ring_(args, ring, warp_, lane_, row_warp_,
-              (args.tiles - row_warp_ + RowWarps() - 1) / RowWarps() - (has_cut_ ? 1 : 0)) {}
+        has_cut_(args.HasCut(row_warp_)),
+        ring_(args, ring, shared->full[warp_], warp_, lane_, row_warp_) {}
 
   __device__ __forceinline__ void Run() {
     int64_t row = blockIdx.x / Blocks();
@@ -50,11 +50,9 @@ class RowSums {
       shared_.slope.Init();
       if (blockIdx.x == 0) *args_.careful_rows = 0;
     }
-    AskForSample(row, 0);
-    CommitCopies();
-    ring_.Drain();
-    PlanRow(0);
     ring_.Begin(row);
+    AskForSample(row, 0);
+    PlanRow(0);
     SyncBlocks(Blocks());
     LetKernelAfterStart();
     int64_t next = row + args_.rows_at_once;
@@ -99,18 +97,21 @@ class RowSums {
   __device__ __forceinline__ int Blocks() const { return kBlocks != 0 ? kBlocks : args_.blocks; }
   __device__ __forceinline__ int RowWarps() const { return Warps() * Blocks(); }
 
-  // The last warp, which never has more tiles than others, plans for all; they see it once they
-  // have met. The entries it plans by are asked for when it begins the row before.
+  // A warp plans for all of its block; they see it once they have met. It never has more tiles than
+  // others, and not the cut one.
+  __device__ __forceinline__ bool Plans() const { return warp_ == max(0, Warps() - 2); }
+  // The entries it plans by are asked for when it begins the row before.
   __device__ __forceinline__ void AskForSample(int64_t row, int turn) {
-    if (warp_ != Warps() - 1) return;
+    if (!Plans()) return;
     const int place = LaneOffset<T>(lane_);
     const int64_t tile = static_cast<int64_t>(SampleTile(args_, lane_)) * kTileBytes + place;
     CopyTile<T, kAligned, 0, 0>(args_.Row(0, row) + tile, shared_.sample[turn][0] + place);
     CopyTile<T, kAligned, 0, 0>(args_.Row(1, row) + tile, shared_.sample[turn][1] + place);
+    CommitCopies();
   }
   __device__ __forceinline__ void PlanRow(int turn) {
-    if (warp_ != Warps() - 1) return;
-    ring_.Drain();
+    if (!Plans()) return;
+    AwaitCopies<0>();
     LaneLogits<T> train, infer;
     train.Load(shared_.sample[turn][0], lane_);
     infer.Load(shared_.sample[turn][1], lane_);
@@ -119,7 +120,7 @@ class RowSums {
   }
 
   // It also takes rows for both blocks, from the first one.
-  __device__ __forceinline__ bool TakesRows() const { return warp_ == Warps() - 1 && block_ == 0; }
+  __device__ __forceinline__ bool TakesRows() const { return Plans() && block_ == 0; }
   __device__ __forceinline__ void TakeRow() {
     if (TakesRows() && lane_ == 0) taken_ = atomicAdd(args_.board.taken, 1);
   }
@@ -297,7 +298,7 @@ class RowSums {
     }
     const MeetingWord word = {make_float4(rest[0], rest[1], rest[2], __int_as_float(far)),
                               make_float4(apart[0], apart[1], apart[2], __int_as_float(top))};
-    shared_.slope.Say(meetings_, word, row_warp_, RowWarps(), Blocks(), warp_, Warps(), lane_);
+    shared_.slope.Say(meetings_, word, row_warp_, RowWarps(), Blocks(), warp_, Plans(), lane_);
     if (lane_ != 0) return;
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
@@ -433,7 +434,7 @@ class RowSums {
   const int block_;     // of the row's
   const int row_warp_;  // of the row's
   const bool has_cut_;  // the warp's last tile is cut by the row's end
-  TileRing<T, kAligned, kWarps, kBlocks> ring_;
+  TileRing<T, kAligned> ring_;
   int taken_ = 0;     // how many rows were taken before, in the warp that takes them
   int apart_ = 0;     // the lane with the warp's largest train entry
   int meetings_ = 0;  // for the slope, so far

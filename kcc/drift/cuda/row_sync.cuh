@@ -20,24 +20,87 @@ __device__ __forceinline__ void LetKernelAfterStart() {
 #endif
 }
 
-// By a warp: what its lanes wrote is seen by whoever awaits the count.
-__device__ __forceinline__ void CountDone(int* done, int lane) {
-  __syncwarp();
-  if (lane != 0) return;
-  __threadfence();
-  atomicAdd(done, 1);
+// Barriers in shared memory that count arrivals and bytes.
+__device__ __forceinline__ uint32_t SharedAddress(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
 }
-// By a warp.
-__device__ __forceinline__ void AwaitDone(const int* done, int count, int lane) {
-  if (lane == 0) {
-    int seen = 0;
-    while (true) {
-      asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(seen) : "l"(done) : "memory");
-      if (seen >= count) break;
-      __nanosleep(200);
-    }
-  }
-  __syncwarp();
+__device__ __forceinline__ void InitBarrier(uint64_t* barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(arrivals)
+               : "memory");
+}
+__device__ __forceinline__ void Arrive(uint64_t* barrier) {
+  asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(
+                   SharedAddress(barrier))
+               : "memory");
+}
+
+// Of sm_90; below it nothing calls them.
+// Copies see barriers that the thread has made.
+__device__ __forceinline__ void PublishBarriers() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+// `bytes` more are to come before the phase ends.
+__device__ __forceinline__ void ArriveExpecting(uint64_t* barrier, int bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n.reg .b64 state;\n"
+      "mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1;\n}" ::"r"(SharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
+#endif
+}
+__device__ __forceinline__ void AwaitPhase(const uint64_t* barrier, unsigned parity) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again;\n}" ::"r"(SharedAddress(barrier)),
+      "r"(parity)
+      : "memory");
+#endif
+}
+
+// How L2 should treat what is read: keep it before others, or give it up first.
+__device__ __forceinline__ uint64_t StayInL2() {
+  uint64_t policy = 0;
+#if __CUDA_ARCH__ >= 900
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+#endif
+  return policy;
+}
+__device__ __forceinline__ uint64_t LeaveL2() {
+  uint64_t policy = 0;
+#if __CUDA_ARCH__ >= 900
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+#endif
+  return policy;
+}
+// True in one lane of a warp that is together.
+__device__ __forceinline__ bool IsElected() {
+  unsigned elected = 0;
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n.reg .pred elected;\n"
+      "elect.sync _|elected, 0xffffffff;\n"
+      "selp.u32 %0, 1, 0, elected;\n}"
+      : "=r"(elected)::"memory");
+#endif
+  return elected != 0;
+}
+// By one thread; both ends at multiples of 16 bytes.
+__device__ __forceinline__ void CopyInBulk(void* to, const char* from, int bytes, uint64_t* barrier,
+                                           uint64_t policy) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1], %2, [%3], %4;" ::"r"(SharedAddress(to)),
+      "l"(from), "r"(bytes), "r"(SharedAddress(barrier)), "l"(policy)
+      : "memory");
+#endif
 }
 
 struct MeetingWord {
@@ -51,17 +114,16 @@ template <int kMembersMax>
 class Meeting {
  public:
   // By one thread, before any other uses it. Between blocks arrive, in each, the warp that says how
-  // many bytes will come and the last one, whose other writes are then seen as well.
+  // many bytes will come and the one that publishes.
   __device__ __forceinline__ void Init() {
-    for (int turn = 0; turn < 2; ++turn) {
-      asm volatile("mbarrier.init.shared.b64 [%0], 2;" ::"r"(Address(&state_[turn])) : "memory");
-    }
+    for (int turn = 0; turn < 2; ++turn) InitBarrier(&state_[turn], 2);
   }
 
   // By a warp, whose first lanes, at least as many as there are blocks, know the word. `member` of
-  // `members` has its word in each of `blocks` blocks; it is the `warp`-th of `warps` in its own.
+  // `members` has its word in each of `blocks` blocks; it is the `warp`-th in its own.
+  // One warp of each block publishes: its other writes are then seen as well.
   __device__ __forceinline__ void Say(int round, const MeetingWord& word, int member, int members,
-                                      int blocks, int warp, int warps, int lane) {
+                                      int blocks, int warp, bool publishes, int lane) {
     const int turn = round & 1;
     if (blocks == 1) {
       if (lane == 0) words_[turn][member] = word;
@@ -75,13 +137,10 @@ class Meeting {
       SendTo(to + sizeof(float4), word.second, state);
     }
     if (lane == 0 && warp == 0) {
-      asm volatile(
-          "{\n.reg .b64 state;\n"
-          "mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1;\n}" ::"r"(Address(&state_[turn])),
-          "r"(members * static_cast<int>(sizeof(MeetingWord)) + static_cast<int>(sizeof(int)))
-          : "memory");
+      ArriveExpecting(&state_[turn], members * static_cast<int>(sizeof(MeetingWord)) +
+                                         static_cast<int>(sizeof(int)));
     }
-    if (lane == 0 && warp == warps - 1) Arrive(turn);
+    if (lane == 0 && publishes) Arrive(&state_[turn]);
 #endif
   }
 
@@ -109,42 +168,14 @@ class Meeting {
       __syncthreads();
       return words_[round & 1];
     }
-    const unsigned parity = static_cast<unsigned>(round) >> 1 & 1;
-    const uint32_t address = Address(&state_[round & 1]);
-    unsigned done = 0;
-    while (done == 0) {
 #if __CUDA_ARCH__ >= 900
-      asm volatile(
-          "{\n.reg .pred done;\n"
-          "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-          "selp.u32 %0, 1, 0, done;\n}"
-          : "=r"(done)
-          : "r"(address), "r"(parity)
-          : "memory");
-#else
-      asm volatile(
-          "{\n.reg .pred done;\n"
-          "mbarrier.test_wait.parity.shared.b64 done, [%1], %2;\n"
-          "selp.u32 %0, 1, 0, done;\n}"
-          : "=r"(done)
-          : "r"(address), "r"(parity)
-          : "memory");
+    AwaitPhase(&state_[round & 1], static_cast<unsigned>(round) >> 1 & 1);
 #endif
-    }
     return words_[round & 1];
   }
   __device__ __forceinline__ int NumberOf(int round) const { return numbers_[round & 1]; }
 
  private:
-  __device__ __forceinline__ void Arrive(int turn) {
-    asm volatile(
-        "{\n.reg .b64 state;\n"
-        "mbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(Address(&state_[turn]))
-        : "memory");
-  }
-  __device__ __forceinline__ static uint32_t Address(const void* at) {
-    return static_cast<uint32_t>(__cvta_generic_to_shared(at));
-  }
 #if __CUDA_ARCH__ >= 900
   __device__ __forceinline__ static void SendTo(uint32_t to, float4 part, uint32_t state) {
     asm volatile(
@@ -156,7 +187,7 @@ class Meeting {
   // The same place in another block of the cluster.
   __device__ __forceinline__ static uint32_t AddressIn(int block, const void* at) {
     uint32_t out;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(out) : "r"(Address(at)), "r"(block));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(out) : "r"(SharedAddress(at)), "r"(block));
     return out;
   }
 #endif
