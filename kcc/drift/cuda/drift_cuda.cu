@@ -263,7 +263,10 @@ class Batches {
     end.first_row = first;
     end.count = count;
     end.top_rank = (args_.wanted & kCudaWantTopK) != 0 ? 9 : 1;
-    cudaMemsetAsync(end.sums.board.taken, 0, sizeof(int), stream_);
+    if (!end.sums.few) {
+      const cudaError_t error = cudaMemsetAsync(end.sums.board.taken, 0, sizeof(int), stream_);
+      if (error != cudaSuccess) return error;
+    }
     const CudaPlan& plan = launch_.plan;
     const auto blocks = static_cast<unsigned>(end.sums.rows_at_once * plan.blocks);
     Starter sums(blocks, static_cast<unsigned>(plan.warps) * 32, stream_, false, plan.blocks);
@@ -303,6 +306,7 @@ class Batches {
     sums.infer = static_cast<const char*>(args_.infer.data) + first * sums.infer_stride;
     sums.rows = count;
     sums.rows_at_once = static_cast<int>(std::min<int64_t>(launch_.plan.rows, count));
+    sums.few = count <= 2 * int64_t{sums.rows_at_once};
     sums.vocab = static_cast<int>(args_.vocab);
     sums.tiles = launch_.tiles;
     sums.warps = launch_.plan.warps;

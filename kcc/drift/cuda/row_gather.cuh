@@ -15,13 +15,16 @@ inline constexpr int kCandidatesMax = 64;  // a side; more: the row is measured 
 
 struct GatherShared {
   uint32_t threads[kThreadsMax];        // thread of the row * 2 + side
-  uint2 candidates[2][kCandidatesMax];  // ordered bits, id
+  int largest[kThreadsMax];             // ordered bits of its largest entry of that side
+  uint2 candidates[2][kCandidatesMax];  // ordered bits, id; in no order
+  int found[2];
 };
 
 template <class T>
 class RowGather {
  public:
-  __device__ RowGather(const EndArgs& args, int64_t at, int lane, GatherShared* shared)
+  __device__ __forceinline__ RowGather(const EndArgs& args, int64_t at, int lane,
+                                       GatherShared* shared)
       : args_(args),
         sums_(args.sums),
         at_(at),
@@ -34,7 +37,7 @@ class RowGather {
         tops_(sums_.board.tops + at * row_warps_ * 32),
         row_{sums_.Row(0, at), sums_.Row(1, at)} {}
 
-  __device__ void Run(EndRow* out) {
+  __device__ __forceinline__ void Run(EndRow* out) {
     bool listed = FindThreads();
     if (listed) {
       Collect();
@@ -55,66 +58,134 @@ class RowGather {
   static constexpr unsigned kAll = 0xffffffffu;
 
   // The top_rank-th largest of the lanes' values, 0 being the largest.
-  __device__ int Ranked(int mine) const {
-    int before = 0;
-#pragma unroll
-    for (int k = 0; k < 32; ++k) {
-      const int other = __shfl_sync(kAll, mine, k);
-      before += other > mine || (other == mine && k < lane_) ? 1 : 0;
+  __device__ __forceinline__ int Ranked(int mine) const {
+    int largest = __reduce_max_sync(kAll, mine);
+    for (int rank = 0; rank < args_.top_rank; ++rank) {
+      const unsigned owners = __ballot_sync(kAll, mine == largest);
+      if ((owners & ((1u << lane_) - 1)) == 0 && mine == largest) mine = INT_MIN;
+      largest = __reduce_max_sync(kAll, mine);
     }
-    const unsigned owner = __ballot_sync(kAll, before == args_.top_rank);
-    return __shfl_sync(kAll, mine, __ffs(static_cast<int>(owner)) - 1);
+    return largest;
   }
 
-  // So many entries are at least as large as the threshold as are asked for, and few more.
-  __device__ bool FindThreads() {
+  // So many entries are at least as large as the threshold as are asked for, and few more: among
+  // the warps' largest entries or, where a row has too few warps, among the largest of each lane's.
+  __device__ __forceinline__ bool FindThreads() {
     int top[2] = {INT_MIN, INT_MIN};
-#pragma unroll 12
-    for (int w = 0; w < row_warps_; ++w) {
-      const int2 its = tops_[w * 32 + lane_];
-      top[0] = max(top[0], its.x);
-      top[1] = max(top[1], its.y);
+    const bool by_warps = row_warps_ >= 2 * (args_.top_rank + 1);
+    if (by_warps) {
+      if (lane_ < row_warps_) {
+        top[0] = parts_[lane_].tops[0];
+        top[1] = parts_[lane_].tops[1];
+      }
+    } else {
+#pragma unroll 4
+      for (int w = 0; w < row_warps_; ++w) {
+        const int2 its = tops_[w * 32 + lane_];
+        top[0] = max(top[0], its.x);
+        top[1] = max(top[1], its.y);
+      }
     }
     threshold_[0] = Ranked(top[0]);
     threshold_[1] = Ranked(top[1]);
+    if (lane_ < 2) shared_.found[lane_] = 0;
+    const unsigned holding =
+        __ballot_sync(kAll, top[0] >= threshold_[0] || top[1] >= threshold_[1]);
+    unsigned warps = by_warps ? holding : (1u << row_warps_) - 1;
     int found = 0;
-#pragma unroll 8
-    for (int w = 0; w < row_warps_; ++w) {
-      const int2 its = tops_[w * 32 + lane_];
+    while (warps != 0) {
+      constexpr int kAtOnce = 4;
+      int2 its[kAtOnce];
+      int warp[kAtOnce];
 #pragma unroll
-      for (int side = 0; side < 2; ++side) {
-        const bool holds = (side == 0 ? its.x : its.y) >= threshold_[side];
-        const unsigned holders = __ballot_sync(kAll, holds);
-        const int place = found + __popc(holders & ((1u << lane_) - 1));
-        if (holds && place < kThreadsMax) {
-          shared_.threads[place] = static_cast<uint32_t>((w * 32 + lane_) * 2 + side);
+      for (int k = 0; k < kAtOnce; ++k) {
+        warp[k] = __ffs(static_cast<int>(warps)) - 1;
+        warps &= warps - 1;
+        its[k] = warp[k] >= 0 ? tops_[warp[k] * 32 + lane_] : make_int2(INT_MIN, INT_MIN);
+      }
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        if (warp[k] < 0) break;
+#pragma unroll
+        for (int side = 0; side < 2; ++side) {
+          const bool holds = (side == 0 ? its[k].x : its[k].y) >= threshold_[side];
+          const unsigned holders = __ballot_sync(kAll, holds);
+          const int place = found + __popc(holders & ((1u << lane_) - 1));
+          if (holds && place < kThreadsMax) {
+            shared_.threads[place] = static_cast<uint32_t>((warp[k] * 32 + lane_) * 2 + side);
+            shared_.largest[place] = side == 0 ? its[k].x : its[k].y;
+          }
+          found += __popc(holders);
         }
-        found += __popc(holders);
       }
     }
     __syncwarp();
     threads_ = found;
-    return found <= kThreadsMax;
+    if (found > kThreadsMax) return false;
+    DropThreads();
+    return true;
   }
 
-  __device__ static int LaneOf(uint32_t thread) { return static_cast<int>(thread / 2 % 32); }
+  // Of the threads found, only those that hold as many of the largest entries as are asked for:
+  // each that is left to be searched costs as many reads as it has tiles.
+  __device__ __forceinline__ void DropThreads() {
+    int kept = 0;
+    uint32_t thread[2];
+    bool stays[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int mine = half * 32 + lane_;
+      thread[half] = mine < threads_ ? shared_.threads[mine] : 0;
+      const int largest = mine < threads_ ? shared_.largest[mine] : INT_MIN;
+      int before = 0;
+      for (int other = 0; other < threads_; ++other) {
+        const bool same_side = ((shared_.threads[other] ^ thread[half]) & 1) == 0;
+        before += same_side && shared_.largest[other] > largest ? 1 : 0;
+      }
+      stays[half] = mine < threads_ && before <= args_.top_rank;
+      // Equal ones stay together, so that the smallest of those is the threshold.
+      const bool is_train = (thread[half] & 1) == 0;
+      const int train = __reduce_min_sync(kAll, stays[half] && is_train ? largest : INT_MAX);
+      const int infer = __reduce_min_sync(kAll, stays[half] && !is_train ? largest : INT_MAX);
+      threshold_[0] = half == 0 ? train : min(threshold_[0], train);
+      threshold_[1] = half == 0 ? infer : min(threshold_[1], infer);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const unsigned staying = __ballot_sync(kAll, stays[half]);
+      if (stays[half]) {
+        shared_.threads[kept + __popc(staying & ((1u << lane_) - 1))] = thread[half];
+      }
+      kept += __popc(staying);
+    }
+    __syncwarp();
+    threads_ = kept;
+  }
+
+  __device__ __forceinline__ static int LaneOf(uint32_t thread) {
+    return static_cast<int>(thread / 2 % 32);
+  }
   // That can be read 16 bytes at a time.
-  __device__ int WholeTiles() const { return sums_.aligned ? sums_.vocab / kTileEntries : 0; }
-  // What a thread had of such a tile.
-  __device__ void LoadWhole(uint32_t thread, int tile, LaneLogits<T>* to) const {
-    const char* const row = (thread & 1) == 0 ? row_[0] : row_[1];
-    to->Load(row + static_cast<int64_t>(tile) * kTileEntries * static_cast<int>(sizeof(T)),
-             LaneOf(thread));
+  __device__ __forceinline__ int WholeTiles() const {
+    return sums_.aligned ? sums_.vocab / kTileEntries : 0;
   }
-
+  // What a thread had of such a tile.
+  __device__ __forceinline__ const char* TileAt(uint32_t thread, int tile) const {
+    const char* const row = (thread & 1) == 0 ? row_[0] : row_[1];
+    return row + static_cast<int64_t>(tile) * kTileEntries * static_cast<int>(sizeof(T));
+  }
+  __device__ __forceinline__ void LoadWhole(uint32_t thread, int tile, LaneLogits<T>* to) const {
+    to->Load(TileAt(thread, tile), LaneOf(thread));
+  }
   // The n-th tile of a warp, or one beyond the row's end.
-  __device__ int TileOf(int row_warp, int n) const {
+  __device__ __forceinline__ int TileOf(int row_warp, int n) const {
     const int count = sums_.TilesOf(row_warp) + (sums_.HasCut(row_warp) ? 1 : 0);
     return n < count ? sums_.FirstTileOf(row_warp) + n : sums_.tiles;
   }
 
   // A thread's tiles at once, one a lane; several threads at once.
-  __device__ void Collect() {
+  __device__ __forceinline__ void Collect() {
     constexpr int kAtOnce = 4;
 #pragma unroll 1
     for (int first = 0; first < sums_.share + 2; first += 32) {
@@ -142,34 +213,31 @@ class RowGather {
       }
     }
     __syncwarp();
+    found_[0] = shared_.found[0];
+    found_[1] = shared_.found[1];
   }
 
-  __device__ void Take(uint32_t thread, int tile, const LaneLogits<T>& logits) {
+  __device__ __forceinline__ void Take(uint32_t thread, int tile, const LaneLogits<T>& logits) {
     const int side = static_cast<int>(thread & 1);
-    const bool has_tile = tile < sums_.tiles;
     const int threshold = side == 0 ? threshold_[0] : threshold_[1];
-    int found = side == 0 ? found_[0] : found_[1];
     LaneMax<T> best;
     best.Add(logits);
-    if (!__any_sync(kAll, has_tile && OrderedBits(best.Value()) >= threshold)) return;
+    if (tile >= sums_.tiles || OrderedBits(best.Value()) < threshold) return;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const int bits = OrderedBits(logits.At(j));
-      const int id = tile * kTileEntries + PlaceInTile<T>(static_cast<int>(thread / 2 % 32), j);
-      const bool is_top = has_tile && bits >= threshold && id < sums_.vocab;
-      const unsigned tops = __ballot_sync(kAll, is_top);
-      const int place = found + __popc(tops & ((1u << lane_) - 1));
-      if (is_top && place < kCandidatesMax) {
+      const int id = tile * kTileEntries + PlaceInTile<T>(LaneOf(thread), j);
+      if (bits < threshold || id >= sums_.vocab) continue;
+      const int place = atomicAdd(&shared_.found[side], 1);
+      if (place < kCandidatesMax) {
         shared_.candidates[side][place] =
             make_uint2(static_cast<uint32_t>(bits), static_cast<uint32_t>(id));
       }
-      found += __popc(tops);
     }
-    (side == 0 ? found_[0] : found_[1]) = found;
   }
 
   // The best tokens of one side, most likely first, ties by id.
-  __device__ void Rank(int side, DeviceTop* top) {
+  __device__ __forceinline__ void Rank(int side, DeviceTop* top) {
     const int total = side == 0 ? found_[0] : found_[1];
     const uint2* candidates = shared_.candidates[side];
     for (int n = lane_; n < total; n += 32) {
@@ -190,11 +258,11 @@ class RowGather {
     __syncwarp();
   }
 
-  __device__ static float LogitAt(const char* row, int64_t id) {
+  __device__ __forceinline__ static float LogitAt(const char* row, int64_t id) {
     return static_cast<float>(reinterpret_cast<const T*>(row)[id]);
   }
   // The logits of the tokens that are asked about.
-  __device__ void LookUp(EndRow* out) const {
+  __device__ __forceinline__ void LookUp(EndRow* out) const {
     const auto pair_at = [&](int64_t id) -> TokenPair {
       return {LogitAt(row_[0], id), LogitAt(row_[1], id)};
     };
@@ -205,7 +273,8 @@ class RowGather {
     }
   }
 
-  __device__ void PublishTopsOf(const DeviceTop& train, const DeviceTop& infer) const {
+  __device__ __forceinline__ void PublishTopsOf(const DeviceTop& train,
+                                                const DeviceTop& infer) const {
     // Where this lane's train token stands among the infer side's.
     int place = INT_MAX;
     if (lane_ < train.count) {
@@ -221,7 +290,7 @@ class RowGather {
   }
 
   // A largest train entry, in a lane that was kept apart: where there are several, any will do.
-  __device__ int Pivot() const {
+  __device__ __forceinline__ int Pivot() const {
     int bits = INT_MIN;
     for (int n = lane_; n < found_[0]; n += 32) {
       bits = max(bits, static_cast<int>(shared_.candidates[0][n].x));
@@ -239,7 +308,7 @@ class RowGather {
   }
 
   // What the pivot's thread added up, without the pivot.
-  __device__ void AddBeside(int pivot, LaneSums* sums, float* absolute) const {
+  __device__ __forceinline__ void AddBeside(int pivot, LaneSums* sums, float* absolute) const {
     const RowHead& head = head_;
     const int its_warp = sums_.WarpOfTile(pivot / kTileEntries);
     const int its_lane = LaneInTile<T>(pivot % kTileEntries);
@@ -275,7 +344,7 @@ class RowGather {
     }
   }
 
-  __device__ void AddUp(EndSums* out, int pivot) {
+  __device__ __forceinline__ void AddUp(EndSums* out, int pivot) {
     const int pivot_warp = sums_.WarpOfTile(pivot / kTileEntries);
     LaneSums beside;
     float absolute = 0;

@@ -32,7 +32,8 @@ struct WarpPart {
   float apart_absolute;
   uint32_t low;  // as in LaneSums
   int high;
-  int unused[7];
+  int tops[2];  // ordered bits of its largest train and infer entry
+  int unused[5];
 };
 static_assert(sizeof(WarpPart) == 128);
 
@@ -58,6 +59,7 @@ struct SumsArgs {
   int64_t infer_stride;
   int64_t rows;
   int rows_at_once;  // the blocks of a row take the next one when they are done with it
+  bool few;          // no row is left beyond the first two of each row's blocks
   int vocab;
   int tiles;   // of a row
   int warps;   // of a block

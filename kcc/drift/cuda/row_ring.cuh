@@ -6,8 +6,8 @@
 // marked to stay in L2, which gives them up when they are read again.
 #pragma once
 
+#include "kcc/drift/cuda/barrier.cuh"
 #include "kcc/drift/cuda/row_plan.cuh"
-#include "kcc/drift/cuda/row_sync.cuh"
 
 namespace kcc {
 

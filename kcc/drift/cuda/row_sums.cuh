@@ -97,8 +97,8 @@ class RowSums {
   __device__ __forceinline__ int Blocks() const { return kBlocks != 0 ? kBlocks : args_.blocks; }
   __device__ __forceinline__ int RowWarps() const { return Warps() * Blocks(); }
 
-  // A warp plans for all of its block; they see it once they have met. It never has more tiles than
-  // others, and not the cut one.
+  // A warp plans for all of its block; they see it once they have met. It has no more tiles than
+  // the others there, and not the cut one.
   __device__ __forceinline__ bool Plans() const { return warp_ == max(0, Warps() - 2); }
   // The entries it plans by are asked for when it begins the row before.
   __device__ __forceinline__ void AskForSample(int64_t row, int turn) {
@@ -122,7 +122,7 @@ class RowSums {
   // It also takes rows for both blocks, from the first one.
   __device__ __forceinline__ bool TakesRows() const { return Plans() && block_ == 0; }
   __device__ __forceinline__ void TakeRow() {
-    if (TakesRows() && lane_ == 0) taken_ = atomicAdd(args_.board.taken, 1);
+    if (TakesRows() && lane_ == 0) taken_ = args_.few ? 0 : atomicAdd(args_.board.taken, 1);
   }
 
   // The tile that the row's end cuts.
@@ -164,9 +164,9 @@ class RowSums {
     apart_ = __ffs(static_cast<int>(__ballot_sync(kAll, train_top == top))) - 1;
     WarpPart* const part = PartOf(row);
     SayWeights(*sums, Largest(plan, range, *sums), top, part);
-    args_.board.tops[(row * RowWarps() + row_warp_) * 32 + lane_] =
-        make_int2(train_top, OrderedBits(infer_max.Value()));
-    StoreSums(*sums, part);
+    const int infer_top = OrderedBits(infer_max.Value());
+    args_.board.tops[(row * RowWarps() + row_warp_) * 32 + lane_] = make_int2(train_top, infer_top);
+    StoreSums(*sums, top, __reduce_max_sync(kAll, infer_top), part);
     return Agree(plan, range);
   }
 
@@ -307,7 +307,8 @@ class RowSums {
     }
   }
 
-  __device__ __forceinline__ void StoreSums(const LaneSums& sums, WarpPart* to) const {
+  __device__ __forceinline__ void StoreSums(const LaneSums& sums, int train_top, int infer_top,
+                                            WarpPart* to) const {
     const bool is_apart = lane_ == apart_;
     float rest[8] = {};
 #pragma unroll
@@ -323,6 +324,8 @@ class RowSums {
     if (lane_ == 0) {
       to->low = low;
       to->high = high;
+      to->tops[0] = train_top;
+      to->tops[1] = infer_top;
       to->apart = apart_;
     }
   }
