@@ -365,7 +365,7 @@ void CheckIdentical(bool small) {
 // NaN, infinities, masks and equal logits, each in one row of an otherwise ordinary tensor.
 void CheckStrange() {
   const int64_t vocab = 9000;
-  DriftProblem problem(DType::kF32, 8, vocab, vocab, kCudaWantTopK | kCudaWantReverseChi2);
+  DriftProblem problem(DType::kF32, 10, vocab, vocab, kCudaWantTopK | kCudaWantReverseChi2);
   problem.Fill(LogitRecipe());
   const auto put = [&](void* side, int64_t row, int64_t at, float value) {
     KCC_CUDA(cudaMemcpy(static_cast<float*>(side) + row * vocab + at, &value, 4,
@@ -382,6 +382,12 @@ void CheckStrange() {
     KCC_CUDA(cudaMemcpy(static_cast<float*>(side) + 5 * vocab, flat.data(), flat.size() * 4,
                         cudaMemcpyHostToDevice));
   }
+  // A NaN that sorts below all else, in the tile of the largest entry but another lane of it.
+  put(problem.train, 8, 3000, 50.0f);
+  put(problem.train, 8, 3008, -std::nanf(""));
+  // Its exponent is no float's neighbour.
+  put(problem.train, 9, 3000, 2164260864.0f);
+  put(problem.infer, 9, 3000, 2164260864.0f);
   const int32_t outside = static_cast<int32_t>(vocab);
   KCC_CUDA(cudaMemcpy(problem.tokens + 6, &outside, 4, cudaMemcpyHostToDevice));
   const Outputs out = Run(&problem);
@@ -396,7 +402,10 @@ void CheckStrange() {
              std::fabs(out.At(kCudaEntropy, 5) - std::log(9000.0)) < 1e-12,
          "equal logits");
   Expect(out.status[6] == kCudaRowBadToken, "a token outside the vocabulary is said");
-  std::printf("NaN, infinities, masks, equal logits, a stray token\n");
+  Expect(out.status[8] == kCudaRowBadTrain, "a NaN with its sign set is refused");
+  Expect(out.status[9] == kCudaRowCareful && std::fabs(out.At(kCudaKl, 9)) < 1e-12,
+         "a huge logit is measured in double");
+  std::printf("NaN, infinities, masks, equal logits, huge ones, a stray token\n");
 }
 
 // Sums, exceedances and histogram against the CPU's exact sum and a plain count.

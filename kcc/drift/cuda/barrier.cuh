@@ -1,5 +1,5 @@
 // Barriers in shared memory that count arrivals and bytes, and copies in bulk that count as they
-// arrive. But for the first three these are of sm_90; below it nothing calls them.
+// arrive. But for the first three these are of sm_90; below it they do nothing.
 #pragma once
 
 #include <cstdint>

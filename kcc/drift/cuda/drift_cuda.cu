@@ -174,9 +174,9 @@ int ClustersAtOnce(const void* kernel, const Device& on, int threads, size_t sha
   return clusters;
 }
 
-// The cut of a row: every warp gets tiles enough to fill its ring; of such cuts the one with most
-// warps, since the fewer rows are under way, the more of them the rings and L2 still hold when they
-// are visited again.
+// The cut of a row: every warp gets tiles enough to fill its ring, or one less; of such cuts the
+// one with most warps, since the fewer rows are under way, the more of them the rings and L2 still
+// hold when they are visited again.
 CudaPlan ChoosePlan(int64_t tiles, int most, bool has_clusters) {
   for (int blocks = has_clusters ? kBlocksMax : 1; blocks > 0; --blocks) {
     if (tiles / (most * blocks) >= kRingSlots * kSlotTiles) return {most, blocks, 0};
@@ -272,7 +272,7 @@ class Batches {
     Starter sums(blocks, static_cast<unsigned>(plan.warps) * 32, stream_, false, plan.blocks);
     sums.config.dynamicSmemBytes = launch_.shared;
     const cudaError_t error = cudaLaunchKernelEx(&sums.config, launch_.kernels.sums, end.sums);
-    if (error != cudaSuccess) return error;  // the next kernel would wait for this one's rows
+    if (error != cudaSuccess) return error;  // the next kernel has nothing to end
     const auto end_blocks = static_cast<unsigned>((count + kGatherWarps - 1) / kGatherWarps);
     const Starter ends(end_blocks, kGatherWarps * 32, stream_, launch_.starts_early, 1);
     cudaLaunchKernelEx(&ends.config, launch_.kernels.end, end);

@@ -49,7 +49,9 @@ class RowGather {
       Rank(1, &out->tops[1]);
       LookUp(out);
       PublishTopsOf(out->tops[0], out->tops[1]);
-      AddUp(&out->sums, Pivot());
+      const int pivot = Pivot();
+      listed = pivot != INT_MAX;  // beside a NaN there may be none
+      if (listed) AddUp(&out->sums, pivot);
     }
     if (lane_ == 0) out->listed = listed ? 1 : 0;
   }

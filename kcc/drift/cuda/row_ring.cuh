@@ -34,7 +34,7 @@ class TileRing {
         at_(kAligned ? LaneOffset<T>(lane) : 0),
         fours_(Uniform((args.TilesOf(row_warp) + kSlotTiles - 1) / kSlotTiles)),
         missing_(Uniform(fours_ * kSlotTiles - args.TilesOf(row_warp))),
-        first_(Uniform((args.FirstTileOf(row_warp) - missing_) * kTileBytes)),
+        first_(Uniform(args.FirstTileOf(row_warp) - missing_)),
         stays_(StayInL2()),
         leaves_(LeaveL2()) {
     if constexpr (kBulk) {
@@ -77,7 +77,8 @@ class TileRing {
     Turn();  // to what was used last
   }
 
-  // The same tiles from the last to the first; then the ring has the beginning of `next`.
+  // The same tiles from the last to the first; then the ring has the beginning of `next`, if that
+  // is a row.
   template <class Add>
   __device__ __forceinline__ void Backward(int64_t next, const Add& add) {
     Move(-kRingSlots - 1);
@@ -88,10 +89,12 @@ class TileRing {
         Move(-1);
       } else if (left == kRingSlots + 1) {
         Fetch(missing_, false);
-      } else {
+      } else if (next < args_.rows) {
         if (left == kRingSlots) Seek(next);
         Fetch(left == kRingSlots ? missing_ : 0, fours_ + left > 2 * kRingSlots);
         Move(1);
+      } else if constexpr (!kBulk) {
+        CommitCopies();
       }
     };
 #pragma unroll 1
@@ -102,7 +105,6 @@ class TileRing {
   // Until nothing is on its way.
   __device__ __forceinline__ void Drain() const {
     if constexpr (kBulk) {
-      if (phases_ == ~0u) return;
       for (int slot = 0; slot < kRingSlots; ++slot) AwaitPhase(&full_[slot], phases_ >> slot & 1);
     } else {
       AwaitCopies<0>();
@@ -128,8 +130,9 @@ class TileRing {
   // To where the first four of the row begin, or would begin.
   __device__ __forceinline__ void Seek(int64_t row) {
     const int uniform = Uniform(static_cast<int>(row));
-    train_at_ = args_.Row(0, uniform) + first_;
-    infer_at_ = args_.Row(1, uniform) + first_;
+    const int64_t first = static_cast<int64_t>(first_) * kTileBytes;
+    train_at_ = args_.Row(0, uniform) + first;
+    infer_at_ = args_.Row(1, uniform) + first;
   }
   __device__ __forceinline__ void Move(int fours) {
     train_at_ += fours * (kSlotTiles * kTileBytes);
@@ -238,13 +241,14 @@ class TileRing {
   const int at_;  // the lane's place in a tile
   const int fours_;
   const int missing_;  // of the first four
-  const int first_;    // the first four's place in a row, in bytes
+  const int first_;    // the first four's place in a row, in tiles
   const uint64_t stays_, leaves_;
   const char* train_at_ = nullptr;  // where the next four to fetch begin
   const char* infer_at_ = nullptr;
   int train_shift_ = 0;  // of the row's tiles, where they start anywhere
   int infer_shift_ = 0;
-  uint32_t phases_ = ~0u;  // by slot, the parity of what was asked for last
+  // By slot, the parity of what was asked for last. As it begins nothing is awaited.
+  uint32_t phases_ = ~0u;
   int slot_ = 0;
 };
 

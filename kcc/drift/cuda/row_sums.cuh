@@ -1,8 +1,8 @@
 // The fast kernel: a few blocks, in a cluster, have a row pair to themselves and visit it twice.
 //
 // The first visit adds up every sum but tv's, whose terms need s = sum e E / sum e; the second one,
-// for tv alone, goes back from where the first ended (row_ring.cuh). Their warps take the
-// tiles in turn. They meet after a first visit, to agree on s, and no reduction depends on timing.
+// for tv alone, goes back from where the first ended (row_ring.cuh). Each warp has a part of the
+// row. They meet after a first visit, to agree on s, and no reduction depends on timing.
 #pragma once
 
 #include "kcc/drift/cuda/row_ring.cuh"
@@ -57,8 +57,7 @@ class RowSums {
     LetKernelAfterStart();
     int64_t next = row + args_.rows_at_once;
     for (int turn = 0; row < args_.rows; turn ^= 1) {
-      const int64_t next_read = min(next, args_.rows - 1);
-      AskForSample(next_read, turn ^ 1);
+      AskForSample(min(next, args_.rows - 1), turn ^ 1);
       TakeRow();
       RowPlan plan = shared_.plan[turn];
       LaneSums sums;
@@ -82,7 +81,7 @@ class RowSums {
         args_.board.heads[row] = {plan.shift, static_cast<int>(-plan.minus_k), plan.shifted ? 1 : 0,
                                   agreed.slope};
       }
-      StoreAbsolute(Absolute(plan, range, sums, agreed.slope, row, next_read), PartOf(row));
+      StoreAbsolute(Absolute(plan, range, sums, agreed.slope, row, next), PartOf(row));
       row = next;
       next = agreed.after_next;
     }
@@ -97,8 +96,8 @@ class RowSums {
   __device__ __forceinline__ int Blocks() const { return kBlocks != 0 ? kBlocks : args_.blocks; }
   __device__ __forceinline__ int RowWarps() const { return Warps() * Blocks(); }
 
-  // A warp plans for all of its block; they see it once they have met. It has no more tiles than
-  // the others there, and not the cut one.
+  // A warp plans for all of its block; they see it once they have met. Not the last one, which may
+  // have the cut tile.
   __device__ __forceinline__ bool Plans() const { return warp_ == max(0, Warps() - 2); }
   // The entries it plans by are asked for when it begins the row before.
   __device__ __forceinline__ void AskForSample(int64_t row, int turn) {
@@ -354,7 +353,9 @@ class RowSums {
       rest[k] = all[k] - pivot[k];
     }
     Agreement agreed = {Visit::kDone, all[1] / all[0], FromOrderedBits(top), after_next};
-    const float exponent = fmaf(agreed.top, args_.scale, plan.minus_k);
+    // With the product rounded, as where minus_k was taken from it: the next visit must not find
+    // the same.
+    const float exponent = agreed.top * args_.scale + plan.minus_k;
     if (exponent > kExponentMax && agreed.top < kFloatInf) {
       agreed.visit = Visit::kTowers;
     } else if (largest == kFloatInf) {
