@@ -51,6 +51,7 @@ LogEValues Combine(const std::vector<PlanTest>& tests, const std::vector<LogEVal
     // One direction only, and the average over the caps is an e-value. PASS of "at least" and
     // FAIL of "at most" are the two ways to say that the mean is large.
     std::vector<double> large;
+    large.reserve(values.size());
     const bool at_most = tests[0].bound == BoundKind::kAtMost;
     for (const LogEValues& e : values) large.push_back(at_most ? e.fail : e.pass);
     return at_most ? LogEValues{-kInf, LogMeanE(large)} : LogEValues{LogMeanE(large), -kInf};

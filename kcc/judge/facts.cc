@@ -45,7 +45,7 @@ void DecideUnits(const Clause& clause, UnitCounts units, Facts* facts) {
                                                         : Truth::kStraddles;
 }
 
-std::string NothingIn(const Facts& facts, std::string otherwise) {
+std::string NothingIn(const Facts& facts, const std::string& otherwise) {
   return facts.samples.requests == 0 ? "no request of the evidence is in this slice" : otherwise;
 }
 

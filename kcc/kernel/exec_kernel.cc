@@ -239,7 +239,7 @@ class ExecKernel final : public Kernel {
       if (row.latency_ms) request.fields["latency_ms"] = *row.latency_ms;
       if (row.ttft_ms) request.fields["ttft_ms"] = *row.ttft_ms;
       TokenEvidence token;
-      KCC_TRY(token.request, writer.AddRequest(std::move(request)));
+      KCC_TRY(token.request, writer.AddRequest(request));
       for (size_t t = 0; t < row.tokens.size(); ++t) {
         token.position = batch[i].prompt_tokens + static_cast<int32_t>(t);
         token.token = row.tokens[t];

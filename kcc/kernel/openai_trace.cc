@@ -114,7 +114,7 @@ Result<> WriteServerTrace(const ServerTrace& trace, std::span<const KernelReques
     if (trace.info.mode == TraceMode::kGenerated) {
       request.fields.insert_or_assign("latency_ms", answers[i].seconds * 1e3);
     }
-    KCC_TRY(const int32_t row, writer.AddRequest(std::move(request)));
+    KCC_TRY(const int32_t row, writer.AddRequest(request));
     for (const ImportedToken& token : answers[i].tokens) {
       auto added = rows.Add(row, token);
       if (!added.has_value()) {

@@ -37,7 +37,7 @@ class TraceCollector {
     for (size_t i = 0; i < reader.requests().size(); ++i) {
       Request request = reader.requests()[i];
       if (i < batch.size()) request.fields["prompt"] = PromptField(batch[i]);
-      KCC_TRY(const int32_t row, writer_->AddRequest(std::move(request)));
+      KCC_TRY(const int32_t row, writer_->AddRequest(request));
       rows.push_back(row);
     }
     TokenCursor cursor(reader);

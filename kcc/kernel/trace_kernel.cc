@@ -61,7 +61,7 @@ class TraceKernel final : public Kernel {
     Request request = reader_.requests()[static_cast<size_t>(at)];
     for (const auto& field : wanted.request.fields) request.fields.insert(field);
     request.fields["prompt_tokens"] = static_cast<double>(wanted.prompt_tokens);
-    KCC_TRY(const int32_t row, writer->AddRequest(std::move(request)));
+    KCC_TRY(const int32_t row, writer->AddRequest(request));
     int32_t next = wanted.prompt_tokens;
     const auto end = static_cast<int32_t>(wanted.tokens.size());
     for (int64_t i = 0; i < rows_.count(at); ++i) {

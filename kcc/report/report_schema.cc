@@ -137,8 +137,10 @@ Schema CurveSchema() {
 
 Schema TotalsSchema() {
   std::vector<Property> properties;
-  for (const Verdict verdict : kVerdicts)
+  properties.reserve(kVerdicts.size());
+  for (const Verdict verdict : kVerdicts) {
     properties.push_back({std::string(Name(verdict)), Count("")});
+  }
   return Object(properties);
 }
 

@@ -84,7 +84,7 @@ std::string PassingNumber(BoundKind bound, double value) {
     const auto rounded = ParseNumber(text);
     return rounded && (bound == BoundKind::kAtMost ? *rounded >= value : *rounded <= value);
   };
-  if (const std::string text = SignificantDigits(value, 4); passes(text)) return text;
+  if (std::string text = SignificantDigits(value, 4); passes(text)) return text;
   // The rounding went the wrong way: one unit of the fourth digit in the right one.
   const double unit = std::pow(10.0, std::floor(std::log10(std::abs(value))) - 3);
   const double step = bound == BoundKind::kAtMost ? unit : -unit;

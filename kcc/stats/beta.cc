@@ -18,7 +18,10 @@ constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 double StirlingError(double x) {
   double shift = 0;
   // delta(x) - delta(x+1) = (x + 1/2) ln(1 + 1/x) - 1 carries small x up to where the series holds.
-  for (; x < 16; x += 1) shift += (x + 0.5) * std::log1p(1 / x) - 1;
+  while (x < 16) {
+    shift += (x + 0.5) * std::log1p(1 / x) - 1;
+    x += 1;
+  }
   const double xx = x * x;
   constexpr double kSeries[] = {1.0 / 12,   1.0 / 360,      1.0 / 1260, 1.0 / 1680,
                                 1.0 / 1188, 691.0 / 360360, 1.0 / 156};
@@ -137,7 +140,10 @@ double SumTail(double first, int64_t k, int64_t end, int64_t step, Ratio ratio) 
 double LogGamma(double x) {
   KCC_CHECK(x > 0 && x < std::numeric_limits<double>::infinity());
   double product = 1;
-  for (; x < 16; x += 1) product *= x;
+  while (x < 16) {
+    product *= x;
+    x += 1;
+  }
   // ln Gamma(x) = ln x! - ln x.
   const double value = StirlingError(x) + kHalfLogTwoPi + (x - 0.5) * std::log(x) - x;
   return value - std::log(product);

@@ -27,7 +27,8 @@ struct SourceSide {
   LogprobSemantics semantics = LogprobSemantics::kRaw;
   TracePath path = TracePath::kPrefill;
 
-  auto operator<=>(const SourceSide&) const = default;
+  // clang-tidy 14 takes the comparison's own zero for a pointer.
+  auto operator<=>(const SourceSide&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // A pair of traces that a summary rests on. `requests` and `manifest` are of the whole pair, not
@@ -44,7 +45,7 @@ struct Source {
   uint64_t tokens = 0;    // pairs that count
   uint64_t manifest = 0;  // sum of the request hashes, modulo 2^64
 
-  auto operator<=>(const Source&) const = default;
+  auto operator<=>(const Source&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 struct Summary {

@@ -54,7 +54,7 @@ Result<ImportReport> ImportFile(const MappedFile& file, const std::string& outpu
     request.id = id.data();
     request.fields["prompt_tokens"] = static_cast<double>(header.first() + 1);
     request.fields["output_tokens"] = static_cast<double>(header.rows_per_chunk());
-    KCC_TRY(const int32_t row, writer.AddRequest(std::move(request)));
+    KCC_TRY(const int32_t row, writer.AddRequest(request));
     ++report.requests;
     for (int64_t i = 0; i < header.rows_per_chunk(); ++i) {
       const int64_t index = chunk * header.rows_per_chunk() + i;
@@ -68,7 +68,7 @@ Result<ImportReport> ImportFile(const MappedFile& file, const std::string& outpu
       TokenEvidence token;
       token.request = row;
       token.position = static_cast<int32_t>(header.first() + i + 1);
-      std::memcpy(&token.token, bytes.data() + 4 * token.position, 4);
+      std::memcpy(&token.token, bytes.data() + 4 * static_cast<size_t>(token.position), 4);
       token.logits = logprobs.data();
       KCC_TRY_VOID(writer.AddToken(token));
       ++report.tokens;

@@ -81,6 +81,7 @@ Result<> ReadTops(json::object meta, std::string_view key, size_t skip,
 
 std::vector<int64_t> Ids(const std::vector<Triple>& triples) {
   std::vector<int64_t> ids;
+  ids.reserve(triples.size());
   for (const Triple& triple : triples) ids.push_back(triple.id);
   return ids;
 }

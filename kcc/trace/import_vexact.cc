@@ -229,7 +229,7 @@ class DumpImport {
     request.fields["prompt_tokens"] = static_cast<double>(dump.prompt_tokens);
     request.fields["output_tokens"] = static_cast<double>(dump.output_tokens);
     if (dump.latency_s) request.fields["latency_ms"] = *dump.latency_s * 1e3;
-    KCC_TRY(const int32_t row_of_request, writer->AddRequest(std::move(request)));
+    KCC_TRY(const int32_t row_of_request, writer->AddRequest(request));
     ++report_.requests;
     for (size_t i = 0; i < rows.size(); ++i) {
       if (rows[i].tensor->dtype != dtype_) {

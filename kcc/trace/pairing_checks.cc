@@ -243,11 +243,12 @@ Result<> CheckSameRequests(const std::vector<Request>& train,
   };
   size_t i = 0;
   size_t j = 0;
-  while (i < train_order.size() || j < infer_order.size()) {
+  while (true) {
     const std::string* a =
         i < train_order.size() ? &train[static_cast<size_t>(train_order[i])].id : nullptr;
     const std::string* b =
         j < infer_order.size() ? &infer[static_cast<size_t>(infer_order[j])].id : nullptr;
+    if (a == nullptr && b == nullptr) break;
     if (a != nullptr && b != nullptr && *a == *b) {
       ++i;
       ++j;

@@ -223,7 +223,7 @@ Result<> SequenceWriter::Add(const std::string& id, ImportedSequence sequence) {
         std::count_if(sequence.tokens.begin(), sequence.tokens.end(),
                       [&](const ImportedToken& token) { return token.position >= prompt_tokens; }));
   }
-  KCC_TRY(const int32_t row, state.writer->AddRequest(std::move(request)));
+  KCC_TRY(const int32_t row, state.writer->AddRequest(request));
   ++state.report.requests;
   for (const ImportedToken& token : sequence.tokens) {
     auto added = state.AddToken(row, token);

@@ -274,7 +274,7 @@ Result<TraceWriter> TraceWriter::Create(const std::string& directory, TraceInfo 
   return TraceWriter(std::move(state));
 }
 
-Result<int32_t> TraceWriter::AddRequest(Request request) {
+Result<int32_t> TraceWriter::AddRequest(const Request& request) {
   if (request.id.empty()) return InvalidError("a request needs an id");
   if (!state_->ids.insert(request.id).second) {
     return InvalidError("the request id '" + request.id + "' is used twice; ids must be unique");

@@ -35,7 +35,7 @@ class TraceWriter {
   ~TraceWriter();  // without Finish: removes what was written
 
   // Gives the request its row number. Ids must be unique.
-  Result<int32_t> AddRequest(Request request);
+  Result<int32_t> AddRequest(const Request& request);
 
   // The row's logits must be logits_width entries of logits_dtype; top lists of at most top_k
   // entries in descending order. Checks what VerifyPayload checks, as far as one row can tell.
