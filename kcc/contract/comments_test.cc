@@ -150,7 +150,8 @@ TEST(CommentsTest, OfAnyContractAreAllCarriedAndSettleAtOnce) {
     const std::string source = Sprinkle(plain, &comments);
     // Inside a block scalar it is text, and below its indent an error: no comment either way.
     const ReadOutcome read = ReadContract(source);
-    RC_PRE(read.contract && ContractDigest(*read.contract) == ContractDigest(contract));
+    // In its own brackets: the macro takes an expression apart, and both sides of && run.
+    RC_PRE((read.contract && ContractDigest(*read.contract) == ContractDigest(contract)));
     const std::string once = Reformat(source);
     RC_LOG() << source << "became\n" << once;
     for (const std::string& comment : comments) {

@@ -358,7 +358,7 @@ TEST(Judge, ViolatedClausesDecideTheWhole) {
       if (clause.verdict != kViolated) continue;
       ++violated;
       RC_ASSERT(judgement.verdict == kViolated);
-      RC_ASSERT(judgement.action.has_value() && *judgement.action >= clause.action);
+      RC_ASSERT((judgement.action.has_value() && *judgement.action >= clause.action));
       if (clause.level == ViolationLevel::kL2) RC_ASSERT(judgement.health >= judgement.eta1);
       if (clause.level == ViolationLevel::kL3) RC_ASSERT(judgement.health >= judgement.eta2);
       for (const SliceVerdict& slice : clause.slices) {
