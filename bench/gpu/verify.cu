@@ -385,7 +385,7 @@ void CheckStrange() {
   // A NaN that sorts below all else, in the tile of the largest entry but another lane of it.
   put(problem.train, 8, 3000, 50.0f);
   put(problem.train, 8, 3008, -std::nanf(""));
-  // Its exponent is no float's neighbour.
+  // Its product with log2(e) is more than 64 off when it is rounded.
   put(problem.train, 9, 3000, 2164260864.0f);
   put(problem.infer, 9, 3000, 2164260864.0f);
   const int32_t outside = static_cast<int32_t>(vocab);

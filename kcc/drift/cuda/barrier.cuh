@@ -1,14 +1,11 @@
 // Barriers in shared memory that count arrivals and bytes, and copies in bulk that count as they
-// arrive. But for the first three these are of sm_90; below it they do nothing.
+// arrive. But for the first two these are of sm_90; below it they do nothing.
 #pragma once
 
-#include <cstdint>
+#include "kcc/drift/cuda/device_types.cuh"
 
 namespace kcc {
 
-__device__ __forceinline__ uint32_t SharedAddress(const void* at) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
-}
 __device__ __forceinline__ void InitBarrier(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(arrivals)
                : "memory");

@@ -167,6 +167,10 @@ struct LaneLogits<__nv_fp8_e4m3> : LaneFp8<__nv_fp8_e4m3, __NV_E4M3> {};
 template <>
 struct LaneLogits<__nv_fp8_e5m2> : LaneFp8<__nv_fp8_e5m2, __NV_E5M2> {};
 
+__device__ __forceinline__ uint32_t SharedAddress(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+}
+
 // Copies into shared memory go in groups, of which a lane waits for all but the last few.
 __device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;"); }
 template <int kPending>
@@ -183,28 +187,26 @@ __device__ __forceinline__ int LaneOffset(int lane) {
 // What a lane needs of a tile, as it is, into the same places of a tile in shared memory; both are
 // given by the lane's own places. The lane itself must wait before it reads it there. Tiles that
 // start anywhere come entry by entry.
-template <class T, bool kAligned, int kFrom, int kTo>
+template <class T, bool kAligned>
 __device__ __forceinline__ void CopyTile(const char* from, char* to) {
   constexpr int kParts = sizeof(T) == 4 ? 2 : 1;
   constexpr int kBytes = sizeof(T) == 1 ? 8 : 16;
   if constexpr (kAligned) {
-    const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+    const uint32_t address = SharedAddress(to);
     if constexpr (kBytes == 8) {
-      asm volatile("cp.async.ca.shared.global [%0 + %2], [%1 + %3], 8;" ::"r"(address), "l"(from),
-                   "n"(kTo), "n"(kFrom));
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(address), "l"(from));
     } else {
-      asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %3], 16;" ::"r"(address), "l"(from),
-                   "n"(kTo), "n"(kFrom));
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from));
       if constexpr (kParts == 2) {
-        asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %3], 16;" ::"r"(address),
-                     "l"(from), "n"(kTo + 512), "n"(kFrom + 512));
+        asm volatile("cp.async.cg.shared.global [%0 + 512], [%1 + 512], 16;" ::"r"(address),
+                     "l"(from));
       }
     }
   } else {
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
-      const T* source = reinterpret_cast<const T*>(from + kFrom + part * 512);
-      T* target = reinterpret_cast<T*>(to + kTo + part * 512);
+      const T* source = reinterpret_cast<const T*>(from + part * 512);
+      T* target = reinterpret_cast<T*>(to + part * 512);
 #pragma unroll
       for (int j = 0; j < kBytes / static_cast<int>(sizeof(T)); ++j) target[j] = source[j];
     }
@@ -217,7 +219,7 @@ template <class T>
 __device__ __forceinline__ void CopyShiftedTile(const char* tile, int shift, int lane, char* to) {
   constexpr int kParts = kTileEntries * static_cast<int>(sizeof(T)) / 16 + 1;
   const char* const from = tile - shift;
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  const uint32_t address = SharedAddress(to);
 #pragma unroll
   for (int first = 0; first < kParts; first += 32) {
     const int part = first + lane;

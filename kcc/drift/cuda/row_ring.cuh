@@ -166,7 +166,7 @@ class TileRing {
   }
   __device__ __forceinline__ void Copy(const char* from, char* to) const {
     if constexpr (kAligned) {
-      CopyTile<T, true, 0, 0>(from + at_, to + at_);
+      CopyTile<T, true>(from + at_, to + at_);
     } else {
       CopyShiftedTile<T>(from, ShiftOf(from), lane_, to);
     }

@@ -104,8 +104,8 @@ class RowSums {
     if (!Plans()) return;
     const int place = LaneOffset<T>(lane_);
     const int64_t tile = static_cast<int64_t>(SampleTile(args_, lane_)) * kTileBytes + place;
-    CopyTile<T, kAligned, 0, 0>(args_.Row(0, row) + tile, shared_.sample[turn][0] + place);
-    CopyTile<T, kAligned, 0, 0>(args_.Row(1, row) + tile, shared_.sample[turn][1] + place);
+    CopyTile<T, kAligned>(args_.Row(0, row) + tile, shared_.sample[turn][0] + place);
+    CopyTile<T, kAligned>(args_.Row(1, row) + tile, shared_.sample[turn][1] + place);
     CommitCopies();
   }
   __device__ __forceinline__ void PlanRow(int turn) {
