@@ -7,6 +7,7 @@
 // device, nothing was checked.
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -70,15 +71,20 @@ Outputs Download(const CudaDriftArgs& args) {
   return out;
 }
 
-Outputs Run(DriftProblem* problem) {
-  CudaDriftArgs& args = problem->args;
+// Nothing of them may stay as it is.
+void SpoilOutputs(const CudaDriftArgs& args) {
   const auto rows = static_cast<size_t>(args.rows);
-  KCC_CUDA(cudaMemset(args.values, 0xa5, rows * kCudaValues * 8));  // nothing may stay unwritten
+  KCC_CUDA(cudaMemset(args.values, 0xa5, rows * kCudaValues * 8));
   KCC_CUDA(cudaMemset(args.argmax, 0xa5, rows * 8));
   KCC_CUDA(cudaMemset(args.status, 0xa5, rows * 4));
+  KCC_CUDA(cudaDeviceSynchronize());
+}
+
+Outputs Run(DriftProblem* problem) {
+  SpoilOutputs(problem->args);
   problem->Measure();
   KCC_CUDA(cudaDeviceSynchronize());
-  return Download(args);
+  return Download(problem->args);
 }
 
 std::vector<float> RowOf(const DriftProblem& problem, const void* side, int64_t row) {
@@ -408,6 +414,57 @@ void CheckStrange() {
   std::printf("NaN, infinities, masks, equal logits, huge ones, a stray token\n");
 }
 
+// Loads all over `memory`, no two of a warp in one line: they keep those from shared memory, which
+// go the same way, waiting longest.
+__global__ void __launch_bounds__(32, 32)
+    Disturb(const int* memory, unsigned count, int rounds, int* sink) {
+  constexpr unsigned kAtOnce = 8;
+  unsigned at = blockIdx.x * 977 + threadIdx.x * 131;
+  int sum = 0;
+  for (int i = 0; i < rounds; ++i) {
+    int word[kAtOnce];
+#pragma unroll
+    for (unsigned k = 0; k < kAtOnce; ++k) {
+      const int* const from = memory + (at + k * 2621504u) % count;
+      asm volatile("ld.global.ca.s32 %0, [%1];" : "=r"(word[k]) : "l"(from));
+    }
+#pragma unroll
+    for (const int each : word) sum ^= each;
+    at = (at * 1664525u + 1013904223u) % count;
+  }
+  if (sum == INT_MIN) *sink = sum;
+}
+
+// The same bits while another kernel comes to the multiprocessors that a measurement leaves.
+void CheckBesideOthers(bool small) {
+  DriftProblem problem(DType::kBF16, small ? 160 : 2048, 128256, 128256, 0);
+  problem.Fill(LogitRecipe());
+  const Outputs alone = Run(&problem);
+  cudaDeviceProp device;
+  KCC_CUDA(cudaGetDeviceProperties(&device, 0));
+  cudaStream_t streams[2];
+  for (cudaStream_t& stream : streams) {
+    KCC_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  }
+  problem.args.stream = streams[0];
+  int* sink = nullptr;
+  KCC_CUDA(cudaMalloc(&sink, 4));
+  for (const int blocks : {1, 4, 16}) {
+    for (int run = 0; run < (small ? 1 : 5); ++run) {
+      SpoilOutputs(problem.args);
+      problem.Measure();
+      Disturb<<<static_cast<unsigned>(blocks * device.multiProcessorCount), 32, 0, streams[1]>>>(
+          static_cast<const int*>(problem.train), small ? 1u << 23 : 1u << 26, small ? 8 : 600,
+          sink);
+      KCC_CUDA(cudaDeviceSynchronize());
+      Expect(Download(problem.args) == alone, "other bits beside another kernel");
+    }
+  }
+  for (const cudaStream_t stream : streams) cudaStreamDestroy(stream);
+  cudaFree(sink);
+  std::printf("the same bits beside another kernel\n");
+}
+
 // Sums, exceedances and histogram against the CPU's exact sum and a plain count.
 void CheckSummary() {
   std::mt19937_64 random(3);
@@ -477,7 +534,7 @@ int main(int argc, char** argv) {
   }
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::printf("skipped: 6 GPU checks, since this machine has no CUDA device\n");
+    std::printf("skipped: 7 GPU checks, since this machine has no CUDA device\n");
     return 77;
   }
   for (const kcc::Case& test : kcc::Cases(small)) kcc::CheckCase(test, small ? 4 : 16);
@@ -485,6 +542,7 @@ int main(int argc, char** argv) {
   kcc::CheckCuts();
   kcc::CheckIdentical(small);
   kcc::CheckStrange();
+  kcc::CheckBesideOthers(small);
   kcc::CheckSummary();
   std::printf("%d failures\n", kcc::g_failures);
   return kcc::g_failures == 0 ? 0 : 1;

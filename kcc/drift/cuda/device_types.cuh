@@ -89,6 +89,8 @@ struct LaneLogits<__nv_bfloat16> {
   __device__ __forceinline__ float At(int j) const {
     return __uint_as_float((j & 1) != 0 ? pairs[j / 2] & 0xffff0000u : pairs[j / 2] << 16);
   }
+  // Bits of every load that Load is made of: who depends on them waits for it.
+  __device__ __forceinline__ uint32_t Glimpse() const { return pairs[0]; }
 };
 
 template <>
@@ -114,6 +116,7 @@ struct LaneLogits<__half> {
     const __half2 pair = *reinterpret_cast<const __half2*>(&pairs[j / 2]);
     return (j & 1) != 0 ? __high2float(pair) : __low2float(pair);
   }
+  __device__ __forceinline__ uint32_t Glimpse() const { return pairs[0]; }
 };
 
 template <>
@@ -133,6 +136,9 @@ struct LaneLogits<float> {
     for (int j = 0; j < 8; ++j) at[j] = EntryOrLowest(tile, PlaceInTile<float>(lane, j), count);
   }
   __device__ __forceinline__ float At(int j) const { return at[j]; }
+  __device__ __forceinline__ uint32_t Glimpse() const {
+    return __float_as_uint(at[0]) | __float_as_uint(at[4]);
+  }
 };
 
 // FP8 is widened to halves, exactly, when it is loaded.

@@ -147,7 +147,9 @@ class TileRing {
     char* const slot = Slot();
     if constexpr (kBulk) {
       phases_ ^= 1u << slot_;
-      if (IsElected()) {
+      // Nothing orders a bulk copy after loads that are still on their way, and under other kernels'
+      // load it overtakes them. So it depends on what they bring; the vocabulary is never 0.
+      if (IsElected() && (read_ | static_cast<uint32_t>(args_.vocab)) != 0) {
         const uint64_t policy = stays ? stays_ : leaves_;
         const int from = missing * kTileBytes;
         const int bytes = kSideBytes - from;
@@ -206,14 +208,19 @@ class TileRing {
     for (int tile = 0; tile < kSlotTiles; tile += 2) {
       LaneLogits<T> train[2], infer[2];
       Load(slot, tile, &train[0], &infer[0]);
-      Load(slot, tile + 1, &train[1], &infer[1]);
-      if (tile + 2 == kSlotTiles) {
+      const int last = min(1, kSlotTiles - 1 - tile);
+      if (last == 1) {
+        Load(slot, tile + 1, &train[1], &infer[1]);
+        add(train[0], infer[0]);
+      }
+      if (tile + last + 1 == kSlotTiles) {
+        read_ = train[last].Glimpse() | infer[last].Glimpse();
+        if (last == 1) read_ |= train[0].Glimpse() | infer[0].Glimpse();
         __syncwarp();
         refill();
         Turn();
       }
-      add(train[0], infer[0]);
-      add(train[1], infer[1]);
+      add(train[last], infer[last]);
     }
   }
   // The first ones, which may be fewer.
@@ -226,6 +233,7 @@ class TileRing {
       LaneLogits<T> train, infer;
       Load(slot, tile, &train, &infer);
       if (tile + 1 == kSlotTiles) {
+        read_ = train.Glimpse() | infer.Glimpse();
         __syncwarp();
         refill();
         Turn();
@@ -249,6 +257,7 @@ class TileRing {
   int infer_shift_ = 0;
   // By slot, the parity of what was asked for last. As it begins nothing is awaited.
   uint32_t phases_ = ~0u;
+  uint32_t read_ = 0;  // a glimpse of what was read last
   int slot_ = 0;
 };
 
