@@ -17,7 +17,8 @@ namespace kcc {
 namespace {
 
 constexpr int64_t kBatchRows = 8192;
-constexpr int kCarefulBlocks = 528;  // a multiple of kCarefulCluster
+constexpr int kPlanTiles = 2;        // what it takes to plan a row, in tiles
+constexpr int kCarefulBlocks = 264;  // a multiple of kCarefulCluster
 constexpr double kLog2e = 1.4426950408889634;
 
 struct Layout {
@@ -35,7 +36,7 @@ Layout LayoutFor(int64_t rows, const CudaPlan& plan) {
   };
   layout.careful = take((batch + 1) * sizeof(int32_t));
   layout.parts = take(batch * warps * sizeof(WarpPart));
-  layout.tops = take(batch * warps * 32 * sizeof(int2));
+  layout.tops = take(batch * warps * kPieces * 32 * sizeof(int2));
   layout.heads = take(batch * sizeof(RowHead));
   layout.taken = take(sizeof(int));
   return layout;
@@ -177,13 +178,13 @@ int ClustersAtOnce(const void* kernel, const Device& on, int threads, size_t sha
 // The cut of a row: every warp gets tiles enough to fill its ring, or one less; of such cuts the
 // one with most warps, since the fewer rows are under way, the more of them the rings and L2 still
 // hold when they are visited again.
-CudaPlan ChoosePlan(int64_t tiles, int most, bool has_clusters) {
+CudaPlan ChoosePlan(int64_t tiles, int most, int in_ring, bool has_clusters) {
   for (int blocks = has_clusters ? kBlocksMax : 1; blocks > 0; --blocks) {
-    if (tiles / (most * blocks) >= kRingSlots * kSlotTiles) return {most, blocks, 0};
+    if (tiles / (most * blocks) >= in_ring) return {most, blocks, 0};
   }
   for (const int part : {2, 3, 6}) {
     const int warps = most / part;
-    if (warps > 0 && tiles / warps >= kRingSlots * kSlotTiles) return {warps, 1, 0};
+    if (warps > 0 && tiles / warps >= in_ring) return {warps, 1, 0};
   }
   return {};
 }
@@ -208,13 +209,13 @@ Launch LaunchFor(const CudaDriftArgs& args) {
   if (tiles < 32) return launch;  // too few threads to rank, and too little to share
   launch.tiles = static_cast<int>(tiles);
   const bool aligned = IsAligned(args.train) && IsAligned(args.infer);
-  const size_t ring =
-      kRingSlots * kSlotTiles * 2 * RingTileBytes(DTypeBits(args.train.dtype) / 8, aligned);
+  const size_t entry_bytes = DTypeBits(args.train.dtype) / 8;
+  const int in_ring = kRingSlots * GroupTiles(entry_bytes);
+  const size_t ring = static_cast<size_t>(in_ring) * 2 * RingTileBytes(entry_bytes, aligned);
   const size_t room = (static_cast<size_t>(device.shared_bytes) - kSumsSharedBytes) / ring;
-  const int best = args.train.dtype == DType::kF32 ? kWarpsMaxF32 : kWarpsMax;
-  const int most = std::min(best, static_cast<int>(room) / 2 * 2);
+  const int most = std::min(kWarpsMax, static_cast<int>(room) / 2 * 2);
   if (most == 0) return launch;
-  launch.plan = ChoosePlan(tiles, most, launch.has_clusters);
+  launch.plan = ChoosePlan(tiles, most, in_ring, launch.has_clusters);
   if (launch.plan.warps == 0) return launch;
   launch.kernels =
       KernelsFor(args.train.dtype, aligned, (args.wanted & kCudaWantReverseChi2) != 0, launch.plan);
@@ -312,8 +313,13 @@ class Batches {
     sums.warps = launch_.plan.warps;
     sums.blocks = launch_.plan.blocks;
     const int whole = sums.vocab / kTileEntries;
-    sums.share = whole / (sums.warps * sums.blocks);
-    sums.longer = whole % (sums.warps * sums.blocks);
+    const int row_warps = sums.warps * sums.blocks;
+    const int others = row_warps - sums.blocks;
+    sums.least = (whole + kPlanTiles * sums.blocks) / row_warps - kPlanTiles;
+    sums.group = GroupTiles(static_cast<size_t>(bytes));
+    if (sums.least < kRingSlots * sums.group || others == 0) sums.least = whole / row_warps;
+    sums.share = others == 0 ? 1 : (whole - sums.blocks * sums.least) / others;
+    sums.longer = others == 0 ? 0 : (whole - sums.blocks * sums.least) % others;
     sums.aligned = IsAligned(args_.train) && IsAligned(args_.infer);
     sums.scale = static_cast<float>(kLog2e / args_.temperature);
     sums.inverse_tau = static_cast<float>(1 / args_.temperature);

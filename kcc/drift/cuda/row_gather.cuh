@@ -14,8 +14,9 @@ inline constexpr int kThreadsMax = 64;     // to search, both sides together
 inline constexpr int kCandidatesMax = 64;  // a side; more: the row is measured in double
 
 struct GatherShared {
-  uint32_t threads[kThreadsMax];        // thread of the row * 2 + side
+  uint32_t threads[kThreadsMax];        // (piece * 32 + lane) * 2 + side
   int largest[kThreadsMax];             // ordered bits of its largest entry of that side
+  int2 tiles[kThreadsMax];              // its piece's first tile and the one after its last
   uint2 candidates[2][kCandidatesMax];  // ordered bits, id; in no order
   int found[2];
 };
@@ -34,8 +35,9 @@ class RowGather {
         token_(args.row.tokens == nullptr ? -1 : args.row.tokens[args.first_row + at]),
         head_(sums_.board.heads[at]),
         parts_(sums_.board.parts + at * row_warps_),
-        tops_(sums_.board.tops + at * row_warps_ * 32),
-        row_{sums_.Row(0, at), sums_.Row(1, at)} {}
+        tops_(sums_.board.tops + at * row_warps_ * (kPieces * 32)),
+        row_{sums_.Row(0, at), sums_.Row(1, at)},
+        token_at_(token_ >= 0 && token_ < args.row.vocab ? PairAt(token_) : TokenPair{0, 0}) {}
 
   __device__ __forceinline__ void Run(EndRow* out) {
     bool listed = FindThreads();
@@ -71,19 +73,21 @@ class RowGather {
   }
 
   // So many entries are at least as large as the threshold as are asked for, and few more: among
-  // the warps' largest entries or, where a row has too few warps, among the largest of each lane's.
+  // the pieces' largest entries or, where a row has too few, among the largest of each lane's.
   __device__ __forceinline__ bool FindThreads() {
     int top[2] = {INT_MIN, INT_MIN};
-    const bool by_warps = row_warps_ >= 2 * (args_.top_rank + 1);
-    if (by_warps) {
-      if (lane_ < row_warps_) {
-        top[0] = parts_[lane_].tops[0];
-        top[1] = parts_[lane_].tops[1];
+    const int pieces = row_warps_ * kPieces;
+    const bool by_pieces = pieces >= 2 * (args_.top_rank + 1);
+    if (by_pieces) {
+      if (lane_ < pieces) {
+        const int2 its = parts_[lane_ / kPieces].tops[lane_ % kPieces];
+        top[0] = its.x;
+        top[1] = its.y;
       }
     } else {
 #pragma unroll 4
-      for (int w = 0; w < row_warps_; ++w) {
-        const int2 its = tops_[w * 32 + lane_];
+      for (int piece = 0; piece < pieces; ++piece) {
+        const int2 its = tops_[piece * 32 + lane_];
         top[0] = max(top[0], its.x);
         top[1] = max(top[1], its.y);
       }
@@ -93,28 +97,28 @@ class RowGather {
     if (lane_ < 2) shared_.found[lane_] = 0;
     const unsigned holding =
         __ballot_sync(kAll, top[0] >= threshold_[0] || top[1] >= threshold_[1]);
-    unsigned warps = by_warps ? holding : (1u << row_warps_) - 1;
+    unsigned left = by_pieces ? holding : 0xffffffffu >> (32 - pieces);
     int found = 0;
-    while (warps != 0) {
+    while (left != 0) {
       constexpr int kAtOnce = 4;
       int2 its[kAtOnce];
-      int warp[kAtOnce];
+      int piece[kAtOnce];
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
-        warp[k] = __ffs(static_cast<int>(warps)) - 1;
-        warps &= warps - 1;
-        its[k] = warp[k] >= 0 ? tops_[warp[k] * 32 + lane_] : make_int2(INT_MIN, INT_MIN);
+        piece[k] = __ffs(static_cast<int>(left)) - 1;
+        left &= left - 1;
+        its[k] = piece[k] >= 0 ? tops_[piece[k] * 32 + lane_] : make_int2(INT_MIN, INT_MIN);
       }
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
-        if (warp[k] < 0) break;
+        if (piece[k] < 0) break;
 #pragma unroll
         for (int side = 0; side < 2; ++side) {
           const bool holds = (side == 0 ? its[k].x : its[k].y) >= threshold_[side];
           const unsigned holders = __ballot_sync(kAll, holds);
           const int place = found + __popc(holders & ((1u << lane_) - 1));
           if (holds && place < kThreadsMax) {
-            shared_.threads[place] = static_cast<uint32_t>((warp[k] * 32 + lane_) * 2 + side);
+            shared_.threads[place] = static_cast<uint32_t>((piece[k] * 32 + lane_) * 2 + side);
             shared_.largest[place] = side == 0 ? its[k].x : its[k].y;
           }
           found += __popc(holders);
@@ -157,7 +161,9 @@ class RowGather {
     for (int half = 0; half < 2; ++half) {
       const unsigned staying = __ballot_sync(kAll, stays[half]);
       if (stays[half]) {
-        shared_.threads[kept + __popc(staying & ((1u << lane_) - 1))] = thread[half];
+        const int place = kept + __popc(staying & ((1u << lane_) - 1));
+        shared_.threads[place] = thread[half];
+        shared_.tiles[place] = TilesOfPiece(static_cast<int>(thread[half] / 64));
       }
       kept += __popc(staying);
     }
@@ -185,12 +191,19 @@ class RowGather {
     const int count = sums_.TilesOf(row_warp) + (sums_.HasCut(row_warp) ? 1 : 0);
     return n < count ? sums_.FirstTileOf(row_warp) + n : sums_.tiles;
   }
+  __device__ __forceinline__ int2 TilesOfPiece(int piece) const {
+    const int row_warp = piece / kPieces;
+    const int first = sums_.FirstTileOf(row_warp);
+    const int middle = first + sums_.HalfOf(row_warp);
+    if (piece % kPieces == 0) return make_int2(first, middle);
+    return make_int2(middle, first + sums_.TilesOf(row_warp) + (sums_.HasCut(row_warp) ? 1 : 0));
+  }
 
   // A thread's tiles at once, one a lane; several threads at once.
   __device__ __forceinline__ void Collect() {
     constexpr int kAtOnce = 4;
 #pragma unroll 1
-    for (int first = 0; first < sums_.share + 2; first += 32) {
+    for (int first = 0; first < sums_.MostOfPiece(); first += 32) {
 #pragma unroll 1
       for (int begin = 0; begin < threads_; begin += kAtOnce) {
         LaneLogits<T> logits[kAtOnce];
@@ -200,7 +213,8 @@ class RowGather {
 #pragma unroll
         for (int k = 0; k < kAtOnce; ++k) {
           thread[k] = shared_.threads[min(begin + k, threads_ - 1)];
-          tile[k] = TileOf(static_cast<int>(thread[k] / 64), first + lane_);
+          const int2 its = shared_.tiles[min(begin + k, threads_ - 1)];
+          tile[k] = its.x + first + lane_ < its.y ? its.x + first + lane_ : sums_.tiles;
           if (tile[k] < WholeTiles()) LoadWhole(thread[k], tile[k], &logits[k]);
         }
 #pragma unroll
@@ -263,16 +277,15 @@ class RowGather {
   __device__ __forceinline__ static float LogitAt(const char* row, int64_t id) {
     return static_cast<float>(reinterpret_cast<const T*>(row)[id]);
   }
+  __device__ __forceinline__ TokenPair PairAt(int64_t id) const {
+    return {LogitAt(row_[0], id), LogitAt(row_[1], id)};
+  }
   // The logits of the tokens that are asked about.
   __device__ __forceinline__ void LookUp(EndRow* out) const {
-    const auto pair_at = [&](int64_t id) -> TokenPair {
-      return {LogitAt(row_[0], id), LogitAt(row_[1], id)};
-    };
-    if (lane_ == 0) out->infer_top = pair_at(out->tops[1].id[0]);
-    if (lane_ == 1) {
-      out->token = token_;
-      if (token_ >= 0 && token_ < args_.row.vocab) out->token_at = pair_at(token_);
-    }
+    if (lane_ != 0) return;
+    out->infer_top = PairAt(out->tops[1].id[0]);
+    out->token = token_;
+    out->token_at = token_at_;
   }
 
   __device__ __forceinline__ void PublishTopsOf(const DeviceTop& train,
@@ -315,7 +328,7 @@ class RowGather {
     const int its_warp = sums_.WarpOfTile(pivot / kTileEntries);
     const int its_lane = LaneInTile<T>(pivot % kTileEntries);
 #pragma unroll 1
-    for (int n = lane_; n < sums_.share + 2; n += 32) {
+    for (int n = lane_; n < sums_.MostTiles(); n += 32) {
       const int tile = TileOf(its_warp, n);
       if (tile >= sums_.tiles) continue;
       LaneLogits<T> train, infer;
@@ -346,6 +359,17 @@ class RowGather {
     }
   }
 
+  __device__ __forceinline__ static void AddPart(const float4& word,
+                                                 const float (&other)[kOtherSums],
+                                                 double (&sum)[kLaneSums + 1]) {
+    const float first[kWordSums] = {word.x, word.y, word.z};
+    for (int k = 0; k < kWordSums; ++k) sum[k] += static_cast<double>(first[k]);
+    const auto* const four = reinterpret_cast<const float4*>(other);
+    const float4 low = four[0], high = four[1];
+    const float rest[kOtherSums] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    for (int k = 0; k < kOtherSums; ++k) sum[kWordSums + k] += static_cast<double>(rest[k]);
+  }
+
   __device__ __forceinline__ void AddUp(EndSums* out, int pivot) {
     const int pivot_warp = sums_.WarpOfTile(pivot / kTileEntries);
     LaneSums beside;
@@ -360,12 +384,8 @@ class RowGather {
       const WarpPart& part = parts_[w];
       low = max(low, part.low);
       high = max(high, part.high);
-      for (int k = 0; k < kLaneSums; ++k) sum[k] += static_cast<double>(part.sum[k]);
-      sum[kLaneSums] += static_cast<double>(part.absolute);
-      if (pivot_warp != w) {
-        for (int k = 0; k < kLaneSums; ++k) sum[k] += static_cast<double>(part.apart_sum[k]);
-        sum[kLaneSums] += static_cast<double>(part.apart_absolute);
-      }
+      AddPart(part.word.first, part.sum, sum);
+      if (pivot_warp != w) AddPart(part.word.second, part.apart_sum, sum);
     }
     for (int k = 0; k <= kLaneSums; ++k) {
       for (int mask = 16; mask > 0; mask >>= 1) sum[k] += __shfl_xor_sync(kAll, sum[k], mask);
@@ -392,6 +412,7 @@ class RowGather {
   const WarpPart* const parts_;
   const int2* const tops_;
   const char* const row_[2];
+  const TokenPair token_at_;  // asked for first, since nothing has to be known for it
   int threshold_[2] = {0, 0};
   int threads_ = 0;
   int found_[2] = {0, 0};

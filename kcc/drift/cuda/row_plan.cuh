@@ -1,39 +1,46 @@
 // How a row is cut and planned for the fast kernel (row_sums.cuh), and what its warps leave behind.
 //
 // A row is cut into tiles of 256 entries, eight a lane; each warp of its blocks has some that lie
-// side by side.
+// side by side. They go in groups, and the first half of these and the others are the warp's two
+// pieces: of each lane's entries the largest is known by piece.
 #pragma once
 
 #include <climits>
 #include <cstdint>
 
+#include "kcc/drift/cuda/row_sync.cuh"
 #include "kcc/drift/cuda/row_terms.cuh"
 
 namespace kcc {
 
-inline constexpr int kWarpsMax = 12;    // of a block, of which a multiprocessor has two
-inline constexpr int kWarpsMaxF32 = 6;  // whose tiles take twice the room
-inline constexpr int kBlocksMax = 2;    // of a row
+inline constexpr int kWarpsMax = 8;   // of a block, of which a multiprocessor has two
+inline constexpr int kBlocksMax = 2;  // of a row
 inline constexpr int kRowWarpsMax = kWarpsMax * kBlocksMax;
-static_assert(kRowWarpsMax <= 32);  // a lane takes a warp's word
+inline constexpr int kPieces = 2;             // of a warp
+static_assert(kRowWarpsMax * kPieces <= 32);  // a lane takes a warp's word, or a piece
+// Tiles of a group; a warp's first one may have fewer.
+constexpr int GroupTiles(size_t entry_bytes) { return entry_bytes == 4 ? 3 : 6; }
+
 // Subtractions may enlarge the float32 error this much before a row is measured in double.
 inline constexpr float kAmplificationMax = 32;
 
 // Of a weight 2^t; sums of weights and of their products with t stay finite.
 inline constexpr float kExponentMax = 64;
 
+inline constexpr int kWordSums = 3;                           // that a warp's word has
+inline constexpr int kOtherSums = kLaneSums - kWordSums + 1;  // the last one is sum |q - s e|
+
 // What a warp leaves about its tiles. The lane with the largest train entry is kept apart: if that
 // is the row's largest, its sums are taken again without it (row_gather.cuh).
-struct WarpPart {
-  float sum[kLaneSums];  // as in LaneSums
-  float absolute;        // sum |q - s e|
-  int apart;             // the lane
-  float apart_sum[kLaneSums];
-  float apart_absolute;
+struct alignas(16) WarpPart {
+  MeetingWord word;
+  float sum[kOtherSums];  // as in LaneSums, of all lanes but the one apart
+  float apart_sum[kOtherSums];
   uint32_t low;  // as in LaneSums
   int high;
-  int tops[2];  // ordered bits of its largest train and infer entry
-  int unused[5];
+  int apart;  // the lane
+  int unused;
+  int2 tops[kPieces];  // ordered bits of the largest train and infer entry
 };
 static_assert(sizeof(WarpPart) == 128);
 
@@ -48,7 +55,7 @@ struct RowHead {
 struct RowBoard {
   RowHead* heads;   // by row
   WarpPart* parts;  // by row and warp
-  int2* tops;       // ordered bits of the largest train and infer entry, by row and thread
+  int2* tops;       // ordered bits of the largest train and infer entry, by row, piece and lane
   int* taken;       // how many rows were taken, beyond the first two of each row's blocks
 };
 
@@ -64,8 +71,12 @@ struct SumsArgs {
   int tiles;   // of a row
   int warps;   // of a block
   int blocks;  // of a row
-  int share;   // of a warp, in whole tiles; the first `longer` warps have one more
+  // In whole tiles: the first warps, one in each block, which also plan, have `least`, the others
+  // `share`, the first `longer` of them one more.
+  int least;
+  int share;
   int longer;
+  int group;     // GroupTiles
   bool aligned;  // rows start at multiples of 16 bytes
   float scale;   // log2(e) / tau
   float inverse_tau;
@@ -75,37 +86,49 @@ struct SumsArgs {
 
   __device__ int RowWarps() const { return warps * blocks; }
   __device__ int FirstTileOf(int row_warp) const {
-    return row_warp * share + min(row_warp, longer);
+    const int other = row_warp - blocks;
+    return other < 0 ? row_warp * least : blocks * least + other * share + min(other, longer);
   }
   // Whole ones. The last warp also has the tile that the row's end cuts.
-  __device__ int TilesOf(int row_warp) const { return share + (row_warp < longer ? 1 : 0); }
+  __device__ int TilesOf(int row_warp) const {
+    const int other = row_warp - blocks;
+    return other < 0 ? least : share + (other < longer ? 1 : 0);
+  }
+  __device__ int GroupsOf(int row_warp) const { return (TilesOf(row_warp) + group - 1) / group; }
+  // Of the first piece.
+  __device__ int HalfOf(int row_warp) const {
+    const int groups = GroupsOf(row_warp);
+    return TilesOf(row_warp) - (groups - groups / 2) * group;
+  }
+  // Of any warp, and of any piece at most, with the one that is cut.
+  __device__ int MostTiles() const {
+    return max(least, share + (longer > 0 ? 1 : 0)) + (vocab % kTileEntries != 0 ? 1 : 0);
+  }
+  __device__ int MostOfPiece() const {
+    const int groups = (MostTiles() + group - 1) / group;
+    return (groups + 1) / 2 * group + 1;
+  }
   __device__ bool HasCut(int row_warp) const {
     return row_warp == RowWarps() - 1 && vocab % kTileEntries != 0;
   }
   __device__ int WarpOfTile(int tile) const {
+    if (tile < blocks * least) return tile / least;
+    const int other = tile - blocks * least;
     const int in_longer = longer * (share + 1);
-    if (tile < in_longer) return tile / (share + 1);
-    return min(longer + (tile - in_longer) / share, RowWarps() - 1);
+    if (other < in_longer) return blocks + other / (share + 1);
+    return min(blocks + longer + (other - in_longer) / share, RowWarps() - 1);
   }
   __device__ const char* Row(int side, int64_t row) const {
     return side == 0 ? train + row * train_stride : infer + row * infer_stride;
   }
 };
 
-struct RowPlan {
+struct alignas(16) RowPlan {
   float minus_k;
   float shift;
-  uint32_t close_low, small_low, medium_low;  // bounds of LaneSums::low and ::high
-  int close_high, small_high, medium_high;
   bool shifted;
   bool plain;       // x is y
   TermRange range;  // what the sample lets expect; the first visit finds out
-
-  __device__ __forceinline__ bool Holds(TermRange which, const LaneSums& sums) const {
-    if (which == kCloseRange) return sums.low <= close_low && sums.high <= close_high;
-    if (which == kSmallRange) return sums.low <= small_low && sums.high <= small_high;
-    return sums.low <= medium_low && sums.high <= medium_high;
-  }
 };
 
 // The lane's entries of a tile, which may start anywhere; beyond the row's end the lowest value,
@@ -121,21 +144,16 @@ __device__ __forceinline__ void LoadTile(const SumsArgs& args, const char* row, 
   }
 }
 
-// |x| <= end as bounds of y's bits: the largest as an unsigned and as a signed integer. Where
-// the bounds of y do not enclose 0 the range is not to be used.
-__device__ __forceinline__ void SetBounds(const SumsArgs& args, bool shifted, float shift,
-                                          float end, uint32_t* low, int* high) {
-  const float from = shifted ? -end : (shift - end) * args.tau;
-  const float to = shifted ? end : (shift + end) * args.tau;
-  const bool usable = from < 0 && to > 0;
-  *low = usable ? __float_as_uint(from) : 0u;
-  *high = usable ? __float_as_int(to) : INT_MIN;
-}
-
-__device__ __forceinline__ void SetBounds(const SumsArgs& args, RowPlan* plan) {
-  SetBounds(args, plan->shifted, plan->shift, kCloseEnd, &plan->close_low, &plan->close_high);
-  SetBounds(args, plan->shifted, plan->shift, kSmallEnd, &plan->small_low, &plan->small_high);
-  SetBounds(args, plan->shifted, plan->shift, kMediumEnd, &plan->medium_low, &plan->medium_high);
+// Whether |x| was within the range. Its ends are bounds of y's bits: of the largest as an unsigned
+// and as a signed integer. Where they do not enclose 0 the range is not to be used.
+__device__ __forceinline__ bool Holds(const SumsArgs& args, const RowPlan& plan, TermRange range,
+                                      const LaneSums& sums) {
+  const float end = range == kCloseRange   ? kCloseEnd
+                    : range == kSmallRange ? kSmallEnd
+                                           : kMediumEnd;
+  const float from = plan.shifted ? -end : (plan.shift - end) * args.tau;
+  const float to = plan.shifted ? end : (plan.shift + end) * args.tau;
+  return from < 0 && to > 0 && sums.low <= __float_as_uint(from) && sums.high <= __float_as_int(to);
 }
 
 // How much a range's error may grow before it shows in the fifth digit: it falls with the largest
@@ -147,12 +165,17 @@ __device__ __forceinline__ float AmplificationIn(TermRange range, float largest)
   return fminf(most, __fdividef(3.6e-3f, largest * largest * largest));
 }
 
+// Sums of e, q and e (E - x).
+struct Weights {
+  float e, q, residual;
+};
+
 // Where the weights beside the pivot moved alike, by delta, what they contribute to KL is the small
 // difference of large sums; whether too small, nearly as SolveEnd sees it. `rest`: without the
-// pivot; both: sums of e, q and e (E - x).
-__device__ __forceinline__ bool Cancels(const float (&all)[3], const float (&rest)[3],
+// pivot.
+__device__ __forceinline__ bool Cancels(const Weights& all, const Weights& rest,
                                         float amplification) {
-  const float s = all[1] / all[0];           // e^delta - 1
+  const float s = all.q / all.e;             // e^delta - 1
   const float less = __fdividef(-s, 1 + s);  // e^-delta - 1
   // s - delta and e^-delta - 1 + delta
   float over, under;
@@ -164,15 +187,20 @@ __device__ __forceinline__ bool Cancels(const float (&all)[3], const float (&res
     over = s - delta;
     under = less + delta;
   }
-  const float kl = all[2] - all[0] * over;
-  const float magnitude = rest[2] + fabsf(less * rest[1]) + rest[0] * under;
-  return magnitude > 1e-3f * all[2] && magnitude > amplification * kl;
+  const float kl = all.residual - all.e * over;
+  const float magnitude = rest.residual + fabsf(less * rest.q) + rest.e * under;
+  return magnitude > 1e-3f * all.residual && magnitude > amplification * kl;
+}
+// That they do not is plain where the mean move is small beside the spread, as it mostly is: kl is
+// then above 0.7 all.residual and, by Cauchy's inequality for rest.q, its parts together are
+// below 2.4, 2.8 and 6.3 times kl in the three ranges, which is less than any amplification there.
+__device__ __forceinline__ bool CannotCancel(const Weights& all, float slope, TermRange range) {
+  return range < kWholeRange && all.q * slope <= 0.3f * all.residual;
 }
 // They do not cancel about delta.
-__device__ __forceinline__ void Recentre(const SumsArgs& args, float delta, RowPlan* plan) {
+__device__ __forceinline__ void Recentre(float delta, RowPlan* plan) {
   plan->shift += delta;
   plan->plain = false;
-  SetBounds(args, plan);
 }
 
 // From 256 entries, spread over the row. K is near the largest of
@@ -206,7 +234,6 @@ __device__ __forceinline__ RowPlan MakePlan(const SumsArgs& args, const LaneLogi
   plan.shifted = low > 0 || high < 0;
   plan.shift = plan.shifted && found > -kFloatInf ? moved * args.inverse_tau : 0.0f;
   plan.plain = !plan.shifted && args.inverse_tau == 1;
-  SetBounds(args, &plan);
   // A row strays about 1.6 times as far as 256 of its entries. Where a format has few bits, its
   // largest entries move by as much as 1/128 of themselves, but only where half of that strays:
   // most do not, so that the close range is tried up to a little beyond its end.

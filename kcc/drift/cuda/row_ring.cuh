@@ -1,9 +1,9 @@
 // A warp's tiles of both rows on their way through shared memory: forward once and back, while the
 // next row is already asked for.
 //
-// They go in fours, through two slots; the first four may be fewer. A slot is filled again as soon
-// as it is empty. When the way back begins the slots still hold the last eight; the others are
-// marked to stay in L2, which gives them up when they are read again.
+// They go in groups, through two slots; the first group may be smaller. A slot is filled again as
+// soon as it is empty. When the way back begins the slots still hold the last two groups; the
+// others are marked to stay in L2, which gives them up when they are read again.
 #pragma once
 
 #include "kcc/drift/cuda/barrier.cuh"
@@ -12,7 +12,7 @@
 namespace kcc {
 
 inline constexpr int kRingSlots = 2;
-inline constexpr int kSlotTiles = 4;  // of each side
+static_assert(kRingSlots == 2);  // they take turns
 
 // A tile's room: one that starts anywhere needs a little more, and FP8's lanes read a part further.
 constexpr size_t RingTileBytes(size_t entry_bytes, bool aligned) {
@@ -32,9 +32,9 @@ class TileRing {
         slots_(memory + warp * kRingSlots * kSlotBytes),
         lane_(lane),
         at_(kAligned ? LaneOffset<T>(lane) : 0),
-        fours_(Uniform((args.TilesOf(row_warp) + kSlotTiles - 1) / kSlotTiles)),
-        missing_(Uniform(fours_ * kSlotTiles - args.TilesOf(row_warp))),
-        first_(Uniform(args.FirstTileOf(row_warp) - missing_)),
+        groups_(Uniform(args.GroupsOf(row_warp))),
+        in_first_(Uniform(args.TilesOf(row_warp) - (groups_ - 1) * kGroupTiles)),
+        first_(Uniform(args.FirstTileOf(row_warp))),
         stays_(StayInL2()),
         leaves_(LeaveL2()) {
     if constexpr (kBulk) {
@@ -50,49 +50,56 @@ class TileRing {
   __device__ __forceinline__ void Begin(int64_t row) {
     Drain();
     Seek(row);
-    for (int four = 0; four < kRingSlots; ++four) {
-      Fetch(four == 0 ? missing_ : 0, four < fours_ - kRingSlots);
-      Move(1);
+    for (int group = 0; group < kRingSlots; ++group) {
+      const int tiles = group == 0 ? in_first_ : kGroupTiles;
+      Fetch(tiles, group + kRingSlots < groups_);
+      Move(tiles);
       Turn();
     }
   }
 
-  // Every tile of the row that was begun goes to add(train, infer).
-  template <class Add>
-  __device__ __forceinline__ void Forward(int64_t row, const Add& add) {
+  // Every tile of the row that was begun goes to add(train, infer). Between those of the two pieces
+  // (SumsArgs) next_piece() is called.
+  template <class Add, class NextPiece>
+  __device__ __forceinline__ void Forward(int64_t row, const Add& add,
+                                          const NextPiece& next_piece) {
     train_shift_ = ShiftOf(args_.Row(0, row));
     infer_shift_ = ShiftOf(args_.Row(1, row));
-    int left = fours_;
+    int left = groups_;
     const auto refill = [&] {
       if (left > kRingSlots) {
-        Fetch(0, left > 2 * kRingSlots);
-        Move(1);
+        Fetch(kGroupTiles, left > 2 * kRingSlots);
+        Move(kGroupTiles);
       } else if constexpr (!kBulk) {
         CommitCopies();
       }
     };
     UseFirst(add, refill);
 #pragma unroll 1
-    for (--left; left > 0; --left) Use(add, refill);
+    while (--left > 0) {
+      if (left == groups_ - groups_ / 2) next_piece();
+      Use(add, refill);
+    }
     Turn();  // to what was used last
   }
 
-  // The same tiles from the last to the first; then the ring has the beginning of `next`, if that
-  // is a row.
+  // The same tiles, from the last group to the first; then the ring has the beginning of `next`, if
+  // that is a row.
   template <class Add>
   __device__ __forceinline__ void Backward(int64_t next, const Add& add) {
-    Move(-kRingSlots - 1);
-    int left = fours_;
+    // To the last group that the slots do not hold.
+    Move(groups_ > kRingSlots + 1 ? -(kRingSlots + 1) * kGroupTiles
+                                  : -kRingSlots * kGroupTiles - in_first_);
+    int left = groups_;
     const auto refill = [&] {
-      if (left > kRingSlots + 1) {
-        Fetch(0, false);
-        Move(-1);
-      } else if (left == kRingSlots + 1) {
-        Fetch(missing_, false);
+      if (left > kRingSlots) {
+        Fetch(left == kRingSlots + 1 ? in_first_ : kGroupTiles, false);
+        Move(left == kRingSlots + 2 ? -in_first_ : -kGroupTiles);
       } else if (next < args_.rows) {
         if (left == kRingSlots) Seek(next);
-        Fetch(left == kRingSlots ? missing_ : 0, fours_ + left > 2 * kRingSlots);
-        Move(1);
+        const int tiles = left == kRingSlots ? in_first_ : kGroupTiles;
+        Fetch(tiles, groups_ + left > 2 * kRingSlots);
+        Move(tiles);
       } else if constexpr (!kBulk) {
         CommitCopies();
       }
@@ -105,7 +112,8 @@ class TileRing {
   // Until nothing is on its way.
   __device__ __forceinline__ void Drain() const {
     if constexpr (kBulk) {
-      for (int slot = 0; slot < kRingSlots; ++slot) AwaitPhase(&full_[slot], phases_ >> slot & 1);
+      AwaitPhase(&full_[slot_], parities_ >> 31);
+      AwaitPhase(&full_[slot_ ^ 1], parities_ >> 30 & 1);
     } else {
       AwaitCopies<0>();
     }
@@ -117,9 +125,10 @@ class TileRing {
 #else
   static constexpr bool kBulk = false;
 #endif
+  static constexpr int kGroupTiles = GroupTiles(sizeof(T));
   static constexpr int kTileBytes = kTileEntries * static_cast<int>(sizeof(T));
   static constexpr int kPlaceBytes = static_cast<int>(RingTileBytes(sizeof(T), kAligned));
-  static constexpr int kSideBytes = kSlotTiles * kPlaceBytes;
+  static constexpr int kSideBytes = kGroupTiles * kPlaceBytes;
   static constexpr int kSlotBytes = 2 * kSideBytes;
 
   // So that the compiler knows it to be the warp's, not the lane's.
@@ -127,39 +136,43 @@ class TileRing {
     return __shfl_sync(0xffffffffu, value, 0);
   }
 
-  // To where the first four of the row begin, or would begin.
+  // To where the row's first group begins.
   __device__ __forceinline__ void Seek(int64_t row) {
     const int uniform = Uniform(static_cast<int>(row));
     const int64_t first = static_cast<int64_t>(first_) * kTileBytes;
     train_at_ = args_.Row(0, uniform) + first;
     infer_at_ = args_.Row(1, uniform) + first;
   }
-  __device__ __forceinline__ void Move(int fours) {
-    train_at_ += fours * (kSlotTiles * kTileBytes);
-    infer_at_ += fours * (kSlotTiles * kTileBytes);
+  __device__ __forceinline__ void Move(int tiles) {
+    train_at_ += tiles * kTileBytes;
+    infer_at_ += tiles * kTileBytes;
   }
-  __device__ __forceinline__ void Turn() { slot_ ^= 1; }
+  __device__ __forceinline__ void Turn() {
+    slot_ ^= 1;
+    parities_ = __funnelshift_l(parities_, parities_, 1);
+  }
   __device__ __forceinline__ char* Slot() const { return slots_ + slot_ * kSlotBytes; }
 
-  // Four tiles of each side, but for the first `missing`, into the present slot. `stays`: they will
-  // be read again.
-  __device__ __forceinline__ void Fetch(int missing, bool stays) {
+  // So many tiles of each side into the present slot. `stays`: they will be read again.
+  __device__ __forceinline__ void Fetch(int tiles, bool stays) {
     char* const slot = Slot();
     if constexpr (kBulk) {
-      phases_ ^= 1u << slot_;
-      // Nothing orders a bulk copy after loads that are still on their way, and under other kernels'
-      // load it overtakes them. So it depends on what they bring; the vocabulary is never 0.
-      if (IsElected() && (read_ | static_cast<uint32_t>(args_.vocab)) != 0) {
+      parities_ ^= 0xaaaaaaaau;
+      // Nothing orders a bulk copy after loads that are still on their way, and under other
+      // kernels' load it overtakes them. So it depends on what they bring; the vocabulary is never
+      // 0.
+      uint32_t arrived = read_ | static_cast<uint32_t>(args_.vocab);
+      asm volatile("" : "+r"(arrived));
+      if (IsElected() && arrived != 0) {
         const uint64_t policy = stays ? stays_ : leaves_;
-        const int from = missing * kTileBytes;
-        const int bytes = kSideBytes - from;
+        const int bytes = tiles * kTileBytes;
         uint64_t* const full = &full_[slot_];
         ArriveExpecting(full, 2 * bytes);
-        CopyInBulk(slot + from, train_at_ + from, bytes, full, policy);
-        CopyInBulk(slot + kSideBytes + from, infer_at_ + from, bytes, full, policy);
+        CopyInBulk(slot, train_at_, bytes, full, policy);
+        CopyInBulk(slot + kSideBytes, infer_at_, bytes, full, policy);
       }
     } else {
-      for (int tile = missing; tile < kSlotTiles; ++tile) {
+      for (int tile = 0; tile < tiles; ++tile) {
         Copy(train_at_ + tile * kTileBytes, slot + tile * kPlaceBytes);
         Copy(infer_at_ + tile * kTileBytes, slot + kSideBytes + tile * kPlaceBytes);
       }
@@ -180,7 +193,7 @@ class TileRing {
 
   __device__ __forceinline__ void Await() const {
     if constexpr (kBulk) {
-      AwaitPhase(&full_[slot_], phases_ >> slot_ & 1);
+      AwaitPhase(&full_[slot_], parities_ >> 31);
     } else {
       AwaitCopies<kRingSlots - 1>();
       if constexpr (!kAligned) __syncwarp();  // tiles that start anywhere are shared among lanes
@@ -205,15 +218,15 @@ class TileRing {
     Await();
     const char* const slot = Slot();
 #pragma unroll
-    for (int tile = 0; tile < kSlotTiles; tile += 2) {
+    for (int tile = 0; tile < kGroupTiles; tile += 2) {
       LaneLogits<T> train[2], infer[2];
       Load(slot, tile, &train[0], &infer[0]);
-      const int last = min(1, kSlotTiles - 1 - tile);
+      const int last = min(1, kGroupTiles - 1 - tile);
       if (last == 1) {
         Load(slot, tile + 1, &train[1], &infer[1]);
         add(train[0], infer[0]);
       }
-      if (tile + last + 1 == kSlotTiles) {
+      if (tile + last + 1 == kGroupTiles) {
         read_ = train[last].Glimpse() | infer[last].Glimpse();
         if (last == 1) read_ |= train[0].Glimpse() | infer[0].Glimpse();
         __syncwarp();
@@ -223,16 +236,16 @@ class TileRing {
       add(train[last], infer[last]);
     }
   }
-  // The first ones, which may be fewer.
+  // The first group.
   template <class Add, class Refill>
   __device__ __forceinline__ void UseFirst(const Add& add, const Refill& refill) {
     Await();
     const char* const slot = Slot();
 #pragma unroll 1
-    for (int tile = missing_; tile < kSlotTiles; ++tile) {
+    for (int tile = 0; tile < in_first_; ++tile) {
       LaneLogits<T> train, infer;
       Load(slot, tile, &train, &infer);
-      if (tile + 1 == kSlotTiles) {
+      if (tile + 1 == in_first_) {
         read_ = train.Glimpse() | infer.Glimpse();
         __syncwarp();
         refill();
@@ -247,16 +260,17 @@ class TileRing {
   char* const slots_;
   const int lane_;
   const int at_;  // the lane's place in a tile
-  const int fours_;
-  const int missing_;  // of the first four
-  const int first_;    // the first four's place in a row, in tiles
+  const int groups_;
+  const int in_first_;  // tiles of the first group
+  const int first_;     // the first tile's place in a row
   const uint64_t stays_, leaves_;
-  const char* train_at_ = nullptr;  // where the next four to fetch begin
+  const char* train_at_ = nullptr;  // where the next group to fetch begins
   const char* infer_at_ = nullptr;
   int train_shift_ = 0;  // of the row's tiles, where they start anywhere
   int infer_shift_ = 0;
-  // By slot, the parity of what was asked for last. As it begins nothing is awaited.
-  uint32_t phases_ = ~0u;
+  // The parity of what was asked for last: of the present slot in the first of each two bits, of
+  // the other one in the second. As it begins nothing is awaited.
+  uint32_t parities_ = ~0u;
   uint32_t read_ = 0;  // a glimpse of what was read last
   int slot_ = 0;
 };

@@ -10,12 +10,12 @@
 
 namespace kcc {
 
-// What the warps of a block share; by turns.
+// What the warps of a block share.
 struct SumsShared {
-  Meeting<kRowWarpsMax> slope;           // (SayWeights)
-  uint64_t full[kWarpsMax][kRingSlots];  // of the warps' rings
-  RowPlan plan[2];
-  __align__(16) char sample[2][2][32 * sizeof(LaneLogits<float>)];  // by turns and side
+  Meeting<kRowWarpsMax> slope;                                   // (SayWeights)
+  uint64_t full[kWarpsMax][kRingSlots];                          // of the warps' rings
+  RowPlan plan[2];                                               // by turns
+  __align__(16) char sample[2][32 * sizeof(LaneLogits<float>)];  // by side
 };
 inline constexpr size_t kSumsSharedBytes = (sizeof(SumsShared) + 127) / 128 * 128;
 
@@ -39,7 +39,7 @@ class RowSums {
         lane_(static_cast<int>(threadIdx.x) & 31),
         warp_(__shfl_sync(kAll, static_cast<int>(threadIdx.x) >> 5, 0)),
         block_(static_cast<int>(blockIdx.x) % Blocks()),
-        row_warp_(block_ * Warps() + warp_),
+        row_warp_(warp_ == 0 ? block_ : Blocks() + block_ * (Warps() - 1) + warp_ - 1),
         has_cut_(args.HasCut(row_warp_)),
         ring_(args, ring, shared->full[warp_], warp_, lane_, row_warp_) {}
 
@@ -51,13 +51,13 @@ class RowSums {
       if (blockIdx.x == 0) *args_.careful_rows = 0;
     }
     ring_.Begin(row);
-    AskForSample(row, 0);
+    AskForSample(row);
     PlanRow(0);
     SyncBlocks(Blocks());
     LetKernelAfterStart();
     int64_t next = row + args_.rows_at_once;
     for (int turn = 0; row < args_.rows; turn ^= 1) {
-      AskForSample(min(next, args_.rows - 1), turn ^ 1);
+      AskForSample(min(next, args_.rows - 1));
       TakeRow();
       RowPlan plan = shared_.plan[turn];
       LaneSums sums;
@@ -71,7 +71,7 @@ class RowSums {
           range = range <= kSmallRange ? kMediumRange : kWholeRange;
         } else if (agreed.visit == Visit::kCancels && may_recentre) {
           range = range <= kSmallRange ? kMediumRange : kWholeRange;
-          Recentre(args_, log1pf(agreed.slope), &plan);
+          Recentre(log1pf(agreed.slope), &plan);
           may_recentre = false;
         } else {
           break;
@@ -81,7 +81,7 @@ class RowSums {
         args_.board.heads[row] = {plan.shift, static_cast<int>(-plan.minus_k), plan.shifted ? 1 : 0,
                                   agreed.slope};
       }
-      StoreAbsolute(Absolute(plan, range, sums, agreed.slope, row, next), PartOf(row));
+      Leave(sums, Absolute(plan, range, sums, agreed.slope, row, next), row);
       row = next;
       next = agreed.after_next;
     }
@@ -96,24 +96,24 @@ class RowSums {
   __device__ __forceinline__ int Blocks() const { return kBlocks != 0 ? kBlocks : args_.blocks; }
   __device__ __forceinline__ int RowWarps() const { return Warps() * Blocks(); }
 
-  // A warp plans for all of its block; they see it once they have met. Not the last one, which may
-  // have the cut tile.
-  __device__ __forceinline__ bool Plans() const { return warp_ == max(0, Warps() - 2); }
+  // A warp plans for all of its block; they see it once they have met. The first one, since the
+  // last may have the cut tile.
+  __device__ __forceinline__ bool Plans() const { return warp_ == 0; }
   // The entries it plans by are asked for when it begins the row before.
-  __device__ __forceinline__ void AskForSample(int64_t row, int turn) {
+  __device__ __forceinline__ void AskForSample(int64_t row) {
     if (!Plans()) return;
     const int place = LaneOffset<T>(lane_);
     const int64_t tile = static_cast<int64_t>(SampleTile(args_, lane_)) * kTileBytes + place;
-    CopyTile<T, kAligned>(args_.Row(0, row) + tile, shared_.sample[turn][0] + place);
-    CopyTile<T, kAligned>(args_.Row(1, row) + tile, shared_.sample[turn][1] + place);
+    CopyTile<T, kAligned>(args_.Row(0, row) + tile, shared_.sample[0] + place);
+    CopyTile<T, kAligned>(args_.Row(1, row) + tile, shared_.sample[1] + place);
     CommitCopies();
   }
   __device__ __forceinline__ void PlanRow(int turn) {
     if (!Plans()) return;
     AwaitCopies<0>();
     LaneLogits<T> train, infer;
-    train.Load(shared_.sample[turn][0], lane_);
-    infer.Load(shared_.sample[turn][1], lane_);
+    train.Load(shared_.sample[0], lane_);
+    infer.Load(shared_.sample[1], lane_);
     const RowPlan plan = MakePlan(args_, train, infer);
     if (lane_ == 0) shared_.plan[turn] = plan;
   }
@@ -127,6 +127,8 @@ class RowSums {
   // The tile that the row's end cuts.
   __device__ __forceinline__ void LoadCut(int64_t row, LaneLogits<T>* train,
                                           LaneLogits<T>* infer) const {
+    // Or all warps would reckon the addresses, ahead of the one that needs them.
+    asm volatile("" : "+l"(row));
     const int first = (args_.tiles - 1) * kTileEntries;
     const int count = args_.vocab - first;
     train->LoadEntries(reinterpret_cast<const T*>(args_.Row(0, row)) + first, lane_, count);
@@ -137,6 +139,7 @@ class RowSums {
   __device__ __forceinline__ Agreement AddRow(const RowPlan& plan, TermRange range, int64_t row,
                                               int next_turn, LaneSums* sums) {
     LaneMax<T> train_max, infer_max;
+    train_top_ = INT_MIN;
     *sums = LaneSums();
     if (plan.plain && range == kCloseRange) {
       AddTiles<true, kCloseRange>(plan, row, sums, &train_max, &infer_max);
@@ -158,24 +161,38 @@ class RowSums {
       const int taken = __shfl_sync(kAll, taken_, 0);
       shared_.slope.SayNumber(meetings_, 2 * args_.rows_at_once + taken, Blocks(), lane_);
     }
-    const int train_top = OrderedBits(train_max.Value());
+    const int train_top = max(train_top_, OrderedBits(train_max.Value()));
     const int top = __reduce_max_sync(kAll, train_top);
     apart_ = __ffs(static_cast<int>(__ballot_sync(kAll, train_top == top))) - 1;
-    WarpPart* const part = PartOf(row);
-    SayWeights(*sums, Largest(plan, range, *sums), top, part);
-    const int infer_top = OrderedBits(infer_max.Value());
-    args_.board.tops[(row * RowWarps() + row_warp_) * 32 + lane_] = make_int2(train_top, infer_top);
-    StoreSums(*sums, top, __reduce_max_sync(kAll, infer_top), part);
+    SayWeights(*sums, Largest(plan, range, *sums), top, row);
+    LeavePiece(1, row, &train_max, &infer_max);
     return Agree(plan, range);
+  }
+
+  // The largest entries of the tiles so far.
+  __device__ __forceinline__ void LeavePiece(int piece, int64_t row, LaneMax<T>* train_max,
+                                             LaneMax<T>* infer_max) {
+    train_top_ = OrderedBits(train_max->Value());
+    const int infer_top = OrderedBits(infer_max->Value());
+    const int64_t warp = row * RowWarps() + row_warp_;
+    args_.board.tops[(warp * kPieces + piece) * 32 + lane_] = make_int2(train_top_, infer_top);
+    const int2 tops =
+        make_int2(__reduce_max_sync(kAll, train_top_), __reduce_max_sync(kAll, infer_top));
+    if (lane_ == 0) args_.board.parts[warp].tops[piece] = tops;
+    *train_max = LaneMax<T>();
+    *infer_max = LaneMax<T>();
   }
 
   // `kPlain`: x is y.
   template <bool kPlain, TermRange kRange>
   __device__ __forceinline__ void AddTiles(const RowPlan& plan, int64_t row, LaneSums* sums,
                                            LaneMax<T>* train_max, LaneMax<T>* infer_max) {
-    ring_.Forward(row, [&](const LaneLogits<T>& train, const LaneLogits<T>& infer) {
-      AddTile<kPlain, kRange>(plan, train, infer, sums, train_max, infer_max);
-    });
+    ring_.Forward(
+        row,
+        [&](const LaneLogits<T>& train, const LaneLogits<T>& infer) {
+          AddTile<kPlain, kRange>(plan, train, infer, sums, train_max, infer_max);
+        },
+        [&] { LeavePiece(0, row, train_max, infer_max); });
   }
 
   template <bool kPlain, TermRange kRange>
@@ -273,7 +290,7 @@ class RowSums {
   __device__ __forceinline__ float Largest(const RowPlan& plan, TermRange range,
                                            const LaneSums& sums) const {
     if (range == kWholeRange) return 0;
-    if (!plan.Holds(range, sums)) return kFloatInf;
+    if (!Holds(args_, plan, range, sums)) return kFloatInf;
     float low, high;
     ExtremesOf(sums.high, sums.low, &low, &high);
     if (plan.plain || plan.shifted) return fmaxf(-low, high);
@@ -284,7 +301,7 @@ class RowSums {
   // What the slope is made of: sums of e, q and e (E - x) of the rest and of the lane apart; beside
   // them the largest |x| and the largest train entry.
   __device__ __forceinline__ void SayWeights(const LaneSums& sums, float largest, int top,
-                                             WarpPart* part) {
+                                             int64_t row) {
     const bool is_apart = lane_ == apart_;
     const float all = ReduceThree(is_apart ? 0.0f : sums.sum[0], is_apart ? 0.0f : sums.sum[1],
                                   is_apart ? 0.0f : sums.sum[2], lane_);
@@ -298,35 +315,29 @@ class RowSums {
     const MeetingWord word = {make_float4(rest[0], rest[1], rest[2], __int_as_float(far)),
                               make_float4(apart[0], apart[1], apart[2], __int_as_float(top))};
     shared_.slope.Say(meetings_, word, row_warp_, RowWarps(), Blocks(), warp_, Plans(), lane_);
-    if (lane_ != 0) return;
-#pragma unroll
-    for (int k = 0; k < 3; ++k) {
-      part->sum[k] = rest[k];
-      part->apart_sum[k] = apart[k];
-    }
+    if (lane_ == 0) PartOf(row)->word = word;
   }
 
-  __device__ __forceinline__ void StoreSums(const LaneSums& sums, int train_top, int infer_top,
-                                            WarpPart* to) const {
-    const bool is_apart = lane_ == apart_;
-    float rest[8] = {};
+  // Everything else, when the row is done.
+  __device__ __forceinline__ void Leave(const LaneSums& sums, float absolute, int64_t row) const {
+    static_assert(kOtherSums == 8 && sizeof(float4) * 2 == sizeof(float) * kOtherSums);
+    float mine[kOtherSums], rest[kOtherSums];
 #pragma unroll
-    for (int k = 3; k < kLaneSums; ++k) {
-      if (is_apart) to->apart_sum[k] = sums.sum[k];
-      rest[k - 3] = is_apart ? 0.0f : sums.sum[k];
+    for (int k = 0; k < kOtherSums; ++k) {
+      mine[k] = k + 1 < kOtherSums ? sums.sum[kWordSums + k] : absolute;
+      rest[k] = lane_ == apart_ ? 0.0f : mine[k];
+    }
+    WarpPart* const to = PartOf(row);
+    if (lane_ == apart_) {
+      auto* const four = reinterpret_cast<float4*>(to->apart_sum);
+      four[0] = make_float4(mine[0], mine[1], mine[2], mine[3]);
+      four[1] = make_float4(mine[4], mine[5], mine[6], mine[7]);
     }
     const float value = ReduceEight(rest, lane_);
-    const int which = ReducedEight(lane_);
-    if (lane_ % 4 == 0 && which < kLaneSums - 3) to->sum[3 + which] = value;
-    const unsigned low = __reduce_max_sync(kAll, sums.low);
+    if (lane_ % 4 == 0) to->sum[ReducedEight(lane_)] = value;
+    const auto low = static_cast<int>(__reduce_max_sync(kAll, sums.low));
     const int high = __reduce_max_sync(kAll, sums.high);
-    if (lane_ == 0) {
-      to->low = low;
-      to->high = high;
-      to->tops[0] = train_top;
-      to->tops[1] = infer_top;
-      to->apart = apart_;
-    }
+    if (lane_ == 0) *reinterpret_cast<int4*>(&to->low) = make_int4(low, high, apart_, 0);
   }
 
   // On the slope and on what comes of the visit, all warps alike.
@@ -338,21 +349,13 @@ class RowSums {
     if (lane_ < RowWarps()) its = words[lane_];
     const float sums = ReduceThree(its.first.x + its.second.x, its.first.y + its.second.y,
                                    its.first.z + its.second.z, lane_);
-    // The warp that has the pivot; its lane's other entries do not matter here.
     const int top = __reduce_max_sync(kAll, __float_as_int(its.second.w));
-    const unsigned owners = __ballot_sync(kAll, __float_as_int(its.second.w) == top);
-    const int owner = __ffs(static_cast<int>(owners)) - 1;
-    const float pivot[3] = {__shfl_sync(kAll, its.second.x, owner),
-                            __shfl_sync(kAll, its.second.y, owner),
-                            __shfl_sync(kAll, its.second.z, owner)};
     const float largest = __int_as_float(__reduce_max_sync(kAll, __float_as_int(its.first.w)));
-    float all[3], rest[3];
-#pragma unroll
-    for (int k = 0; k < 3; ++k) {
-      all[k] = __shfl_sync(kAll, sums, ReducedThree(k));
-      rest[k] = all[k] - pivot[k];
-    }
-    Agreement agreed = {Visit::kDone, all[1] / all[0], FromOrderedBits(top), after_next};
+    const Weights all = {__shfl_sync(kAll, sums, ReducedThree(0)),
+                         __shfl_sync(kAll, sums, ReducedThree(1)),
+                         __shfl_sync(kAll, sums, ReducedThree(2))};
+    Agreement agreed = {Visit::kDone, all.q * InverseApprox(all.e), FromOrderedBits(top),
+                        after_next};
     // With the product rounded, as where minus_k was taken from it: the next visit must not find
     // the same.
     const float exponent = agreed.top * args_.scale + plan.minus_k;
@@ -360,10 +363,21 @@ class RowSums {
       agreed.visit = Visit::kTowers;
     } else if (largest == kFloatInf) {
       agreed.visit = Visit::kStrayed;
-    } else if (Cancels(all, rest, AmplificationIn(range, largest))) {
+    } else if (!CannotCancel(all, agreed.slope, range) &&
+               Cancels(all, WithoutPivot(all, its.second, top), AmplificationIn(range, largest))) {
       agreed.visit = Visit::kCancels;
     }
     return agreed;
+  }
+
+  // Sums without the lane that has the pivot; its other entries do not matter here.
+  __device__ __forceinline__ Weights WithoutPivot(const Weights& all, const float4& its_apart,
+                                                  int top) const {
+    const unsigned owners = __ballot_sync(kAll, __float_as_int(its_apart.w) == top);
+    const int owner = __ffs(static_cast<int>(owners)) - 1;
+    return {all.e - __shfl_sync(kAll, its_apart.x, owner),
+            all.q - __shfl_sync(kAll, its_apart.y, owner),
+            all.residual - __shfl_sync(kAll, its_apart.z, owner)};
   }
 
   // sum |q - s e|, from the last tile to the first; on the way the next row is begun.
@@ -424,13 +438,6 @@ class RowSums {
     return fabsf(e * ExcessLess<kRange>(x, slope));
   }
 
-  __device__ __forceinline__ void StoreAbsolute(float absolute, WarpPart* to) const {
-    if (lane_ == apart_) to->apart_absolute = absolute;
-    float sum = lane_ == apart_ ? 0.0f : absolute;
-    for (int mask = 16; mask > 0; mask >>= 1) sum += __shfl_xor_sync(kAll, sum, mask);
-    if (lane_ == 0) to->absolute = sum;
-  }
-
   const SumsArgs& args_;
   SumsShared& shared_;
   const int lane_;
@@ -439,13 +446,14 @@ class RowSums {
   const int row_warp_;  // of the row's
   const bool has_cut_;  // the warp's last tile is cut by the row's end
   TileRing<T, kAligned> ring_;
-  int taken_ = 0;     // how many rows were taken before, in the warp that takes them
-  int apart_ = 0;     // the lane with the warp's largest train entry
-  int meetings_ = 0;  // for the slope, so far
+  int taken_ = 0;      // how many rows were taken before, in the warp that takes them
+  int apart_ = 0;      // the lane with the warp's largest train entry
+  int train_top_ = 0;  // ordered bits of the lane's largest train entry in a piece that was left
+  int meetings_ = 0;   // for the slope, so far
 };
 
 template <class T, bool kAligned, bool kSquare, int kWarps, int kBlocks>
-__global__ void __launch_bounds__((sizeof(T) == 4 ? kWarpsMaxF32 : kWarpsMax) * 32, 2)
+__global__ void __launch_bounds__(kWarpsMax * 32, 2)
     RowSumsKernel(const __grid_constant__ SumsArgs args) {
   extern __shared__ __align__(128) char memory[];
   RowSums<T, kAligned, kSquare, kWarps, kBlocks>(args, reinterpret_cast<SumsShared*>(memory),
