@@ -47,7 +47,9 @@ __device__ __forceinline__ float Exp2Approx(float t) {
   return out;
 }
 
-// Of normal numbers.
+inline constexpr float kLeastNormal = 1.17549435e-38f;
+
+// Of normal numbers: it takes others for 0.
 __device__ __forceinline__ float InverseApprox(float value) {
   float out;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(value));
@@ -179,7 +181,8 @@ template <bool kSquare>
 __device__ __forceinline__ void FromMoments(LaneSums* sums) {
   float* s = sums->sum;
   const float m1 = s[1], m2 = s[2], m3 = s[3], m4 = s[4], n1 = s[5], n2 = s[7];
-  const float inverse = m2 > 0 ? InverseApprox(m2) : 0.0f;
+  // Where all weights of a lane are as good as nothing, so are its next moments.
+  const float inverse = m2 >= kLeastNormal ? InverseApprox(m2) : 0.0f;
   const float mean = m3 * inverse;
   const float square = m4 * inverse;
   const float m5 = kSquare ? sums->fifths : m3 * fmaf(-2.0f * mean, mean, 3.0f * square);
