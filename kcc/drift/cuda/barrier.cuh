@@ -1,5 +1,5 @@
 // Barriers in shared memory that count arrivals and bytes, and copies in bulk that count as they
-// arrive. But for the first two these are of sm_90; below it they do nothing.
+// arrive. But for the first these are of sm_90; below it they do nothing.
 #pragma once
 
 #include "kcc/drift/cuda/device_types.cuh"
@@ -8,11 +8,6 @@ namespace kcc {
 
 __device__ __forceinline__ void InitBarrier(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(arrivals)
-               : "memory");
-}
-__device__ __forceinline__ void Arrive(uint64_t* barrier) {
-  asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(
-                   SharedAddress(barrier))
                : "memory");
 }
 

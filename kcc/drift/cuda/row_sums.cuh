@@ -52,7 +52,10 @@ class RowSums {
     }
     ring_.Begin(row);
     AskForSample(row);
-    PlanRow(0);
+    if (Plans()) {
+      const RowPlan plan = MakePlanOfSample();
+      if (lane_ == 0) shared_.plan[0] = plan;
+    }
     SyncBlocks(Blocks());
     LetKernelAfterStart();
     int64_t next = row + args_.rows_at_once;
@@ -108,14 +111,12 @@ class RowSums {
     CopyTile<T, kAligned>(args_.Row(1, row) + tile, shared_.sample[1] + place);
     CommitCopies();
   }
-  __device__ __forceinline__ void PlanRow(int turn) {
-    if (!Plans()) return;
+  __device__ __forceinline__ RowPlan MakePlanOfSample() const {
     AwaitCopies<0>();
     LaneLogits<T> train, infer;
     train.Load(shared_.sample[0], lane_);
     infer.Load(shared_.sample[1], lane_);
-    const RowPlan plan = MakePlan(args_, train, infer);
-    if (lane_ == 0) shared_.plan[turn] = plan;
+    return MakePlan(args_, train, infer);
   }
 
   // It also takes rows for both blocks, from the first one.
@@ -156,7 +157,14 @@ class RowSums {
     }
     if (range == kCloseRange) FromMoments<kSquare>(sums);
     if (has_cut_) AddCut(plan, row, sums, &train_max, &infer_max);
-    PlanRow(next_turn);
+    if (Plans()) {
+      const RowPlan next = MakePlanOfSample();
+      float4 words;
+      static_assert(sizeof next == sizeof words);
+      memcpy(&words, &next, sizeof words);
+      shared_.slope.Leave(meetings_, words, reinterpret_cast<float4*>(&shared_.plan[next_turn]),
+                          block_, Blocks(), lane_);
+    }
     if (TakesRows()) {
       const int taken = __shfl_sync(kAll, taken_, 0);
       shared_.slope.SayNumber(meetings_, 2 * args_.rows_at_once + taken, Blocks(), lane_);
@@ -314,7 +322,7 @@ class RowSums {
     }
     const MeetingWord word = {make_float4(rest[0], rest[1], rest[2], __int_as_float(far)),
                               make_float4(apart[0], apart[1], apart[2], __int_as_float(top))};
-    shared_.slope.Say(meetings_, word, row_warp_, RowWarps(), Blocks(), warp_, Plans(), lane_);
+    shared_.slope.Say(meetings_, word, row_warp_, RowWarps(), Blocks(), warp_, lane_);
     if (lane_ == 0) PartOf(row)->word = word;
   }
 

@@ -30,17 +30,16 @@ struct MeetingWord {
 template <int kMembersMax>
 class Meeting {
  public:
-  // By one thread, before any other uses it. Between blocks arrive, in each, the warp that says how
-  // many bytes will come and the one that publishes.
+  // By one thread, before any other uses it. Between blocks arrives, in each, the warp that says
+  // how many bytes will come.
   __device__ __forceinline__ void Init() {
-    for (int turn = 0; turn < 2; ++turn) InitBarrier(&state_[turn], 2);
+    for (int turn = 0; turn < 2; ++turn) InitBarrier(&state_[turn], 1);
   }
 
   // By a warp, whose first lanes, at least as many as there are blocks, know the word. `member` of
   // `members` has its word in each of `blocks` blocks; it is the `warp`-th in its own.
-  // One warp of each block publishes: its other writes are then seen as well.
   __device__ __forceinline__ void Say(int round, const MeetingWord& word, int member, int members,
-                                      int blocks, int warp, bool publishes, int lane) {
+                                      int blocks, int warp, int lane) {
     const int turn = round & 1;
     if (blocks == 1) {
       if (lane == 0) words_[turn][member] = word;
@@ -55,9 +54,8 @@ class Meeting {
     }
     if (lane == 0 && warp == 0) {
       ArriveExpecting(&state_[turn], members * static_cast<int>(sizeof(MeetingWord)) +
-                                         static_cast<int>(sizeof(int)));
+                                         static_cast<int>(sizeof(int) + sizeof(float4)));
     }
-    if (lane == 0 && publishes) Arrive(&state_[turn]);
 #endif
   }
 
@@ -76,6 +74,20 @@ class Meeting {
           "r"(number), "r"(AddressIn(lane, &state_[turn]))
           : "memory");
     }
+#endif
+  }
+
+  // By one warp of each block, before its word: something that everybody in the block will find at
+  // `to`, in shared memory. `block`: of the row's.
+  __device__ __forceinline__ void Leave(int round, const float4& what, float4* to, int block,
+                                        int blocks, int lane) {
+    if (lane != 0) return;
+    if (blocks == 1) {
+      *to = what;
+      return;
+    }
+#if __CUDA_ARCH__ >= 900
+    SendTo(AddressIn(block, to), what, AddressIn(block, &state_[round & 1]));
 #endif
   }
 
