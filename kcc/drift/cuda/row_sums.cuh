@@ -5,6 +5,8 @@
 // row. They meet after a first visit, to agree on s, and no reduction depends on timing.
 #pragma once
 
+#include <cstring>
+
 #include "kcc/drift/cuda/row_ring.cuh"
 #include "kcc/drift/cuda/row_sync.cuh"
 
