@@ -186,17 +186,20 @@ class RowGather {
   __device__ __forceinline__ void LoadWhole(uint32_t thread, int tile, LaneLogits<T>* to) const {
     to->Load(TileAt(thread, tile), LaneOf(thread));
   }
-  // The n-th tile of a warp, or one beyond the row's end.
+  // A warp's tiles, with the one that is cut.
+  __device__ __forceinline__ int CountOf(int row_warp) const {
+    return sums_.TilesOf(row_warp) + (sums_.HasCut(row_warp) ? 1 : 0);
+  }
+  // The n-th of them, or one beyond the row's end.
   __device__ __forceinline__ int TileOf(int row_warp, int n) const {
-    const int count = sums_.TilesOf(row_warp) + (sums_.HasCut(row_warp) ? 1 : 0);
-    return n < count ? sums_.FirstTileOf(row_warp) + n : sums_.tiles;
+    return n < CountOf(row_warp) ? sums_.FirstTileOf(row_warp) + n : sums_.tiles;
   }
   __device__ __forceinline__ int2 TilesOfPiece(int piece) const {
     const int row_warp = piece / kPieces;
     const int first = sums_.FirstTileOf(row_warp);
     const int middle = first + sums_.HalfOf(row_warp);
     if (piece % kPieces == 0) return make_int2(first, middle);
-    return make_int2(middle, first + sums_.TilesOf(row_warp) + (sums_.HasCut(row_warp) ? 1 : 0));
+    return make_int2(middle, first + CountOf(row_warp));
   }
 
   // A thread's tiles at once, one a lane; several threads at once.
@@ -212,8 +215,9 @@ class RowGather {
         // All of them are under way before any is awaited.
 #pragma unroll
         for (int k = 0; k < kAtOnce; ++k) {
-          thread[k] = shared_.threads[min(begin + k, threads_ - 1)];
-          const int2 its = shared_.tiles[min(begin + k, threads_ - 1)];
+          const int place = min(begin + k, threads_ - 1);
+          thread[k] = shared_.threads[place];
+          const int2 its = shared_.tiles[place];
           tile[k] = its.x + first + lane_ < its.y ? its.x + first + lane_ : sums_.tiles;
           if (tile[k] < WholeTiles()) LoadWhole(thread[k], tile[k], &logits[k]);
         }
