@@ -244,6 +244,7 @@ std::vector<Case> Cases(bool small) {
       {"F32 V=128256 stretch 0.003", kF, 256, 128256, 128256, recipe(0.003, 0, 0, 1, 0, 0.003)},
       {"F32 peak 100", kF, 64, 128256, 128256, recipe(0.01, 0, 0, 1, 100)},
       {"BF16 V=32000", kB, 256, 32000, 32000, recipe(0.02)},
+      {"BF16 V=49152, two empty pieces", kB, 64, 49152, 49152, recipe(0.02)},
       {"BF16 V=151936 padded stride", kB, 256, 151936, 152064, recipe(0.02)},
       {"BF16 V=262144", kB, 256, 262144, 262144, recipe(0.02)},
       {"BF16 V=50257 unaligned", kB, 64, 50257, 50257, recipe(0.02)},

@@ -269,46 +269,6 @@ __device__ __forceinline__ LaneLogits<T> LoadShifted(const char* tile, int shift
   return logits;
 }
 
-// The largest entry seen by a lane.
-template <class T>
-struct LaneMax {  // halves
-  uint32_t packed = 0xfc00fc00u;
-
-  __device__ __forceinline__ void Add(const LaneLogits<T>& v) {
-    for (int k = 0; k < 4; ++k) {
-      asm("max.NaN.f16x2 %0, %0, %1;" : "+r"(packed) : "r"(v.pairs[k]));
-    }
-  }
-  __device__ __forceinline__ float Value() const {
-    const __half2 pair = *reinterpret_cast<const __half2*>(&packed);
-    return MaxOrNan(__low2float(pair), __high2float(pair));
-  }
-};
-
-template <>
-struct LaneMax<__nv_bfloat16> {
-  uint32_t packed = 0xff80ff80u;
-
-  __device__ __forceinline__ void Add(const LaneLogits<__nv_bfloat16>& v) {
-    for (int k = 0; k < 4; ++k) {
-      asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(packed) : "r"(v.pairs[k]));
-    }
-  }
-  __device__ __forceinline__ float Value() const {
-    return MaxOrNan(__uint_as_float(packed << 16), __uint_as_float(packed & 0xffff0000u));
-  }
-};
-
-template <>
-struct LaneMax<float> {
-  float value = -kFloatInf;
-
-  __device__ __forceinline__ void Add(const LaneLogits<float>& v) {
-    for (int j = 0; j < 8; ++j) value = MaxOrNan(value, v.at[j]);
-  }
-  __device__ __forceinline__ float Value() const { return value; }
-};
-
 // As DType numbers them.
 inline constexpr int kDeviceF32 = 1;
 inline constexpr int kDeviceF16 = 2;

@@ -36,7 +36,7 @@ Layout LayoutFor(int64_t rows, const CudaPlan& plan) {
   };
   layout.careful = take((batch + 1) * sizeof(int32_t));
   layout.parts = take(batch * warps * sizeof(WarpPart));
-  layout.tops = take(batch * warps * kPieces * 32 * sizeof(int2));
+  layout.tops = take(batch * warps * kTopWords * 32 * sizeof(uint32_t));
   layout.heads = take(batch * sizeof(RowHead));
   layout.taken = take(sizeof(int));
   return layout;
@@ -320,12 +320,21 @@ class Batches {
     if (sums.least < kRingSlots * sums.group || others == 0) sums.least = whole / row_warps;
     sums.share = others == 0 ? 1 : (whole - sums.blocks * sums.least) / others;
     sums.longer = others == 0 ? 0 : (whole - sums.blocks * sums.least) % others;
+    const int pieces = PiecesOf(static_cast<size_t>(bytes));
+    for (int warp = 0; warp < row_warps; ++warp) {
+      for (int piece = 0; piece < pieces; ++piece) {
+        const int end =
+            piece + 1 < pieces ? sums.TilesBefore(warp, piece + 1, pieces) : sums.TilesOf(warp) + 1;
+        sums.most_of_piece =
+            std::max(sums.most_of_piece, end - sums.TilesBefore(warp, piece, pieces));
+      }
+    }
     sums.aligned = IsAligned(args_.train) && IsAligned(args_.infer);
     sums.scale = static_cast<float>(kLog2e / args_.temperature);
     sums.inverse_tau = static_cast<float>(1 / args_.temperature);
     sums.tau = static_cast<float>(args_.temperature);
-    sums.board = {At<RowHead>(layout_.heads), At<WarpPart>(layout_.parts), At<int2>(layout_.tops),
-                  At<int>(layout_.taken)};
+    sums.board = {At<RowHead>(layout_.heads), At<WarpPart>(layout_.parts),
+                  At<uint32_t>(layout_.tops), At<int>(layout_.taken)};
     sums.careful_rows = At<int32_t>(layout_.careful);
     return sums;
   }

@@ -35,7 +35,7 @@ class RowGather {
         token_(args.row.tokens == nullptr ? -1 : args.row.tokens[args.first_row + at]),
         head_(sums_.board.heads[at]),
         parts_(sums_.board.parts + at * row_warps_),
-        tops_(sums_.board.tops + at * row_warps_ * (kPieces * 32)),
+        tops_(sums_.board.tops + at * row_warps_ * (kTopWords * 32)),
         row_{sums_.Row(0, at), sums_.Row(1, at)},
         token_at_(token_ >= 0 && token_ < args.row.vocab ? PairAt(token_) : TokenPair{0, 0}) {}
 
@@ -60,6 +60,9 @@ class RowGather {
 
  private:
   static constexpr unsigned kAll = 0xffffffffu;
+  static constexpr int kPieces = PiecesOf(sizeof(T));
+  static constexpr int kPiecesOfLane = kRowWarpsMax * kPieces / 32;
+  static_assert(kPiecesOfLane <= 2);
 
   // The top_rank-th largest of the lanes' values, 0 being the largest.
   __device__ __forceinline__ int Ranked(int mine) const {
@@ -72,54 +75,75 @@ class RowGather {
     return largest;
   }
 
+  // Of a piece of the row, all lanes' and this lane's.
+  __device__ __forceinline__ TopPair<T> TopsOf(int piece) const {
+    return TopPair<T>::At(parts_[piece / kPieces].tops + piece % kPieces * TopPair<T>::kWords, 1);
+  }
+  __device__ __forceinline__ TopPair<T> LaneTopsOf(int piece) const {
+    return TopPair<T>::At(tops_ + piece * TopPair<T>::kWords * 32 + lane_, 32);
+  }
+  __device__ __forceinline__ static void Raise(const TopPair<T>& by, int (&top)[2]) {
+    top[0] = max(top[0], by.Train());
+    top[1] = max(top[1], by.Infer());
+  }
+
   // So many entries are at least as large as the threshold as are asked for, and few more: among
-  // the pieces' largest entries or, where a row has too few, among the largest of each lane's.
+  // the largest entries of a piece, or of two, or where a row has too few, of each lane's.
   __device__ __forceinline__ bool FindThreads() {
     int top[2] = {INT_MIN, INT_MIN};
     const int pieces = row_warps_ * kPieces;
-    const bool by_pieces = pieces >= 2 * (args_.top_rank + 1);
+    const int filled = min(kPieces, sums_.GroupsOf(0));  // of a warp's, the shortest one's
+    const bool by_pieces = min(32, pieces) * filled / kPieces >= 2 * (args_.top_rank + 1);
+    int of_piece[kPiecesOfLane][2];
     if (by_pieces) {
-      if (lane_ < pieces) {
-        const int2 its = parts_[lane_ / kPieces].tops[lane_ % kPieces];
-        top[0] = its.x;
-        top[1] = its.y;
+#pragma unroll
+      for (int k = 0; k < kPiecesOfLane; ++k) {
+        const int piece = k * 32 + lane_;
+        of_piece[k][0] = of_piece[k][1] = INT_MIN;
+        if (piece < pieces) Raise(TopsOf(piece), of_piece[k]);
+        top[0] = max(top[0], of_piece[k][0]);
+        top[1] = max(top[1], of_piece[k][1]);
       }
     } else {
 #pragma unroll 4
-      for (int piece = 0; piece < pieces; ++piece) {
-        const int2 its = tops_[piece * 32 + lane_];
-        top[0] = max(top[0], its.x);
-        top[1] = max(top[1], its.y);
-      }
+      for (int piece = 0; piece < pieces; ++piece) Raise(LaneTopsOf(piece), top);
     }
     threshold_[0] = Ranked(top[0]);
     threshold_[1] = Ranked(top[1]);
     if (lane_ < 2) shared_.found[lane_] = 0;
-    const unsigned holding =
-        __ballot_sync(kAll, top[0] >= threshold_[0] || top[1] >= threshold_[1]);
-    unsigned left = by_pieces ? holding : 0xffffffffu >> (32 - pieces);
+    uint64_t left = ~uint64_t{0} >> (64 - pieces);
+    if (by_pieces) {
+      left = 0;
+#pragma unroll
+      for (int k = 0; k < kPiecesOfLane; ++k) {
+        const unsigned holding =
+            __ballot_sync(kAll, of_piece[k][0] >= threshold_[0] || of_piece[k][1] >= threshold_[1]);
+        left |= static_cast<uint64_t>(holding) << (32 * k);
+      }
+    }
     int found = 0;
     while (left != 0) {
       constexpr int kAtOnce = 4;
-      int2 its[kAtOnce];
+      TopPair<T> its[kAtOnce];
       int piece[kAtOnce];
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
-        piece[k] = __ffs(static_cast<int>(left)) - 1;
+        piece[k] = __ffsll(static_cast<long long>(left)) - 1;
         left &= left - 1;
-        its[k] = piece[k] >= 0 ? tops_[piece[k] * 32 + lane_] : make_int2(INT_MIN, INT_MIN);
+        its[k] = LaneTopsOf(max(piece[k], 0));
       }
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
         if (piece[k] < 0) break;
 #pragma unroll
         for (int side = 0; side < 2; ++side) {
-          const bool holds = (side == 0 ? its[k].x : its[k].y) >= threshold_[side];
+          const int top_of_lane = side == 0 ? its[k].Train() : its[k].Infer();
+          const bool holds = top_of_lane >= threshold_[side];
           const unsigned holders = __ballot_sync(kAll, holds);
           const int place = found + __popc(holders & ((1u << lane_) - 1));
           if (holds && place < kThreadsMax) {
             shared_.threads[place] = static_cast<uint32_t>((piece[k] * 32 + lane_) * 2 + side);
-            shared_.largest[place] = side == 0 ? its[k].x : its[k].y;
+            shared_.largest[place] = top_of_lane;
           }
           found += __popc(holders);
         }
@@ -196,29 +220,36 @@ class RowGather {
   }
   __device__ __forceinline__ int2 TilesOfPiece(int piece) const {
     const int row_warp = piece / kPieces;
+    const int of_warp = piece % kPieces;
     const int first = sums_.FirstTileOf(row_warp);
-    const int middle = first + sums_.HalfOf(row_warp);
-    if (piece % kPieces == 0) return make_int2(first, middle);
-    return make_int2(middle, first + CountOf(row_warp));
+    const bool is_last = of_warp == kPieces - 1;
+    return make_int2(
+        first + sums_.TilesBefore(row_warp, of_warp, kPieces),
+        first + (is_last ? CountOf(row_warp) : sums_.TilesBefore(row_warp, of_warp + 1, kPieces)));
   }
 
-  // A thread's tiles at once, one a lane; several threads at once.
+  // A thread's tiles at once, one a lane, and two threads' where they have few; several times.
   __device__ __forceinline__ void Collect() {
     constexpr int kAtOnce = 4;
+    const int most = sums_.most_of_piece;
+    const int of_thread = most <= 16 ? 16 : 32;  // lanes
+    const int abreast = 32 / of_thread;
+    const int of_pass = kAtOnce * abreast;
 #pragma unroll 1
-    for (int first = 0; first < sums_.MostOfPiece(); first += 32) {
+    for (int first = lane_ % of_thread; first - lane_ % of_thread < most; first += of_thread) {
 #pragma unroll 1
-      for (int begin = 0; begin < threads_; begin += kAtOnce) {
+      for (int begin = 0; begin < threads_; begin += of_pass) {
         LaneLogits<T> logits[kAtOnce];
         uint32_t thread[kAtOnce];
         int tile[kAtOnce];
         // All of them are under way before any is awaited.
 #pragma unroll
         for (int k = 0; k < kAtOnce; ++k) {
-          const int place = min(begin + k, threads_ - 1);
-          thread[k] = shared_.threads[place];
-          const int2 its = shared_.tiles[place];
-          tile[k] = its.x + first + lane_ < its.y ? its.x + first + lane_ : sums_.tiles;
+          const int place = begin + k * abreast + lane_ / of_thread;
+          const int known = min(place, threads_ - 1);
+          thread[k] = shared_.threads[known];
+          const int2 its = shared_.tiles[known];
+          tile[k] = place < threads_ && its.x + first < its.y ? its.x + first : sums_.tiles;
           if (tile[k] < WholeTiles()) LoadWhole(thread[k], tile[k], &logits[k]);
         }
 #pragma unroll
@@ -227,9 +258,7 @@ class RowGather {
           LoadTile(sums_, row_[thread[k] & 1], tile[k], LaneOf(thread[k]), &logits[k]);
         }
 #pragma unroll
-        for (int k = 0; k < kAtOnce; ++k) {
-          if (begin + k < threads_) Take(shared_.threads[begin + k], tile[k], logits[k]);
-        }
+        for (int k = 0; k < kAtOnce; ++k) Take(thread[k], tile[k], logits[k]);
       }
     }
     __syncwarp();
@@ -240,9 +269,10 @@ class RowGather {
   __device__ __forceinline__ void Take(uint32_t thread, int tile, const LaneLogits<T>& logits) {
     const int side = static_cast<int>(thread & 1);
     const int threshold = side == 0 ? threshold_[0] : threshold_[1];
+    if (tile >= sums_.tiles) return;
     LaneMax<T> best;
     best.Add(logits);
-    if (tile >= sums_.tiles || OrderedBits(best.Value()) < threshold) return;
+    if (OrderedBits(best.Value()) < threshold) return;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const int bits = OrderedBits(logits.At(j));
@@ -414,7 +444,7 @@ class RowGather {
   const int token_;
   const RowHead head_;
   const WarpPart* const parts_;
-  const int2* const tops_;
+  const uint32_t* const tops_;
   const char* const row_[2];
   const TokenPair token_at_;  // asked for first, since nothing has to be known for it
   int threshold_[2] = {0, 0};

@@ -1,8 +1,8 @@
 // How a row is cut and planned for the fast kernel (row_sums.cuh), and what its warps leave behind.
 //
 // A row is cut into tiles of 256 entries, eight a lane; each warp of its blocks has some that lie
-// side by side. They go in groups, and the first half of these and the others are the warp's two
-// pieces: of each lane's entries the largest is known by piece.
+// side by side. They go in groups, and some of these that follow each other make a piece: of each
+// lane's entries the largest is known by piece.
 #pragma once
 
 #include <climits>
@@ -10,14 +10,14 @@
 
 #include "kcc/drift/cuda/row_sync.cuh"
 #include "kcc/drift/cuda/row_terms.cuh"
+#include "kcc/drift/cuda/row_tops.cuh"
 
 namespace kcc {
 
 inline constexpr int kWarpsMax = 8;   // of a block, of which a multiprocessor has two
 inline constexpr int kBlocksMax = 2;  // of a row
 inline constexpr int kRowWarpsMax = kWarpsMax * kBlocksMax;
-inline constexpr int kPieces = 2;             // of a warp
-static_assert(kRowWarpsMax * kPieces <= 32);  // a lane takes a warp's word, or a piece
+static_assert(kRowWarpsMax <= 32);  // a lane takes a warp's word
 // Tiles of a group; a warp's first one may have fewer.
 constexpr int GroupTiles(size_t entry_bytes) { return entry_bytes == 4 ? 3 : 6; }
 
@@ -40,7 +40,7 @@ struct alignas(16) WarpPart {
   int high;
   int apart;  // the lane
   int unused;
-  int2 tops[kPieces];  // ordered bits of the largest train and infer entry
+  uint32_t tops[kTopWords];  // (row_tops.cuh)
 };
 static_assert(sizeof(WarpPart) == 128);
 
@@ -55,7 +55,7 @@ struct RowHead {
 struct RowBoard {
   RowHead* heads;   // by row
   WarpPart* parts;  // by row and warp
-  int2* tops;       // ordered bits of the largest train and infer entry, by row, piece and lane
+  uint32_t* tops;   // by row, warp, word and lane
   int* taken;       // how many rows were taken, beyond the first two of each row's blocks
 };
 
@@ -76,9 +76,10 @@ struct SumsArgs {
   int least;
   int share;
   int longer;
-  int group;     // GroupTiles
-  bool aligned;  // rows start at multiples of 16 bytes
-  float scale;   // log2(e) / tau
+  int group;          // GroupTiles
+  int most_of_piece;  // tiles, with the one that is cut
+  bool aligned;       // rows start at multiples of 16 bytes
+  float scale;        // log2(e) / tau
   float inverse_tau;
   float tau;
   RowBoard board;
@@ -90,23 +91,28 @@ struct SumsArgs {
     return other < 0 ? row_warp * least : blocks * least + other * share + min(other, longer);
   }
   // Whole ones. The last warp also has the tile that the row's end cuts.
-  __device__ int TilesOf(int row_warp) const {
+  __host__ __device__ int TilesOf(int row_warp) const {
     const int other = row_warp - blocks;
     return other < 0 ? least : share + (other < longer ? 1 : 0);
   }
-  __device__ int GroupsOf(int row_warp) const { return (TilesOf(row_warp) + group - 1) / group; }
-  // Of the first piece.
-  __device__ int HalfOf(int row_warp) const {
-    const int groups = GroupsOf(row_warp);
-    return TilesOf(row_warp) - (groups - groups / 2) * group;
+  __host__ __device__ int GroupsOf(int row_warp) const {
+    return (TilesOf(row_warp) + group - 1) / group;
   }
-  // Of any warp, and of any piece at most, with the one that is cut.
+  // Groups of each of a warp's pieces but the first, which has what is left, or where groups are
+  // few is empty, as others after it may be.
+  __host__ __device__ static int GroupsOfPiece(int groups, int pieces) {
+    const int equal = (groups + pieces / 2) / pieces;
+    return max(1, min(equal, (groups - 1) / (pieces - 1)));
+  }
+  // The warp's whole tiles before its piece.
+  __host__ __device__ int TilesBefore(int row_warp, int piece, int pieces) const {
+    const int groups = GroupsOf(row_warp);
+    const int after = (pieces - piece) * GroupsOfPiece(groups, pieces);
+    return piece == 0 || after >= groups ? 0 : TilesOf(row_warp) - after * group;
+  }
+  // Of any warp at most, with the one that is cut.
   __device__ int MostTiles() const {
     return max(least, share + (longer > 0 ? 1 : 0)) + (vocab % kTileEntries != 0 ? 1 : 0);
-  }
-  __device__ int MostOfPiece() const {
-    const int groups = (MostTiles() + group - 1) / group;
-    return (groups + 1) / 2 * group + 1;
   }
   __device__ bool HasCut(int row_warp) const {
     return row_warp == RowWarps() - 1 && vocab % kTileEntries != 0;

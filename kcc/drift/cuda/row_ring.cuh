@@ -34,6 +34,7 @@ class TileRing {
         at_(kAligned ? LaneOffset<T>(lane) : 0),
         groups_(Uniform(args.GroupsOf(row_warp))),
         in_first_(Uniform(args.TilesOf(row_warp) - (groups_ - 1) * kGroupTiles)),
+        in_piece_(Uniform(SumsArgs::GroupsOfPiece(groups_, kPieces))),
         first_(Uniform(args.FirstTileOf(row_warp))),
         stays_(StayInL2()),
         leaves_(LeaveL2()) {
@@ -58,11 +59,10 @@ class TileRing {
     }
   }
 
-  // Every tile of the row that was begun goes to add(train, infer). Between those of the two pieces
-  // (SumsArgs) next_piece() is called.
-  template <class Add, class NextPiece>
-  __device__ __forceinline__ void Forward(int64_t row, const Add& add,
-                                          const NextPiece& next_piece) {
+  // Every tile of the row that was begun goes to add(train, infer). After those of each piece
+  // (SumsArgs) but the last, and but empty ones, end_piece() is called.
+  template <class Add, class EndPiece>
+  __device__ __forceinline__ void Forward(int64_t row, const Add& add, const EndPiece& end_piece) {
     train_shift_ = ShiftOf(args_.Row(0, row));
     infer_shift_ = ShiftOf(args_.Row(1, row));
     int left = groups_;
@@ -75,9 +75,13 @@ class TileRing {
       }
     };
     UseFirst(add, refill);
+    int left_then = min((kPieces - 1) * in_piece_, groups_ - 1);  // when the next piece begins
 #pragma unroll 1
     while (--left > 0) {
-      if (left == groups_ - groups_ / 2) next_piece();
+      if (left == left_then) {
+        end_piece();
+        left_then -= in_piece_;
+      }
       Use(add, refill);
     }
     Turn();  // to what was used last
@@ -126,6 +130,7 @@ class TileRing {
   static constexpr bool kBulk = false;
 #endif
   static constexpr int kGroupTiles = GroupTiles(sizeof(T));
+  static constexpr int kPieces = PiecesOf(sizeof(T));
   static constexpr int kTileBytes = kTileEntries * static_cast<int>(sizeof(T));
   static constexpr int kPlaceBytes = static_cast<int>(RingTileBytes(sizeof(T), kAligned));
   static constexpr int kSideBytes = kGroupTiles * kPlaceBytes;
@@ -262,6 +267,7 @@ class TileRing {
   const int at_;  // the lane's place in a tile
   const int groups_;
   const int in_first_;  // tiles of the first group
+  const int in_piece_;  // groups
   const int first_;     // the first tile's place in a row
   const uint64_t stays_, leaves_;
   const char* train_at_ = nullptr;  // where the next group to fetch begins

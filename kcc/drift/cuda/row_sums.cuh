@@ -142,7 +142,7 @@ class RowSums {
   __device__ __forceinline__ Agreement AddRow(const RowPlan& plan, TermRange range, int64_t row,
                                               int next_turn, LaneSums* sums) {
     LaneMax<T> train_max, infer_max;
-    train_top_ = INT_MIN;
+    tops_.Begin();
     *sums = LaneSums();
     if (plan.plain && range == kCloseRange) {
       AddTiles<true, kCloseRange>(plan, row, sums, &train_max, &infer_max);
@@ -171,26 +171,18 @@ class RowSums {
       const int taken = __shfl_sync(kAll, taken_, 0);
       shared_.slope.SayNumber(meetings_, 2 * args_.rows_at_once + taken, Blocks(), lane_);
     }
-    const int train_top = max(train_top_, OrderedBits(train_max.Value()));
+    tops_.EndPiece(&train_max, &infer_max);
+    const int train_top = tops_.Train();
     const int top = __reduce_max_sync(kAll, train_top);
     apart_ = __ffs(static_cast<int>(__ballot_sync(kAll, train_top == top))) - 1;
     SayWeights(*sums, Largest(plan, range, *sums), top, row);
-    LeavePiece(1, row, &train_max, &infer_max);
+    LeaveTops(row);
     return Agree(plan, range);
   }
 
-  // The largest entries of the tiles so far.
-  __device__ __forceinline__ void LeavePiece(int piece, int64_t row, LaneMax<T>* train_max,
-                                             LaneMax<T>* infer_max) {
-    train_top_ = OrderedBits(train_max->Value());
-    const int infer_top = OrderedBits(infer_max->Value());
+  __device__ __forceinline__ void LeaveTops(int64_t row) const {
     const int64_t warp = row * RowWarps() + row_warp_;
-    args_.board.tops[(warp * kPieces + piece) * 32 + lane_] = make_int2(train_top_, infer_top);
-    const int2 tops =
-        make_int2(__reduce_max_sync(kAll, train_top_), __reduce_max_sync(kAll, infer_top));
-    if (lane_ == 0) args_.board.parts[warp].tops[piece] = tops;
-    *train_max = LaneMax<T>();
-    *infer_max = LaneMax<T>();
+    tops_.Leave(args_.board.tops + warp * (kTopWords * 32), PartOf(row)->tops, lane_);
   }
 
   // `kPlain`: x is y.
@@ -202,7 +194,7 @@ class RowSums {
         [&](const LaneLogits<T>& train, const LaneLogits<T>& infer) {
           AddTile<kPlain, kRange>(plan, train, infer, sums, train_max, infer_max);
         },
-        [&] { LeavePiece(0, row, train_max, infer_max); });
+        [&] { tops_.EndPiece(train_max, infer_max); });
   }
 
   template <bool kPlain, TermRange kRange>
@@ -217,11 +209,6 @@ class RowSums {
       a[j] = train.At(j);
       x[j] = Apart<kPlain>(plan, a[j], infer.At(j), &y[j]);
     }
-    if (!kPlain && plan.shifted) {
-      AddSpread(x, sums);
-    } else {
-      AddSpread(y, sums);
-    }
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       if constexpr (kRange == kCloseRange) {
@@ -229,6 +216,12 @@ class RowSums {
       } else {
         AddTerms<kRange, false, kSquare>(a[j], x[j], args_.scale, plan.minus_k, true, sums);
       }
+    }
+    // After the terms: so the compiler spreads what is read over both register banks best.
+    if (!kPlain && plan.shifted) {
+      AddSpread(x, sums);
+    } else {
+      AddSpread(y, sums);
     }
   }
 
@@ -456,10 +449,10 @@ class RowSums {
   const int row_warp_;  // of the row's
   const bool has_cut_;  // the warp's last tile is cut by the row's end
   TileRing<T, kAligned> ring_;
-  int taken_ = 0;      // how many rows were taken before, in the warp that takes them
-  int apart_ = 0;      // the lane with the warp's largest train entry
-  int train_top_ = 0;  // ordered bits of the lane's largest train entry in a piece that was left
-  int meetings_ = 0;   // for the slope, so far
+  int taken_ = 0;     // how many rows were taken before, in the warp that takes them
+  int apart_ = 0;     // the lane with the warp's largest train entry
+  int meetings_ = 0;  // for the slope, so far
+  LaneTops<T> tops_;
 };
 
 template <class T, bool kAligned, bool kSquare, int kWarps, int kBlocks>
