@@ -11,9 +11,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kcc/drift/cuda/row_cut.h"
+
 namespace kcc {
 
-inline constexpr int kTileEntries = 256;
 inline constexpr int kLaneEntries = 8;
 inline constexpr float kFloatInf = __builtin_huge_valf();
 

@@ -17,7 +17,6 @@ namespace kcc {
 namespace {
 
 constexpr int64_t kBatchRows = 8192;
-constexpr int kPlanTiles = 2;        // what it takes to plan a row, in tiles
 constexpr int kCarefulBlocks = 264;  // a multiple of kCarefulCluster
 constexpr double kLog2e = 1.4426950408889634;
 
@@ -175,24 +174,9 @@ int ClustersAtOnce(const void* kernel, const Device& on, int threads, size_t sha
   return clusters;
 }
 
-// The cut of a row: every warp gets tiles enough to fill its ring, or one less; of such cuts the
-// one with most warps, since the fewer rows are under way, the more of them the rings and L2 still
-// hold when they are visited again.
-CudaPlan ChoosePlan(int64_t tiles, int most, int in_ring, bool has_clusters) {
-  for (int blocks = has_clusters ? kBlocksMax : 1; blocks > 0; --blocks) {
-    if (tiles / (most * blocks) >= in_ring) return {most, blocks, 0};
-  }
-  for (const int part : {2, 3, 6}) {
-    const int warps = most / part;
-    if (warps > 0 && tiles / warps >= in_ring) return {warps, 1, 0};
-  }
-  return {};
-}
-
 struct Launch {
   CudaPlan plan;
   Kernels kernels;
-  int tiles = 0;
   size_t shared = 0;
   bool has_clusters = false;
   bool starts_early = false;
@@ -207,7 +191,6 @@ Launch LaunchFor(const CudaDriftArgs& args) {
   if (device.major < 8 || args.train.dtype != args.infer.dtype || costly) return launch;
   const int64_t tiles = (args.vocab + kTileEntries - 1) / kTileEntries;
   if (tiles < 32) return launch;  // too few threads to rank, and too little to share
-  launch.tiles = static_cast<int>(tiles);
   const bool aligned = IsAligned(args.train) && IsAligned(args.infer);
   const size_t entry_bytes = DTypeBits(args.train.dtype) / 8;
   const int in_ring = kRingSlots * GroupTiles(entry_bytes);
@@ -215,7 +198,8 @@ Launch LaunchFor(const CudaDriftArgs& args) {
   const size_t room = (static_cast<size_t>(device.shared_bytes) - kSumsSharedBytes) / ring;
   const int most = std::min(kWarpsMax, static_cast<int>(room) / 2 * 2);
   if (most == 0) return launch;
-  launch.plan = ChoosePlan(tiles, most, in_ring, launch.has_clusters);
+  const WarpsOfRow chosen = ChooseWarps(tiles, most, entry_bytes, launch.has_clusters);
+  launch.plan = {chosen.warps, chosen.blocks, 0};
   if (launch.plan.warps == 0) return launch;
   launch.kernels =
       KernelsFor(args.train.dtype, aligned, (args.wanted & kCudaWantReverseChi2) != 0, launch.plan);
@@ -300,7 +284,8 @@ class Batches {
 
   SumsArgs SumsOf(int64_t first, int64_t count) const {
     const auto bytes = static_cast<int64_t>(DTypeBits(args_.train.dtype) / 8);
-    SumsArgs sums = {};
+    SumsArgs sums = {CutRow(static_cast<int>(args_.vocab), static_cast<size_t>(bytes),
+                            {launch_.plan.warps, launch_.plan.blocks})};
     sums.train_stride = args_.train.row_stride * bytes;
     sums.infer_stride = args_.infer.row_stride * bytes;
     sums.train = static_cast<const char*>(args_.train.data) + first * sums.train_stride;
@@ -308,27 +293,6 @@ class Batches {
     sums.rows = count;
     sums.rows_at_once = static_cast<int>(std::min<int64_t>(launch_.plan.rows, count));
     sums.few = count <= 2 * int64_t{sums.rows_at_once};
-    sums.vocab = static_cast<int>(args_.vocab);
-    sums.tiles = launch_.tiles;
-    sums.warps = launch_.plan.warps;
-    sums.blocks = launch_.plan.blocks;
-    const int whole = sums.vocab / kTileEntries;
-    const int row_warps = sums.warps * sums.blocks;
-    const int others = row_warps - sums.blocks;
-    sums.least = (whole + kPlanTiles * sums.blocks) / row_warps - kPlanTiles;
-    sums.group = GroupTiles(static_cast<size_t>(bytes));
-    if (sums.least < kRingSlots * sums.group || others == 0) sums.least = whole / row_warps;
-    sums.share = others == 0 ? 1 : (whole - sums.blocks * sums.least) / others;
-    sums.longer = others == 0 ? 0 : (whole - sums.blocks * sums.least) % others;
-    const int pieces = PiecesOf(static_cast<size_t>(bytes));
-    for (int warp = 0; warp < row_warps; ++warp) {
-      for (int piece = 0; piece < pieces; ++piece) {
-        const int end =
-            piece + 1 < pieces ? sums.TilesBefore(warp, piece + 1, pieces) : sums.TilesOf(warp) + 1;
-        sums.most_of_piece =
-            std::max(sums.most_of_piece, end - sums.TilesBefore(warp, piece, pieces));
-      }
-    }
     sums.aligned = IsAligned(args_.train) && IsAligned(args_.infer);
     sums.scale = static_cast<float>(kLog2e / args_.temperature);
     sums.inverse_tau = static_cast<float>(1 / args_.temperature);

@@ -1,8 +1,4 @@
-// How a row is cut and planned for the fast kernel (row_sums.cuh), and what its warps leave behind.
-//
-// A row is cut into tiles of 256 entries, eight a lane; each warp of its blocks has some that lie
-// side by side. They go in groups, and some of these that follow each other make a piece: of each
-// lane's entries the largest is known by piece.
+// What a row is planned by, for the fast kernel (row_sums.cuh), and what its warps leave behind.
 #pragma once
 
 #include <climits>
@@ -13,13 +9,6 @@
 #include "kcc/drift/cuda/row_tops.cuh"
 
 namespace kcc {
-
-inline constexpr int kWarpsMax = 8;   // of a block, of which a multiprocessor has two
-inline constexpr int kBlocksMax = 2;  // of a row
-inline constexpr int kRowWarpsMax = kWarpsMax * kBlocksMax;
-static_assert(kRowWarpsMax <= 32);  // a lane takes a warp's word
-// Tiles of a group; a warp's first one may have fewer.
-constexpr int GroupTiles(size_t entry_bytes) { return entry_bytes == 4 ? 3 : 6; }
 
 // Subtractions may enlarge the float32 error this much before a row is measured in double.
 inline constexpr float kAmplificationMax = 32;
@@ -59,7 +48,7 @@ struct RowBoard {
   int* taken;       // how many rows were taken, beyond the first two of each row's blocks
 };
 
-struct SumsArgs {
+struct SumsArgs : RowCut {
   const char* train;
   const char* infer;
   int64_t train_stride;  // bytes
@@ -67,63 +56,13 @@ struct SumsArgs {
   int64_t rows;
   int rows_at_once;  // the blocks of a row take the next one when they are done with it
   bool few;          // no row is left beyond the first two of each row's blocks
-  int vocab;
-  int tiles;   // of a row
-  int warps;   // of a block
-  int blocks;  // of a row
-  // In whole tiles: the first warps, one in each block, which also plan, have `least`, the others
-  // `share`, the first `longer` of them one more.
-  int least;
-  int share;
-  int longer;
-  int group;          // GroupTiles
-  int most_of_piece;  // tiles, with the one that is cut
-  bool aligned;       // rows start at multiples of 16 bytes
-  float scale;        // log2(e) / tau
+  bool aligned;      // rows start at multiples of 16 bytes
+  float scale;       // log2(e) / tau
   float inverse_tau;
   float tau;
   RowBoard board;
   int32_t* careful_rows;  // whose number, the first, is set to 0
 
-  __device__ int RowWarps() const { return warps * blocks; }
-  __device__ int FirstTileOf(int row_warp) const {
-    const int other = row_warp - blocks;
-    return other < 0 ? row_warp * least : blocks * least + other * share + min(other, longer);
-  }
-  // Whole ones. The last warp also has the tile that the row's end cuts.
-  __host__ __device__ int TilesOf(int row_warp) const {
-    const int other = row_warp - blocks;
-    return other < 0 ? least : share + (other < longer ? 1 : 0);
-  }
-  __host__ __device__ int GroupsOf(int row_warp) const {
-    return (TilesOf(row_warp) + group - 1) / group;
-  }
-  // Groups of each of a warp's pieces but the first, which has what is left, or where groups are
-  // few is empty, as others after it may be.
-  __host__ __device__ static int GroupsOfPiece(int groups, int pieces) {
-    const int equal = (groups + pieces / 2) / pieces;
-    return max(1, min(equal, (groups - 1) / (pieces - 1)));
-  }
-  // The warp's whole tiles before its piece.
-  __host__ __device__ int TilesBefore(int row_warp, int piece, int pieces) const {
-    const int groups = GroupsOf(row_warp);
-    const int after = (pieces - piece) * GroupsOfPiece(groups, pieces);
-    return piece == 0 || after >= groups ? 0 : TilesOf(row_warp) - after * group;
-  }
-  // Of any warp at most, with the one that is cut.
-  __device__ int MostTiles() const {
-    return max(least, share + (longer > 0 ? 1 : 0)) + (vocab % kTileEntries != 0 ? 1 : 0);
-  }
-  __device__ bool HasCut(int row_warp) const {
-    return row_warp == RowWarps() - 1 && vocab % kTileEntries != 0;
-  }
-  __device__ int WarpOfTile(int tile) const {
-    if (tile < blocks * least) return tile / least;
-    const int other = tile - blocks * least;
-    const int in_longer = longer * (share + 1);
-    if (other < in_longer) return blocks + other / (share + 1);
-    return min(blocks + longer + (other - in_longer) / share, RowWarps() - 1);
-  }
   __device__ const char* Row(int side, int64_t row) const {
     return side == 0 ? train + row * train_stride : infer + row * infer_stride;
   }

@@ -11,7 +11,6 @@
 
 namespace kcc {
 
-inline constexpr int kRingSlots = 2;
 static_assert(kRingSlots == 2);  // they take turns
 
 // A tile's room: one that starts anywhere needs a little more, and FP8's lanes read a part further.
@@ -34,7 +33,7 @@ class TileRing {
         at_(kAligned ? LaneOffset<T>(lane) : 0),
         groups_(Uniform(args.GroupsOf(row_warp))),
         in_first_(Uniform(args.TilesOf(row_warp) - (groups_ - 1) * kGroupTiles)),
-        in_piece_(Uniform(SumsArgs::GroupsOfPiece(groups_, kPieces))),
+        in_piece_(Uniform(RowCut::GroupsOfPiece(groups_, kPieces))),
         first_(Uniform(args.FirstTileOf(row_warp))),
         stays_(StayInL2()),
         leaves_(LeaveL2()) {
@@ -60,7 +59,7 @@ class TileRing {
   }
 
   // Every tile of the row that was begun goes to add(train, infer). After those of each piece
-  // (SumsArgs) but the last, and but empty ones, end_piece() is called.
+  // (RowCut) but the last, and but empty ones, end_piece() is called.
   template <class Add, class EndPiece>
   __device__ __forceinline__ void Forward(int64_t row, const Add& add, const EndPiece& end_piece) {
     train_shift_ = ShiftOf(args_.Row(0, row));

@@ -120,8 +120,6 @@ __device__ __forceinline__ int ReducedTop(int lane) { return (lane >> 4 & 1) | (
 
 // What a lane has of a row's pieces: their tops, in four words.
 inline constexpr int kTopWords = 4;
-// Of a warp. The more there are, the fewer tiles have to be searched for a top token.
-constexpr int PiecesOf(size_t entry_bytes) { return entry_bytes == 4 ? 2 : 4; }
 
 template <class T>
 class LaneTops {
