@@ -74,7 +74,7 @@ void CheckCut(int vocab, size_t entry_bytes, const WarpsOfRow& chosen) {
 
 TEST(RowCut, PiecesAreWhatTheRingVisits) {
   int cuts = 0;
-  for (const size_t entry_bytes : {1, 2, 4}) {
+  for (const size_t entry_bytes : {size_t{1}, size_t{2}, size_t{4}}) {
     for (int tiles = 32; tiles < 9000; tiles += tiles < 1500 ? 1 : 97) {
       for (const int most : {8, 6, 4, 2}) {
         for (const bool has_clusters : {true, false}) {
