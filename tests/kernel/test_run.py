@@ -127,7 +127,9 @@ def test_a_signal_leaves_nothing_behind(kcc_path, tmp_path, contract, requests, 
     run = subprocess.Popen(
         [kcc_path, "run", contract, "--train", toy(f"with-child --pid-file {pids} --seen {seen}"), "--infer",
          toy(f"deaf --pid-file {pids}"), "--requests", requests, "--scratch", scratch],
-        stderr=subprocess.PIPE, text=True)
+        stderr=subprocess.PIPE, text=True,
+        # The program leaves alone what was ignored before it, as under nohup, where tests may run too.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     deadline = time.monotonic() + 30
     while not (seen.exists() and seen.read_text()) and time.monotonic() < deadline:
         assert run.poll() is None, run.stderr.read()
