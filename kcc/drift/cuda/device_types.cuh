@@ -1,7 +1,8 @@
-// How eight consecutive-enough logits of one lane are held, compared and widened, by format.
+// How eight consecutive-enough logits of one lane are held and widened, by format.
 //
-// A tile is 256 entries, eight a lane. 16-bit formats keep their packed pairs, so that maxima cost
-// half an instruction an entry; NaN wins a maximum, so that it cannot hide.
+// A tile is 256 entries, eight a lane. 16-bit formats keep their packed pairs, so that maxima
+// (row_tops.cuh) cost a quarter of an instruction an entry; NaN wins a maximum, so that it cannot
+// hide.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -64,6 +65,17 @@ __device__ __forceinline__ T EntryOrLowest(const T* tile, int place, int count) 
   return place < count ? tile[place] : LowestLogit<T>();
 }
 
+// One of the two entries of a word: BF16, or halves.
+template <class T>
+__device__ __forceinline__ float Widened(uint32_t pair, bool upper) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return __uint_as_float(upper ? pair & 0xffff0000u : pair << 16);
+  } else {
+    const __half2 halves = *reinterpret_cast<const __half2*>(&pair);
+    return upper ? __high2float(halves) : __low2float(halves);
+  }
+}
+
 template <class T>
 struct LaneLogits;
 
@@ -88,7 +100,7 @@ struct LaneLogits<__nv_bfloat16> {
     }
   }
   __device__ __forceinline__ float At(int j) const {
-    return __uint_as_float((j & 1) != 0 ? pairs[j / 2] & 0xffff0000u : pairs[j / 2] << 16);
+    return Widened<__nv_bfloat16>(pairs[j / 2], (j & 1) != 0);
   }
   // Bits of every load that Load is made of: who depends on them waits for it.
   __device__ __forceinline__ uint32_t Glimpse() const { return pairs[0]; }
@@ -114,8 +126,7 @@ struct LaneLogits<__half> {
     }
   }
   __device__ __forceinline__ float At(int j) const {
-    const __half2 pair = *reinterpret_cast<const __half2*>(&pairs[j / 2]);
-    return (j & 1) != 0 ? __high2float(pair) : __low2float(pair);
+    return Widened<__half>(pairs[j / 2], (j & 1) != 0);
   }
   __device__ __forceinline__ uint32_t Glimpse() const { return pairs[0]; }
 };

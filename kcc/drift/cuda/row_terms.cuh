@@ -201,13 +201,18 @@ __device__ __forceinline__ void FromMoments(LaneSums* sums) {
   s[7] = n1 + fmaf(n2, c2, fmaf(n3, c3, n4 * c4));
 }
 
-// Sums of a warp by a fixed tree. Halves of a list change lanes at each step, so that three
-// sums cost six exchanges and eight cost nine.
-__device__ __forceinline__ float SwapAdd(float first, float second, int lane, int mask) {
+// What a warp's lanes have is joined by a fixed tree. Halves of a list change lanes at each step,
+// so that three sums cost six exchanges and eight cost nine.
+template <class Value, class Join>
+__device__ __forceinline__ Value SwapAndJoin(Value first, Value second, int lane, int mask,
+                                             const Join& join) {
   const bool upper = (lane & mask) != 0;
-  const float keep = upper ? second : first;
-  const float give = upper ? first : second;
-  return keep + __shfl_xor_sync(0xffffffffu, give, mask);
+  const Value keep = upper ? second : first;
+  const Value give = upper ? first : second;
+  return join(keep, __shfl_xor_sync(0xffffffffu, give, mask));
+}
+__device__ __forceinline__ float SwapAdd(float first, float second, int lane, int mask) {
+  return SwapAndJoin(first, second, lane, mask, [](float a, float b) { return a + b; });
 }
 
 // Lane ReducedThree(k) gets the k-th sum.

@@ -2,51 +2,11 @@
 // hold one, and in which of their tiles.
 #pragma once
 
-#include "kcc/drift/cuda/device_types.cuh"
+#include "kcc/drift/cuda/row_terms.cuh"
 
 namespace kcc {
 
-// The largest entry seen by a lane.
-template <class T>
-struct LaneMax {  // halves
-  uint32_t packed = 0xfc00fc00u;
-
-  __device__ __forceinline__ void Add(const LaneLogits<T>& v) {
-    for (int k = 0; k < 4; ++k) {
-      asm("max.NaN.f16x2 %0, %0, %1;" : "+r"(packed) : "r"(v.pairs[k]));
-    }
-  }
-  __device__ __forceinline__ float Value() const {
-    const __half2 pair = *reinterpret_cast<const __half2*>(&packed);
-    return MaxOrNan(__low2float(pair), __high2float(pair));
-  }
-};
-
-template <>
-struct LaneMax<__nv_bfloat16> {
-  uint32_t packed = 0xff80ff80u;
-
-  __device__ __forceinline__ void Add(const LaneLogits<__nv_bfloat16>& v) {
-    for (int k = 0; k < 4; ++k) {
-      asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(packed) : "r"(v.pairs[k]));
-    }
-  }
-  __device__ __forceinline__ float Value() const {
-    return MaxOrNan(__uint_as_float(packed << 16), __uint_as_float(packed & 0xffff0000u));
-  }
-};
-
-template <>
-struct LaneMax<float> {
-  float value = -kFloatInf;
-
-  __device__ __forceinline__ void Add(const LaneLogits<float>& v) {
-    for (int j = 0; j < 8; ++j) value = MaxOrNan(value, v.at[j]);
-  }
-  __device__ __forceinline__ float Value() const { return value; }
-};
-
-// Of two words the larger, or of their halves each.
+// Of two words the larger, or of their halves each; NaN if there is one.
 template <class T>
 __device__ __forceinline__ uint32_t MaxWord(uint32_t first, uint32_t second) {
   uint32_t out;
@@ -60,6 +20,30 @@ __device__ __forceinline__ uint32_t MaxWord(uint32_t first, uint32_t second) {
   return out;
 }
 
+// The largest entry seen by a lane, or that of its even and of its odd ones.
+template <class T>
+struct LaneMax {
+  // -inf
+  uint32_t word = sizeof(T) == 4                     ? 0xff800000u
+                  : std::is_same_v<T, __nv_bfloat16> ? 0xff80ff80u
+                                                     : 0xfc00fc00u;
+
+  __device__ __forceinline__ void Add(const LaneLogits<T>& v) {
+    if constexpr (sizeof(T) == 4) {
+      for (const float entry : v.at) word = MaxWord<T>(word, __float_as_uint(entry));
+    } else {
+      for (const uint32_t pair : v.pairs) word = MaxWord<T>(word, pair);
+    }
+  }
+  __device__ __forceinline__ float Value() const {
+    if constexpr (sizeof(T) == 4) {
+      return __uint_as_float(word);
+    } else {
+      return MaxOrNan(Widened<T>(word, false), Widened<T>(word, true));
+    }
+  }
+};
+
 // The largest entry of each side among some: in a word each, or of formats of 16 bits, and of FP8,
 // which is widened to halves, in one.
 template <class T>
@@ -69,10 +53,10 @@ struct TopPair {
 
   __device__ __forceinline__ static TopPair Of(const LaneMax<T>& train, const LaneMax<T>& infer) {
     if constexpr (sizeof(T) == 4) {
-      return {__float_as_uint(train.value), __float_as_uint(infer.value)};
+      return {train.word, infer.word};
     } else {
-      return {MaxWord<T>(__byte_perm(train.packed, infer.packed, 0x5410),
-                         __byte_perm(train.packed, infer.packed, 0x7632))};
+      return {MaxWord<T>(__byte_perm(train.word, infer.word, 0x5410),
+                         __byte_perm(train.word, infer.word, 0x7632))};
     }
   }
   // Of words that lie so far apart.
@@ -89,28 +73,20 @@ struct TopPair {
   __device__ __forceinline__ float Entry(int side) const {
     if constexpr (sizeof(T) == 4) {
       return __uint_as_float(words[side]);
-    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      return __uint_as_float(side == 0 ? words[0] << 16 : words[0] & 0xffff0000u);
     } else {
-      const auto pair = *reinterpret_cast<const __half2*>(&words[0]);
-      return side == 0 ? __low2float(pair) : __high2float(pair);
+      return Widened<T>(words[0], side == 1);
     }
   }
 };
 
-// Of a warp's words, four a lane, the largest of each four in their place; halves of the list
-// change lanes at each step. Lane l gets the one that bits 4, 3 of l name.
-template <class T>
-__device__ __forceinline__ uint32_t SwapMax(uint32_t first, uint32_t second, int lane, int mask) {
-  const bool upper = (lane & mask) != 0;
-  const uint32_t keep = upper ? second : first;
-  const uint32_t give = upper ? first : second;
-  return MaxWord<T>(keep, __shfl_xor_sync(0xffffffffu, give, mask));
-}
+// Of a warp's words, four a lane, the largest of each in its place. Lane l gets the one that bits
+// 4, 3 of l name.
 template <class T>
 __device__ __forceinline__ uint32_t ReduceTops(const uint32_t (&tops)[4], int lane) {
-  uint32_t value = SwapMax<T>(SwapMax<T>(tops[0], tops[1], lane, 16),
-                              SwapMax<T>(tops[2], tops[3], lane, 16), lane, 8);
+  const auto swap_max = [&](uint32_t first, uint32_t second, int mask) {
+    return SwapAndJoin(first, second, lane, mask, &MaxWord<T>);
+  };
+  uint32_t value = swap_max(swap_max(tops[0], tops[1], 16), swap_max(tops[2], tops[3], 16), 8);
   for (int mask = 4; mask > 0; mask >>= 1) {
     value = MaxWord<T>(value, __shfl_xor_sync(0xffffffffu, value, mask));
   }
