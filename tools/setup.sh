@@ -13,7 +13,7 @@ packages=(
   libgtest-dev libgmock-dev librapidcheck-dev
 )
 if [ "$what" = all ]; then
-  packages+=(clang clang-format clang-tidy libclang-rt-14-dev python3-venv zsh)
+  packages+=(clang clang-format clang-tidy libclang-rt-14-dev python3-venv zsh chromium)
 fi
 
 # One query for all; what dpkg does not call installed is missing.
