@@ -15,8 +15,8 @@
 #include "kcc/base/check.h"
 #include "kcc/base/file.h"
 #include "kcc/base/json_writer.h"
+#include "kcc/measure/measure.h"
 #include "kcc/summary/file.h"
-#include "kcc/summary/measure.h"
 #include "kcc/trace/writer.h"
 
 namespace {

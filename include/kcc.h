@@ -107,7 +107,7 @@ typedef struct kcc_arrays {
   kcc_array train_logprobs, infer_logprobs;
   int64_t rows; /* of every array given */
   int64_t vocab_size;
-  double temperature; /* logits are divided by it */
+  double temperature; /* of the distributions: logits are divided by it, log-probs are at it */
   const char* requests_jsonl;
   size_t requests_jsonl_size;
   int64_t requests;
@@ -121,6 +121,7 @@ typedef struct kcc_arrays {
   const char* infer_fingerprint;
   const char* sampled_by; /* "infer" (NULL), "train" or "dataset" */
   int clauses_only;       /* 1: of the token quantities only those that a clause names: faster */
+  double sampling_temperature; /* at which the tokens were sampled; 0: at `temperature` */
 } kcc_arrays;
 KCC_API kcc_status kcc_measure_arrays(const kcc_arrays* arrays, const kcc_contract* contract,
                                       int threads, kcc_summary** out);

@@ -116,6 +116,7 @@ try {
       fingerprint: `llama.cpp-${release}/node-llama-cpp-${PACKAGE} ${weights} ${chosen} ${file.slice(0, 16)}`,
       vocabSize,
       batchRequestsMax: 0,
+      declares: {engine: "llama.cpp"},
       options: [
         {name: "weights", value: weights, source: "precision"},
         {name: "kv", value: options.kv, source: "precision"},

@@ -61,6 +61,7 @@ try {
     {
       fingerprint: `onnxruntime-${PACKAGE} ${chosen} ${file.slice(0, 16)}`,
       vocabSize,
+      declares: {engine: "onnxruntime"},
       options: [{name: "optimization", value: options.optimization, source: "operator"}],
     },
     engineOf(session),

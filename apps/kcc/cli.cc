@@ -93,6 +93,7 @@ void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
     targets.emplace_back(TargetName(target));
   }
   AddChoice(app, "--target", flags.target, targets, "Vector target; all give the same bits");
+  app->add_flag("--verify", flags.verify, "Read every byte of the traces first; record digests");
   app->add_option("--temperature", flags.temperature, "Compare logits at this temperature")
       ->type_name("T")
       ->check(CLI::PositiveNumber);

@@ -29,6 +29,10 @@ void DeclareKernelFlags(CLI::App* app, KernelFlags& flags) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   AddChoice(app, "--sampled-by", flags.sampled_by, {"infer", "train", "dataset"},
             "Who chose the tokens of the requests file");
+  app->add_option("--sampling-temperature", flags.sampling_temperature,
+                  "At which temperature they were sampled")
+      ->type_name("T")
+      ->check(CLI::PositiveNumber);
   app->add_option("--start-timeout", flags.start_timeout_s, "Seconds for an engine to start")
       ->type_name("S")
       ->check(CLI::PositiveNumber);

@@ -96,7 +96,7 @@ int RunAuthor(const AuthorOptions& options, Console& console) {
   input.envelope = std::move(*envelope);
   if (options.measure.temperature) input.assumptions.temperature = *options.measure.temperature;
   if (!evidence.empty() && !options.measure.temperature && !evidence[0].sources.empty()) {
-    input.assumptions.temperature = evidence[0].sources[0].temperature;
+    input.assumptions.temperature = evidence[0].sources[0].temperature.value_or(1.0);
   }
   const auto authored = ProposeContract(input);
   if (!authored.has_value()) return ReportError(authored.error(), console);

@@ -59,10 +59,10 @@ std::string KeyTables() {
   out += "\n### Fields of a predicate\n\n";
   std::vector<std::vector<std::string>> rows;
   for (const PredicateField& field : PredicateFields()) {
-    rows.push_back(
-        {MarkdownCode(field.name), std::string(Name(field.type)), std::string(field.doc)});
+    rows.push_back({MarkdownCode(field.name), std::string(Name(field.type)),
+                    std::string(Name(field.origin)), std::string(field.doc)});
   }
-  return out + MarkdownTable({"field", "type", "meaning"}, rows);
+  return out + MarkdownTable({"field", "type", "origin", "meaning"}, rows);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "apps/kcc/commands.h"
 #include "kcc/base/strings.h"
 #include "kcc/trace/reader.h"
+#include "kcc/trace/request_set.h"
 
 namespace kcc::cli {
 namespace {
@@ -20,7 +21,11 @@ void WriteInfo(const TraceReader& trace, JsonWriter* json) {
   json->Field("modelDigest", info.model_digest).Field("vocabSize", info.vocab_size);
   json->Field("evidence", Name(info.evidence)).Field("semantics", Name(info.semantics));
   json->Field("path", Name(info.path)).Field("temperature", info.temperature);
+  if (info.sampling_temperature) json->Field("samplingTemperature", *info.sampling_temperature);
   json->Field("mode", Name(info.mode)).Field("sampledBy", Name(info.sampled_by));
+  json->Key("declares").BeginObject();
+  for (const auto& [name, value] : info.declares) json->Field(name, value);
+  json->EndObject();
   json->Field("requests", trace.requests().size()).Field("tokens", trace.token_count());
   json->Field("files", trace.files().size()).Field("payloadBytes", trace.payload_bytes());
 }
@@ -35,7 +40,12 @@ void PrintInfo(const TraceReader& trace, Console& console) {
       std::string(Name(info.evidence)) + ", " + std::string(Name(info.semantics)) + " log-probs, " +
           std::string(Name(info.path)) + " path",
       console);
-  Row("temperature", ShortestNumber(info.temperature), console);
+  const bool apart = info.sampling_temperature && *info.sampling_temperature != info.temperature;
+  Row("temperature",
+      ShortestNumber(info.temperature) +
+          (apart ? ", tokens sampled at " + ShortestNumber(*info.sampling_temperature) : ""),
+      console);
+  for (const auto& [name, value] : info.declares) Row(name, value, console);
   Row("mode", std::string(Name(info.mode)) + ", sampled by " + std::string(Name(info.sampled_by)),
       console);
   Row("vocabulary", std::to_string(info.vocab_size), console);
@@ -104,10 +114,13 @@ int RunTraceVerify(const TraceOptions& options, Console& console) {
   if (!trace.has_value()) return ReportError(trace.error(), console);
   const Result<TraceReader::Verified> verified = trace->VerifyPayload();
   if (!verified.has_value()) return ReportError(verified.error(), console);
+  const Result<RequestSet> set = RequestSet::Of(*trace);
+  if (!set.has_value()) return ReportError(set.error(), console);
   if (console.json) {
     JsonWriter json;
     json.BeginObject().Field("identity", trace->identity());
-    json.Field("payload", verified->payload_digest).Field("tokens", verified->tokens);
+    json.Field("payload", verified->payload_digest).Field("requestSet", set->Digest());
+    json.Field("tokens", verified->tokens);
     json.Field("requestsWithoutTokens", verified->requests_without_tokens).EndObject();
     console.out << json.Take();
     return kExitOk;
@@ -116,6 +129,7 @@ int RunTraceVerify(const TraceOptions& options, Console& console) {
               << Counted(static_cast<size_t>(verified->tokens), "token") << '\n';
   Row("identity", trace->identity(), console);
   Row("payload", verified->payload_digest, console);
+  Row("requests", set->Digest(), console);
   if (verified->requests_without_tokens > 0) {
     Row("note", std::to_string(verified->requests_without_tokens) + " requests have no token",
         console);

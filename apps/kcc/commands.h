@@ -66,6 +66,7 @@ struct MeasureFlags {
   std::string shard;   // "2/7"; empty: everything
   std::optional<double> temperature;
   bool other_model = false;
+  bool verify = false;  // read every byte of the traces first, and record their digests
 };
 
 // How engines are asked; the same for measure, run, score and generate.
@@ -73,6 +74,7 @@ struct KernelFlags {
   std::string requests;    // a requests file or a trace; empty: those of the trace that is a side
   int64_t batch = 16;      // requests at a time
   std::string sampled_by;  // a word; empty: dataset, or what the trace says
+  std::optional<double> sampling_temperature;
   double start_timeout_s = 600;
   double batch_timeout_s = 600;
   std::string scratch;  // empty: the system's directory for temporary files

@@ -105,7 +105,8 @@ Result<std::unique_ptr<RequestSource>> OpenRequests(const KernelFlags& flags, Re
   if (std::filesystem::is_directory(flags.requests, ignored)) {
     return OpenTraceRequests(flags.requests);
   }
-  return OpenRequestFile(flags.requests, use, SampledByOf(flags, sampled_by));
+  return OpenRequestFile(flags.requests, use, SampledByOf(flags, sampled_by),
+                         flags.sampling_temperature);
 }
 
 }  // namespace kcc::cli

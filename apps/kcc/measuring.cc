@@ -5,7 +5,8 @@
 #include "apps/kcc/kernels.h"
 #include "apps/kcc/progress.h"
 #include "kcc/kernel/stream.h"
-#include "kcc/summary/measure.h"
+#include "kcc/measure/measure.h"
+#include "kcc/trace/request_set.h"
 
 namespace kcc::cli {
 namespace {
@@ -49,6 +50,46 @@ Result<std::unique_ptr<RequestSource>> RequestsFor(const std::optional<std::stri
   return OpenRequests(kernels, RequestUse::kScore, sampled_by);
 }
 
+// The requests that both traces were asked, which must be exactly theirs. `asked` owns them.
+Result<AskedRequests> AskedBy(const PairedTraces& pair, const KernelFlags& kernels,
+                              std::vector<Request>* asked) {
+  AskedRequests by_id;
+  if (kernels.requests.empty()) return by_id;
+  KCC_TRY(const std::unique_ptr<RequestSource> source,
+          OpenRequests(kernels, RequestUse::kScore, pair.infer().info().sampled_by));
+  KCC_TRY(const RequestSet traced, RequestSet::Of(pair.train()));
+  asked->reserve(static_cast<size_t>(source->totals().requests));
+  RequestSet wanted;
+  const bool generated = pair.mode() == TraceMode::kGenerated;
+  KernelRequest request;
+  while (true) {
+    KCC_TRY(const bool more, source->Next(&request));
+    if (!more) break;
+    const auto output =
+        std::span(request.tokens).subspan(static_cast<size_t>(request.prompt_tokens));
+    wanted.Add(request.request.id, request.prompt_tokens,
+               generated ? std::span<const int32_t>() : output);
+    const auto found = traced.requests().find(request.request.id);
+    if (found == traced.requests().end() ||
+        found->second != wanted.requests().at(request.request.id)) {
+      return BrokenEvidenceError(
+          "request '" + request.request.id +
+              (found == traced.requests().end() ? "' was asked and is not in the traces"
+                                                : "' has other tokens, or fewer, in the traces"),
+          source->place());
+    }
+    asked->push_back(std::move(request.request));
+    request = {};
+  }
+  for (const auto& [id, digest] : traced.requests()) {
+    if (wanted.requests().contains(id)) continue;
+    return BrokenEvidenceError("request '" + id + "' is in the traces and was not asked",
+                               source->place());
+  }
+  for (const Request& one : *asked) by_id[one.id] = &one;
+  return by_id;
+}
+
 Plan PlanOf(const Contract* contract) {
   return contract == nullptr ? Plan::Default() : Plan::FromContract(*contract);
 }
@@ -65,10 +106,16 @@ Result<PairedTraces> OpenPair(const std::string& train, const std::string& infer
 }
 
 Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
-                            const MeasureFlags& flags, Console& console) {
+                            const MeasureFlags& flags, Console& console,
+                            const KernelFlags& kernels) {
   const SystemClock clock;
   Progress progress(console.err, console.terminal_err, clock);
-  KCC_TRY(const MeasureOptions options, MeasureOptionsOf(flags, &progress));
+  KCC_TRY(MeasureOptions options, MeasureOptionsOf(flags, &progress));
+  std::vector<Request> requests;
+  KCC_TRY(const AskedRequests asked, AskedBy(pair, kernels, &requests));
+  options.asked = &asked;
+  options.verify = flags.verify;
+  options.request_set = contract != nullptr && !contract->request_set.empty();
   return Measure(pair, PlanOf(contract), options);
 }
 
@@ -79,16 +126,15 @@ Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
   KCC_TRY(const std::optional<std::string> train_trace, TraceDirectoryOf(train));
   KCC_TRY(const std::optional<std::string> infer_trace, TraceDirectoryOf(infer));
   if (train_trace && infer_trace) {
-    if (!kernels.requests.empty()) {
-      return InvalidError("--requests is for engines; two traces hold their requests already");
-    }
     KCC_TRY(PairedTraces pair, OpenPair(*train_trace, *infer_trace, flags));
-    Result<Summary> summary = MeasurePair(pair, contract, flags, console);
+    Result<Summary> summary = MeasurePair(pair, contract, flags, console, kernels);
     if (traces != nullptr) *traces = std::move(pair);
     return summary;
   }
   if (!flags.shard.empty())
     return InvalidError("--shard splits traces, not what engines are asked");
+  if (flags.verify)
+    return InvalidError("--verify reads traces; what engines say is checked anyway");
   const std::vector<KernelScheme> schemes = KernelSchemes();
   KCC_TRY_VOID(CheckKernelUri(train, schemes));
   KCC_TRY_VOID(CheckKernelUri(infer, schemes));

@@ -18,9 +18,11 @@ namespace kcc::cli {
 Result<PairedTraces> OpenPair(const std::string& train, const std::string& infer,
                               const MeasureFlags& flags);
 
-// A null contract measures the default plan.
+// A null contract measures the default plan. What `kernels` names as requests must be what both
+// traces hold, and its word about them counts.
 Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
-                            const MeasureFlags& flags, Console& console);
+                            const MeasureFlags& flags, Console& console,
+                            const KernelFlags& kernels = {});
 
 // Two kernels by URI. `traces`, where given, gets the pair if both sides are traces.
 Result<Summary> MeasureSides(const std::string& train, const std::string& infer,

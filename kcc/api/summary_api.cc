@@ -1,4 +1,6 @@
 // Measuring, summaries and judging through the C interface.
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -10,6 +12,8 @@
 #include "kcc/api/handles.h"
 #include "kcc/api/version.h"
 #include "kcc/judge/judge.h"
+#include "kcc/measure/measure.h"
+#include "kcc/measure/measure_arrays.h"
 #include "kcc/report/from_summary.h"
 #include "kcc/report/html.h"
 #include "kcc/report/json.h"
@@ -18,8 +22,6 @@
 #include "kcc/report/sarif.h"
 #include "kcc/report/terminal.h"
 #include "kcc/summary/file.h"
-#include "kcc/summary/measure.h"
-#include "kcc/summary/measure_arrays.h"
 #include "kcc/trace/requests.h"
 
 namespace kcc::api {
@@ -110,10 +112,19 @@ Result<> CheckRows(const kcc_arrays& arrays) {
   return {};
 }
 
-Result<Summary> MeasureFrom(const kcc_arrays& arrays, const kcc_contract* contract, int threads) {
-  if (arrays.struct_size < sizeof(kcc_arrays)) {
+// What a caller compiled with an older header does not have stays 0.
+Result<kcc_arrays> WholeArrays(const kcc_arrays& given) {
+  constexpr size_t kSizeMin = offsetof(kcc_arrays, sampling_temperature);
+  if (given.struct_size < kSizeMin) {
     return InvalidError("struct_size must be sizeof(kcc_arrays)");
   }
+  kcc_arrays arrays = {};
+  std::memcpy(&arrays, &given, std::min(given.struct_size, sizeof arrays));
+  return arrays;
+}
+
+Result<Summary> MeasureFrom(const kcc_arrays& given, const kcc_contract* contract, int threads) {
+  KCC_TRY(const kcc_arrays arrays, WholeArrays(given));
   KCC_TRY_VOID(CheckRows(arrays));
   ArrayPair pair;
   KCC_TRY(pair.train,
@@ -133,6 +144,7 @@ Result<Summary> MeasureFrom(const kcc_arrays& arrays, const kcc_contract* contra
   pair.advantages = SpanOf(arrays.advantages, arrays.rows);
   pair.vocab_size = arrays.vocab_size;
   pair.temperature = arrays.temperature;
+  if (arrays.sampling_temperature != 0) pair.sampling_temperature = arrays.sampling_temperature;
   if (arrays.sampled_by != nullptr) {
     const std::optional<SampledBy> side = ParseSampledBy(arrays.sampled_by);
     if (!side) {
@@ -143,6 +155,7 @@ Result<Summary> MeasureFrom(const kcc_arrays& arrays, const kcc_contract* contra
   }
   MeasureOptions options;
   KCC_TRY(options.threads, ThreadCount(threads));
+  options.request_set = contract != nullptr && !contract->contract.request_set.empty();
   const auto breadth = arrays.clauses_only != 0 ? Plan::Breadth::kClauses : Plan::Breadth::kAll;
   return MeasureArrays(pair, PlanOf(contract, breadth), options);
 }
@@ -157,6 +170,7 @@ Result<Summary> MeasureFiles(const char* train, const char* infer, const kcc_con
           PairedTraces::Make(std::move(train_reader), std::move(infer_reader)));
   MeasureOptions options;
   KCC_TRY(options.threads, ThreadCount(threads));
+  options.request_set = contract != nullptr && !contract->contract.request_set.empty();
   return Measure(pair, PlanOf(contract), options);
 }
 

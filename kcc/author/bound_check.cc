@@ -8,8 +8,9 @@
 #include "kcc/bounds/rank.h"
 #include "kcc/bounds/sequence.h"
 #include "kcc/bounds/weights.h"
+#include "kcc/measure/pair_walk.h"
+#include "kcc/measure/trace_source.h"
 #include "kcc/metric/token_slots.h"
-#include "kcc/summary/token_meter.h"
 
 namespace kcc {
 namespace {
@@ -158,6 +159,60 @@ void AppendSampleRows(const SampleRows& sums, const BoundAssumptions& assumption
   }
 }
 
+// Holds every bound against every token, and those of samples against their sums.
+class BoundVisitor final : public PairVisitor {
+ public:
+  BoundVisitor(const PairedTraces& pair, const std::function<void(int64_t tokens)>& progress)
+      : pair_(pair),
+        progress_(progress),
+        by_infer_(pair.infer().info().sampled_by == SampledBy::kInfer),
+        checker_(pair.temperature().value_or(1.0)) {}
+
+  Result<> BeginRequest(size_t index, const RequestPair& request, const SliceBits&) override {
+    request_ = static_cast<int32_t>(index);
+    id_ = request.id;
+    spans_.clear();
+    return {};
+  }
+
+  Result<> Add(const MeasuredToken& token) override {
+    const TokenDrift& drift = token.reading.drift;
+    checker_.Add(drift, id_, token.position);
+    ++check_.tokens;
+    if (!drift.known[At().span] || std::isinf(drift.hi[At().span])) return {};
+    spans_.push_back(drift.hi[At().span]);
+    if (!by_infer_ || !drift.known[At().log_ratio]) return {};
+    sums_.weight_gap += WeightGap(drift.lo[At().log_ratio], Correction::kNone, {}, 0);
+    sums_.weight_bound += 2 * TvOfSpan(spans_.back());
+    ++sums_.weighed;
+    return {};
+  }
+
+  Result<> EndRequest() override {
+    AddRequest(pair_, request_, spans_, &sums_);
+    ++check_.requests;
+    if (progress_) progress_(check_.tokens);
+    return {};
+  }
+
+  BoundCheck Finish(const BoundAssumptions& assumptions) {
+    check_.rows = checker_.Rows();
+    AppendSampleRows(sums_, assumptions, &check_.rows);
+    return std::move(check_);
+  }
+
+ private:
+  const PairedTraces& pair_;
+  const std::function<void(int64_t tokens)>& progress_;
+  const bool by_infer_;
+  BoundChecker checker_;
+  BoundCheck check_;
+  SampleRows sums_;
+  int32_t request_ = 0;
+  std::string_view id_;
+  std::vector<double> spans_;
+};
+
 }  // namespace
 
 BoundChecker::BoundChecker(double temperature) : temperature_(temperature) {
@@ -227,39 +282,14 @@ const CheckedBound* BoundCheck::violated() const {
 
 Result<BoundCheck> CheckBounds(const PairedTraces& pair, const BoundAssumptions& assumptions,
                                const std::function<void(int64_t tokens)>& progress) {
-  BoundChecker checker(pair.temperature());
-  TokenMeter meter(MeterSettings::Of(pair), BoundChecker::Slots());
-  PairCursor cursor(pair);
-  BoundCheck check;
-  SampleRows sums;
-  const bool by_infer = pair.infer().info().sampled_by == SampledBy::kInfer;
-  std::vector<double> spans;
-  for (const int32_t i : pair.Order()) {
-    const std::string_view id = pair.requests()[static_cast<size_t>(i)].id;
-    spans.clear();
-    cursor.Seek(i);
-    while (true) {
-      KCC_TRY(const bool more, cursor.Next());
-      if (!more) break;
-      TokenReading reading;
-      KCC_TRY_VOID(meter.Read(cursor.train(), cursor.infer(), &reading));
-      const TokenDrift& drift = reading.drift;
-      checker.Add(drift, id, cursor.infer().position);
-      ++check.tokens;
-      if (!drift.known[At().span] || std::isinf(drift.hi[At().span])) continue;
-      spans.push_back(drift.hi[At().span]);
-      if (!by_infer || !drift.known[At().log_ratio]) continue;
-      sums.weight_gap += WeightGap(drift.lo[At().log_ratio], Correction::kNone, {}, 0);
-      sums.weight_bound += 2 * TvOfSpan(spans.back());
-      ++sums.weighed;
-    }
-    AddRequest(pair, i, spans, &sums);
-    ++check.requests;
-    if (progress) progress(check.tokens);
-  }
-  check.rows = checker.Rows();
-  AppendSampleRows(sums, assumptions, &check.rows);
-  return check;
+  BoundVisitor visitor(pair, progress);
+  KCC_TRY(const SliceEvaluator no_slices, SliceEvaluator::Make({}));
+  WalkOptions options;
+  options.wanted = BoundChecker::Slots();
+  const std::vector<int32_t> order = pair.Order();
+  PairVisitor* const visitors[] = {&visitor};
+  KCC_TRY_VOID(WalkPairs(TraceSource(pair), order, no_slices, options, visitors));
+  return visitor.Finish(assumptions);
 }
 
 }  // namespace kcc

@@ -62,10 +62,14 @@ void WriteAssumptions(const Assumptions& assumptions, JsonWriter* json) {
 }
 
 void WriteBinds(const Contract& contract, JsonWriter* json) {
-  if (contract.model.empty() && contract.train.empty() && contract.infer.empty()) return;
+  if (contract.model.empty() && contract.train.empty() && contract.infer.empty() &&
+      contract.request_set.empty()) {
+    return;
+  }
   json->Key("binds").BeginObject();
   WriteMap("infer", contract.infer, json);
   WriteMap("model", contract.model, json);
+  WriteText("requests", contract.request_set, json);
   WriteMap("train", contract.train, json);
   json->EndObject();
 }
@@ -154,6 +158,11 @@ std::string CanonicalJson(const Contract& contract) {
   WriteBinds(contract, &json);
   WriteDecision(contract.decision, &json);
   WriteEscalation(contract.escalation, &json);
+  if (!contract.trust.empty()) {
+    json.Key("evidence").BeginObject();
+    WriteTexts("trust", contract.trust, &json);
+    json.EndObject();
+  }
   WriteFamily(contract, Family::kNumerical, &json);
   WriteFamily(contract, Family::kObservability, &json);
   WriteFamily(contract, Family::kRuntime, &json);

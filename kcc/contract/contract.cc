@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kcc/base/check.h"
+#include "kcc/contract/fields.h"
 
 namespace kcc {
 namespace {
@@ -15,6 +16,18 @@ constexpr std::array<std::string_view, 5> kActions = {"log", "guard", "freeze", 
 constexpr std::array<std::string_view, 4> kStages = {"offline", "shadow", "canary", "full"};
 
 }  // namespace
+
+bool ReadsOutcome(const Slice& slice) {
+  if (!slice.where) return false;
+  const std::vector<std::string> fields = slice.where->Fields();
+  return std::any_of(fields.begin(), fields.end(), [](const std::string& field) {
+    return OriginOf(field) == FieldOrigin::kOutcome;
+  });
+}
+
+bool Contract::Trusts(std::string_view field) const {
+  return std::find(trust.begin(), trust.end(), field) != trust.end();
+}
 
 const Slice* Contract::FindSlice(std::string_view wanted) const {
   const auto found = std::find_if(slices.begin(), slices.end(),

@@ -55,6 +55,9 @@ struct Slice {
   Mark mark;
 };
 
+// True if the slice's predicate reads what each side has of its own (contract/fields.h).
+bool ReadsOutcome(const Slice& slice);
+
 struct Clause {
   std::string id;
   Family family = Family::kNumerical;
@@ -116,12 +119,16 @@ struct Contract {
   std::string description;
   std::map<std::string, std::string> labels;
   Binding model, train, infer;  // empty: not bound
+  std::string request_set;      // digest of the evaluation set; empty: not bound
+  // Fields that are believed though only the infer side recorded them. Sorted, distinct.
+  std::vector<std::string> trust;
   Assumptions assumptions;
   Decision decision;
   std::vector<Slice> slices;  // "all" first, always
   std::vector<Clause> clauses;
   Escalation escalation;
 
+  bool Trusts(std::string_view field) const;
   const Slice* FindSlice(std::string_view name) const;
   const Clause* FindClause(std::string_view id) const;
 };

@@ -19,9 +19,14 @@ class ContractDiff {
 
   std::vector<Change> Run() {
     Metadata();
-    Map("binds", "model", before_.model, after_.model);
-    Map("binds", "train", before_.train, after_.train);
-    Map("binds", "infer", before_.infer, after_.infer);
+    Bind("model", before_.model, after_.model);
+    Bind("train", before_.train, after_.train);
+    Bind("infer", before_.infer, after_.infer);
+    const auto set = [](const std::string& digest) {
+      return digest.empty() ? Binding() : Binding{{"digest", digest}};
+    };
+    Bind("requests", set(before_.request_set), set(after_.request_set));
+    CompareTrust();
     CompareAssumptions();
     CompareDecision();
     Slices();
@@ -66,6 +71,50 @@ class ContractDiff {
         Note(where, name + " changed " +
                         FromTo(YamlScalar(old_value->second), YamlScalar(new_value->second)));
       }
+    }
+  }
+
+  // A verdict rests on what is bound: without it more evidence is admitted. A model's name is a
+  // label.
+  void Bind(const std::string& part, const Binding& a, const Binding& b) {
+    std::set<std::string> keys;
+    for (const auto& [key, value] : a) keys.insert(key);
+    for (const auto& [key, value] : b) keys.insert(key);
+    for (const std::string& key : keys) {
+      const auto old_value = a.find(key);
+      const auto new_value = b.find(key);
+      const std::string name = part + "." + YamlScalar(key);
+      std::string what;
+      bool looser = true;
+      if (old_value == a.end()) {
+        what = name + " set to " + YamlScalar(new_value->second);
+        looser = false;
+      } else if (new_value == b.end()) {
+        what = name + " removed, was " + YamlScalar(old_value->second);
+      } else if (old_value->second != new_value->second) {
+        what = name + " changed " +
+               FromTo(YamlScalar(old_value->second), YamlScalar(new_value->second)) +
+               "; not comparable, so it counts as looser";
+      } else {
+        continue;
+      }
+      if (part == "model" && key == "name") {
+        Note("binds", what.substr(0, what.find(';')));
+      } else {
+        Add(MakeChange(looser, "binds", std::move(what)));
+      }
+    }
+  }
+
+  void CompareTrust() {
+    for (const std::string& field : after_.trust) {
+      if (before_.Trusts(field)) continue;
+      Add(MakeChange(true, "evidence", "infer's word alone is now believed for '" + field + "'"));
+    }
+    for (const std::string& field : before_.trust) {
+      if (after_.Trusts(field)) continue;
+      Add(MakeChange(false, "evidence",
+                     "infer's word alone is no longer believed for '" + field + "'"));
     }
   }
 

@@ -354,7 +354,7 @@ INSTANTIATE_TEST_SUITE_P(WholeContract, DiffWords, testing::Values(
     Case{"  slices: [{", "  escalation: {onInconclusive: log}\n  slices: [{", kLooser, "escalation", "action where the evidence does not decide weakened from guard to log"},
     Case{"  slices: [{", "  escalation: {onError: rollback}\n  slices: [{", kTighter, "escalation", "action where the evidence is broken strengthened from guard to rollback"},
     Case{"name: base", "name: other", kOther, "metadata", "name changed from base to other"},
-    Case{"sha256:00", "sha256:11", kOther, "binds", "model.digest changed from \"sha256:00"},
+    Case{"sha256:00", "sha256:11", kLooser, "binds", "model.digest changed from \"sha256:00"},
     Case{"id: N-3", "id: N-9", kOther, "clause N-3", "renamed to N-9"},
     Case{"    - {id: N-3, metric: max_kl, atMost: 0.5, exceedance: 25%, level: L2}\n", "", kGone, "clause N-3", "gone: max_kl atMost 0.5 on all, level L2", true},
     Case{"  statistical:", "  runtime: [{id: R-1, metric: p95_latency_ms, atMost: 400, level: L1}]\n  statistical:", kNew, "clause R-1", "new: p95_latency_ms atMost 400 on all, level L1"}));

@@ -15,9 +15,19 @@ namespace kcc {
 
 enum class FieldType : uint8_t { kNumber, kText, kBool, kTextList };
 
+// Whose word a field's value is. What decides slices and windows never comes from the judged side,
+// infer, alone (docs/semantics.md).
+enum class FieldOrigin : uint8_t {
+  kRequest,  // of the request itself: from the requests file, else train's; both sides agree
+  kRows,     // counted from the paired rows, never read
+  kTrain,    // train's, else infer's
+  kOutcome,  // of each side's own run; the sides may differ
+};
+
 struct PredicateField {
   std::string_view name;  // token fields with their "token." prefix
   FieldType type;
+  FieldOrigin origin;
   std::string_view doc;
 };
 
@@ -28,10 +38,14 @@ std::span<const PredicateField> PredicateFields();
 
 const PredicateField* FindPredicateField(std::string_view name);
 
+// A request field that is not in the table is the request's own.
+FieldOrigin OriginOf(std::string_view name);
+
 // The known field that an unknown name probably stands for: a slip of the keyboard
 // ("promt_tokens"), or a token field without its prefix ("position").
 std::optional<std::string_view> NearestPredicateField(std::string_view name);
 
-std::string_view Name(FieldType type);  // "number", "text", "bool", "list of text"
+std::string_view Name(FieldOrigin origin);  // "request", "rows", "train", "outcome"
+std::string_view Name(FieldType type);      // "number", "text", "bool", "list of text"
 
 }  // namespace kcc

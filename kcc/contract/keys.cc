@@ -47,6 +47,8 @@ constexpr KeyRow kMetadata[] = {
 constexpr KeyRow kSpec[] = {
     {"binds", kMapping, kOptional, "", "the model and the two kernels the contract is about",
      {}, -kInf, kInf, kClosed, kClosed, "binds"},
+    {"evidence", kMapping, kOptional, "", "what evidence is believed",
+     {}, -kInf, kInf, kClosed, kClosed, "evidence"},
     {"assumptions", kMapping, kOptional, "", "numbers that bounds rest on",
      {}, -kInf, kInf, kClosed, kClosed, "assumptions"},
     {"decision", kMapping, kOptional, "", "what a verdict speaks about, and how surely",
@@ -69,10 +71,15 @@ constexpr KeyRow kBinds[] = {
     {"model", kBinding, kOptional, "", "the weights: name, digest"},
     {"train", kBinding, kOptional, "", "the training kernel: engine, dtype, attention"},
     {"infer", kBinding, kOptional, "", "the inference kernel: engine, dtype, attention, kvCache"},
+    {"requests", kText, kOptional, "", "digest of the evaluation set, as kcc trace verify prints it"},
+};
+
+constexpr KeyRow kEvidence[] = {
+    {"trust", kIdentifierList, kOptional, "", "fields that are believed though only the infer side recorded them"},
 };
 
 constexpr KeyRow kAssumptions[] = {
-    {"temperature", kNumber, kOptional, "1", "sampling temperature of both kernels",
+    {"temperature", kNumber, kOptional, "1", "temperature of the compared distributions",
      {}, 0, kInf, kOpen},
     {"rewardMax", kNumber, kOptional, "", "largest |reward| of a request", {}, 0, kInf},
     {"advantageMax", kNumber, kOptional, "", "largest |advantage| of a token", {}, 0, kInf},
@@ -138,6 +145,7 @@ constexpr MappingTable kTables[] = {
     {"metadata", "what identifies the contract", kMetadata},
     {"spec", "the contract: four families of clauses and the escalation policy", kSpec},
     {"binds", "what the contract is about", kBinds},
+    {"evidence", "what evidence is believed", kEvidence},
     {"assumptions", "what bounds may assume", kAssumptions},
     {"decision", "what a verdict means", kDecision},
     {"slice", "a named subset", kSlice},

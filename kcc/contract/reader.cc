@@ -1,8 +1,10 @@
 #include "kcc/contract/reader.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "kcc/base/file.h"
+#include "kcc/base/sha256.h"
 #include "kcc/contract/clause_reader.h"
 #include "kcc/contract/mapping_reader.h"
 #include "kcc/contract/validate.h"
@@ -174,6 +176,19 @@ void ReadSpec(const YamlDocument& document, const MappingReader& spec, Contract*
     contract->model = binds->TextMap("model");
     contract->train = binds->TextMap("train");
     contract->infer = binds->TextMap("infer");
+    contract->request_set = binds->Text("requests").value_or("");
+    if (!contract->request_set.empty() && !IsSha256(contract->request_set)) {
+      problems->Error(*binds->Value("requests"), "bad-digest",
+                      "requests must be a digest, sha256: and 64 hexadecimal digits",
+                      "kcc trace verify prints it");
+    }
+  }
+  if (const auto mapping = spec.Mapping("evidence")) {
+    for (const YamlNode* item : mapping->IdentifierList("trust"))
+      contract->trust.emplace_back(item->text);
+    std::sort(contract->trust.begin(), contract->trust.end());
+    contract->trust.erase(std::unique(contract->trust.begin(), contract->trust.end()),
+                          contract->trust.end());
   }
   if (const auto mapping = spec.Mapping("assumptions")) {
     contract->assumptions = ReadAssumptions(*mapping);

@@ -63,6 +63,7 @@ YamlValue BindsOf(const Contract& contract) {
   AddIfAny("model", TextMap(contract.model), &map);
   AddIfAny("train", TextMap(contract.train), &map);
   AddIfAny("infer", TextMap(contract.infer), &map);
+  AddText("requests", contract.request_set, &map);
   return map;
 }
 
@@ -171,6 +172,9 @@ YamlValue EscalationOf(const Escalation& escalation) {
 std::string ToYaml(const Contract& contract) {
   YamlValue spec = YamlValue::Map(kBlock);
   AddIfAny("binds", BindsOf(contract), &spec);
+  YamlValue evidence = YamlValue::Map();
+  AddIfAny("trust", TextList(contract.trust), &evidence);
+  AddIfAny("evidence", std::move(evidence), &spec);
   AddIfAny("assumptions", AssumptionsOf(contract.assumptions), &spec);
   AddIfAny("decision", DecisionOf(contract.decision), &spec);
   AddIfAny("slices", SlicesOf(contract), &spec);

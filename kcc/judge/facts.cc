@@ -88,13 +88,14 @@ FactReader::FactReader(const Summary& summary) : summary_(summary), complete_(su
   tokens_missing_ = tokens - std::min(tokens, seen);
 }
 
-std::optional<size_t> FactReader::FindSlice(const Slice& slice) const {
+std::optional<size_t> FactReader::FindSlice(const Slice& slice, Side outcomes) const {
   const std::string where = slice.where ? slice.where->Canonical() : std::string();
+  const std::string name = outcomes == Side::kInfer ? slice.name : OutcomeTwin(slice.name);
   const std::vector<PlanSlice>& slices = summary_.plan.slices();
   std::optional<size_t> found;
   for (size_t i = 0; i < slices.size(); ++i) {
-    if (slices[i].where != where) continue;
-    if (slices[i].name == slice.name) return i;
+    if (slices[i].where != where || slices[i].outcomes != outcomes) continue;
+    if (slices[i].name == name) return i;
     if (!found) found = i;
   }
   return found;
@@ -107,12 +108,14 @@ const SeriesView& FactReader::View(size_t slice, size_t series) {
   return views_.emplace(key, SeriesView(summary_, slice, series)).first->second;
 }
 
-Facts FactReader::Read(const Clause& clause, const Slice& slice) {
+Facts FactReader::Read(const Clause& clause, const Slice& slice, Side outcomes) {
   Facts facts;
-  facts.slice = FindSlice(slice);
+  facts.slice = FindSlice(slice, outcomes);
   if (!facts.slice) {
-    facts.why_not = "the summary was measured without slice '" + slice.name +
-                    "' as the contract defines it; measure again with this contract";
+    facts.why_not =
+        "the summary was measured without slice '" + slice.name + "' as " +
+        (outcomes == Side::kInfer ? "the contract defines it" : "train's own outcomes select it") +
+        "; measure again with this contract";
     return facts;
   }
   facts.unmeasured = requests_missing_;
@@ -146,9 +149,11 @@ void FactReader::ReadSeries(const Clause& clause, Facts* facts) {
     // Summaries keep such terms only for tokens that the infer side sampled.
     const auto estimate = EstimateSeries(quantity);
     if (estimate && View(slice, *estimate).count() > 0) {
+      // The quantity itself is missing for every token, those included that have no row at all.
+      const uint64_t tokens = view->missing();
       view = &View(slice, *estimate);
       facts->estimate = true;
-      facts->missing = summary_.slices[slice].tokens - view->count();
+      facts->missing = tokens - std::min(tokens, view->count());
     }
   }
   if (view->count() == 0) {

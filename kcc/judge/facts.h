@@ -58,7 +58,8 @@ class FactReader {
  public:
   explicit FactReader(const Summary& summary);
 
-  Facts Read(const Clause& clause, const Slice& slice);
+  // On the slice as one side's outcomes select it, where it reads any.
+  Facts Read(const Clause& clause, const Slice& slice, Side outcomes = Side::kInfer);
   const SeriesView& View(size_t slice, size_t series);
   const Summary& summary() const { return summary_; }
 
@@ -75,7 +76,7 @@ class FactReader {
   bool EstimatedWindows(const Clause& clause, size_t slice);
   // By what it means: a slice of the same name and another predicate is another slice. Of two that
   // mean the same, the one of the same name.
-  std::optional<size_t> FindSlice(const Slice& slice) const;
+  std::optional<size_t> FindSlice(const Slice& slice, Side outcomes) const;
   // The most values that may still come, were all that is missing to turn up.
   uint64_t MissingUnits(const Clause& clause, const Facts& facts) const;
 

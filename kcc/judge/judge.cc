@@ -7,6 +7,7 @@
 #include "kcc/judge/facts.h"
 #include "kcc/judge/health.h"
 #include "kcc/judge/passing.h"
+#include "kcc/judge/relevance.h"
 #include "kcc/judge/traffic.h"
 #include "kcc/stats/multiplicity.h"
 
@@ -17,6 +18,7 @@ namespace {
 struct Case {
   const Clause* clause = nullptr;
   const Slice* slice = nullptr;
+  Side outcomes = Side::kInfer;  // by whose outcomes the slice selects
   Facts facts;
   TrafficFinding traffic;
   double alpha = 0.05;
@@ -27,37 +29,6 @@ Population AboutOf(const Contract& contract, const JudgeOptions& options) {
   if (options.about) return *options.about;
   if (contract.decision.about) return *contract.decision.about;
   return options.stage == Stage::kOffline ? Population::kEvaluationSet : Population::kTraffic;
-}
-
-// Whether the evidence is about what the contract binds.
-struct Relevance {
-  std::string mismatch;  // it is about another model or temperature: no verdict means anything
-  std::string unstated;  // it may be: nothing is satisfied by it
-};
-
-Relevance RelevanceOf(const Contract& contract, const Summary& summary) {
-  Relevance relevance;
-  const auto digest = contract.model.find("digest");
-  for (const Source& source : summary.sources) {
-    if (source.temperature != contract.assumptions.temperature) {
-      relevance.mismatch = "measured at temperature " + ShortestNumber(source.temperature) +
-                           ", but the contract assumes " +
-                           ShortestNumber(contract.assumptions.temperature);
-      return relevance;
-    }
-    if (digest == contract.model.end()) continue;
-    for (const SourceSide* side : {&source.train, &source.infer}) {
-      if (side->model_digest.empty()) {
-        relevance.unstated =
-            "a trace does not say which model it is of, and the contract binds " + digest->second;
-      } else if (side->model_digest != digest->second) {
-        relevance.mismatch = "the evidence is about model " + side->model_digest +
-                             ", the contract binds " + digest->second;
-        return relevance;
-      }
-    }
-  }
-  return relevance;
 }
 
 std::string Comparison(const Clause& clause) {
@@ -212,7 +183,7 @@ std::optional<ExceedanceCount> CountOf(const Case& one) {
 }
 
 SliceVerdict MakeSliceVerdict(const Case& one, Population about, const Relevance& relevance,
-                              FactReader* reader) {
+                              const std::string& unvouched, FactReader* reader) {
   SliceVerdict result;
   result.slice = one.slice->name;
   result.value = one.facts.value;
@@ -231,9 +202,12 @@ SliceVerdict MakeSliceVerdict(const Case& one, Population about, const Relevance
   for (PopulationVerdict* verdict : {&result.about, &result.other}) {
     if (!relevance.mismatch.empty()) {
       *verdict = {Verdict::kError, relevance.mismatch, {}, {}};
-    } else if (!relevance.unstated.empty() && verdict->verdict == Verdict::kSatisfied) {
+      continue;
+    }
+    for (const std::string* doubt : {&relevance.unstated, &unvouched}) {
+      if (doubt->empty() || verdict->verdict != Verdict::kSatisfied) continue;
       verdict->verdict = Verdict::kInconclusive;
-      verdict->reason += "; " + relevance.unstated;
+      verdict->reason += "; " + *doubt;
     }
   }
   if (result.verdict() == Verdict::kViolated) {
@@ -273,15 +247,19 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
     if (std::find(stages.begin(), stages.end(), options.stage) == stages.end()) continue;
     judgement.clauses.push_back(MakeClauseVerdict(clause, contract.escalation));
     for (const std::string& name : clause.slices) {
-      Case one;
-      one.clause = &clause;
-      one.slice = contract.FindSlice(name);
-      one.alpha = 1 - clause.confidence.value_or(contract.decision.confidence);
-      one.facts = reader.Read(clause, *one.slice);
-      if (one.facts.truth < Truth::kNoEvidence) {
-        one.traffic = FindInTraffic(clause, contract.assumptions, one.facts, summary, one.alpha);
+      for (const Side outcomes : {Side::kInfer, Side::kTrain}) {
+        Case one;
+        one.clause = &clause;
+        one.slice = contract.FindSlice(name);
+        if (outcomes == Side::kTrain && !ReadsOutcome(*one.slice)) continue;
+        one.outcomes = outcomes;
+        one.alpha = 1 - clause.confidence.value_or(contract.decision.confidence);
+        one.facts = reader.Read(clause, *one.slice, outcomes);
+        if (one.facts.truth < Truth::kNoEvidence) {
+          one.traffic = FindInTraffic(clause, contract.assumptions, one.facts, summary, one.alpha);
+        }
+        cases.push_back(std::move(one));
       }
-      cases.push_back(std::move(one));
     }
   }
   CorrectForMany(1 - contract.decision.confidence, &cases);
@@ -291,9 +269,19 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
   for (ClauseVerdict& row : judgement.clauses) {
     for (const Clause* clause = next->clause; next != cases.cend() && next->clause == clause;
          ++next) {
-      row.slices.push_back(MakeSliceVerdict(*next, judgement.about, relevance, &reader));
+      const std::string unvouched =
+          UnvouchedBy(contract, summary, *clause, *next->slice, next->facts.slice);
+      SliceVerdict verdict =
+          MakeSliceVerdict(*next, judgement.about, relevance, unvouched, &reader);
+      if (next->outcomes == Side::kInfer) {
+        row.slices.push_back(std::move(verdict));
+      } else if (verdict.verdict() > row.slices.back().verdict()) {
+        verdict.about.reason += " (of what train's own outcomes select)";
+        row.slices.back() = std::move(verdict);
+      }
     }
   }
+  judgement.warnings = WarningsOf(contract, summary, judgement);
   Conclude(contract.escalation, &judgement);
   return judgement;
 }

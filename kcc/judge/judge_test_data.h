@@ -115,7 +115,13 @@ inline Summary Measure(const Plan& plan, const Evidence& evidence) {
 }
 
 inline Summary Measure(const Contract& contract, const Evidence& evidence) {
-  return Measure(Plan::FromContract(contract), evidence);
+  Summary summary = Measure(Plan::FromContract(contract), evidence);
+  // The kernels are what the contract binds, unless a test says otherwise.
+  Source& source = summary.sources[0];
+  if (source.train.declares.empty()) source.train.declares = contract.train;
+  if (source.infer.declares.empty()) source.infer.declares = contract.infer;
+  if (source.request_set.empty()) source.request_set = contract.request_set;
+  return summary;
 }
 
 }  // namespace kcc::testing

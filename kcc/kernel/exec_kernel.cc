@@ -72,7 +72,8 @@ TraceInfo TraceInfoOf(const KernelInfo& kernel) {
   info.evidence = kernel.evidence;
   info.semantics = kernel.semantics;
   info.path = kernel.path;
-  info.temperature = kernel.temperature;
+  SetTemperatures(kernel.temperature, &info);
+  info.declares = DeclaredBy(kernel);
   return info;
 }
 
@@ -110,7 +111,7 @@ Result<> CheckRows(const TraceReader& reader, std::span<const KernelRequest> bat
                     std::to_string(position) + ", token " + std::to_string(token) +
                     " was asked for");
       }
-      const Result<> checked = CheckEvidenceRow(reader.info(), *found);
+      const Result<> checked = CheckEvidenceRow(EvidenceLimits(reader.info()), *found);
       if (!checked.has_value()) return fail(checked.error().message());
     }
   }
@@ -222,11 +223,11 @@ class ExecKernel final : public Kernel {
     info.mode = TraceMode::kGenerated;
     info.sampled_by = SampledBy::kInfer;
     info.path = TracePath::kDecode;
-    info.temperature = sampling.temperature > 0 ? sampling.temperature : 1.0;
     info.evidence = EvidenceLevel::kSampledToken;
     for (const GeneratedRequest& row : generated) {
       if (row.logprobs.size() != row.tokens.size()) info.evidence = EvidenceLevel::kNone;
     }
+    SetTemperatures(sampling.temperature > 0 ? sampling.temperature : 1.0, &info);
     TraceWriter::Options options;
     options.scratch = true;
     KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, info, options));

@@ -233,10 +233,30 @@ uint64_t RequestSeed(uint64_t run_seed, std::string_view id) {
   return HashText(std::to_string(run_seed) + "\n" + std::string(id)) >> 11;
 }
 
+namespace {
+
+Result<std::map<std::string, std::string>> ReadDeclared(
+    const std::optional<json::element>& element) {
+  std::map<std::string, std::string> declared;
+  if (!element) return declared;
+  json::object members;
+  if (element->get(members) != simdjson::SUCCESS) return Wrong("'declares' must be an object");
+  for (const auto [key, value] : members) {
+    std::string_view text;
+    if (value.get(text) != simdjson::SUCCESS) {
+      return Wrong("'declares' may hold strings only; '" + std::string(key) + "' is none");
+    }
+    declared.insert_or_assign(std::string(key), std::string(text));
+  }
+  return declared;
+}
+
+}  // namespace
+
 Result<KernelInfo> ParseHello(std::string_view line) {
-  constexpr std::array<std::string_view, 11> kKeys = {
+  constexpr std::array<std::string_view, 12> kKeys = {
       "protocol", "fingerprint", "modelDigest", "vocabSize",        "evidence", "semantics",
-      "path",     "temperature", "generates",   "batchRequestsMax", "options"};
+      "path",     "temperature", "generates",   "batchRequestsMax", "options",  "declares"};
   Answer answer;
   KCC_TRY_VOID(answer.Parse(line, "hello", kKeys));
   KCC_TRY(const int64_t protocol, answer.Integer("protocol", 0, 1'000'000));
@@ -270,6 +290,7 @@ Result<KernelInfo> ParseHello(std::string_view line) {
   KCC_TRY(const int64_t batch_max, answer.Integer("batchRequestsMax", 0, 1 << 30, 0));
   info.batch_requests_max = static_cast<int32_t>(batch_max);
   KCC_TRY(info.options, ReadOptions(answer.Find("options")));
+  KCC_TRY(info.declares, ReadDeclared(answer.Find("declares")));
   return info;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -57,7 +58,12 @@ struct KernelInfo {
   bool generates = false;          // Generate is supported
   int32_t batch_requests_max = 0;  // 0: any
   std::vector<KernelOption> options;
+  // Engine, dtype, attention, kvCache …, for contracts that bind them.
+  std::map<std::string, std::string> declares;
 };
+
+// What a trace of the kernel declares: what it declares itself, and its options.
+std::map<std::string, std::string> DeclaredBy(const KernelInfo& info);
 
 class Kernel {
  public:

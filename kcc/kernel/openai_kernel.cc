@@ -197,6 +197,7 @@ void OpenAiKernel::Describe() {
   info_.path = facts_.path;
   info_.temperature = options_.temperature;
   info_.generates = true;
+  info_.declares = {{"engine", std::string(Name(facts_.kind))}};
   info_.options = {{"server", std::string(Name(facts_.kind)), ""},
                    {"path", std::string(Name(facts_.path)), "operator"},
                    {"in_flight", std::to_string(options_.http.in_flight_max), "batch"}};

@@ -81,7 +81,8 @@ TraceInfo ScoredTraceInfo(const KernelInfo& kernel) {
   info.evidence = kernel.evidence;
   info.semantics = kernel.semantics;
   info.path = kernel.path;
-  info.temperature = kernel.temperature;
+  SetTemperatures(kernel.temperature, &info);
+  info.declares = DeclaredBy(kernel);
   return info;
 }
 
@@ -92,9 +93,9 @@ TraceInfo GeneratedTraceInfo(const KernelInfo& kernel, LogprobSemantics semantic
   info.path = TracePath::kDecode;
   info.semantics = semantics;
   info.evidence = lists ? EvidenceLevel::kTopK : EvidenceLevel::kSampledToken;
-  // Greedy decoding divides nothing.
-  info.temperature = sampling.temperature > 0 ? sampling.temperature : 1;
   info.sampled_by = SampledBy::kInfer;
+  // Greedy decoding divides nothing.
+  SetTemperatures(sampling.temperature > 0 ? sampling.temperature : 1, &info);
   return info;
 }
 

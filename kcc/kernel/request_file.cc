@@ -117,8 +117,13 @@ Result<> ParseLine(json::parser& parser, std::string_view line, RequestUse use,
 
 class RequestFile final : public RequestSource {
  public:
-  RequestFile(LineReader reader, RequestUse use, RequestTotals totals, SampledBy sampled_by)
-      : reader_(std::move(reader)), use_(use), totals_(totals), sampled_by_(sampled_by) {}
+  RequestFile(LineReader reader, RequestUse use, RequestTotals totals, SampledBy sampled_by,
+              std::optional<double> sampling_temperature)
+      : reader_(std::move(reader)),
+        use_(use),
+        totals_(totals),
+        sampled_by_(sampled_by),
+        sampling_temperature_(sampling_temperature) {}
 
   Result<bool> Next(KernelRequest* request) override {
     std::string_view line;
@@ -130,6 +135,7 @@ class RequestFile final : public RequestSource {
   }
   RequestTotals totals() const override { return totals_; }
   SampledBy sampled_by() const override { return sampled_by_; }
+  std::optional<double> sampling_temperature() const override { return sampling_temperature_; }
   Place place() const override { return {reader_.path(), reader_.number()}; }
 
  private:
@@ -138,12 +144,14 @@ class RequestFile final : public RequestSource {
   RequestUse use_;
   RequestTotals totals_;
   SampledBy sampled_by_;
+  std::optional<double> sampling_temperature_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<RequestSource>> OpenRequestFile(const std::string& path, RequestUse use,
-                                                       SampledBy sampled_by) {
+                                                       SampledBy sampled_by,
+                                                       std::optional<double> sampling_temperature) {
   RequestTotals totals;
   {
     json::parser parser;
@@ -166,8 +174,8 @@ Result<std::unique_ptr<RequestSource>> OpenRequestFile(const std::string& path, 
   }
   if (totals.requests == 0) return InvalidError("holds no request", Place{path});
   KCC_TRY(LineReader reader, LineReader::Open(path, kRequestFileLineBytesMax));
-  return std::unique_ptr<RequestSource>(
-      std::make_unique<RequestFile>(std::move(reader), use, totals, sampled_by));
+  return std::unique_ptr<RequestSource>(std::make_unique<RequestFile>(
+      std::move(reader), use, totals, sampled_by, sampling_temperature));
 }
 
 }  // namespace kcc

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kcc/base/result.h"
@@ -35,14 +36,17 @@ class RequestSource {
   virtual RequestTotals totals() const = 0;
   // Who chose the continuations.
   virtual SampledBy sampled_by() const = 0;
+  // At which temperature; none: they were not sampled, or it is not known.
+  virtual std::optional<double> sampling_temperature() const = 0;
   // Where the last request stands, for messages.
   virtual Place place() const = 0;
 };
 
 // Reads the file once to check every line and that no id repeats (8 bytes of memory a request),
 // so that a mistake in the last line does not cost a run; Next reads it again.
-Result<std::unique_ptr<RequestSource>> OpenRequestFile(const std::string& path, RequestUse use,
-                                                       SampledBy sampled_by = SampledBy::kDataset);
+Result<std::unique_ptr<RequestSource>> OpenRequestFile(
+    const std::string& path, RequestUse use, SampledBy sampled_by = SampledBy::kDataset,
+    std::optional<double> sampling_temperature = std::nullopt);
 
 // The requests of a trace, which must hold every token: in rows, or the prompt's in the field
 // `prompt` that `kcc score` and `kcc generate` write. Of a generated trace they are what that

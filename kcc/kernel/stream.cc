@@ -5,7 +5,6 @@
 #include <atomic>
 #include <fstream>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,7 +14,9 @@
 #include "kcc/kernel/private_dir.h"
 #include "kcc/kernel/request_batches.h"
 #include "kcc/kernel/trace_kernel.h"
+#include "kcc/measure/parallel.h"
 #include "kcc/summary/population.h"
+#include "kcc/trace/request_set.h"
 #include "kcc/trace/requests.h"
 
 namespace kcc {
@@ -32,9 +33,7 @@ Result<> Both(const std::function<Result<>()>& train, const std::function<Result
     int none = -1;
     if (!mine.has_value() && first_failed.compare_exchange_strong(none, side) && stop) stop();
   };
-  std::thread other([&] { run(0, train); });
-  run(1, infer);
-  other.join();
+  ParallelFor(2, [&](size_t side) { run(static_cast<int>(side), side == 0 ? train : infer); });
   return first_failed < 0 ? Result<>() : std::move(done[static_cast<size_t>(first_failed)]);
 }
 
@@ -78,14 +77,20 @@ class StreamIdentity {
   Sha256 hash_;
 };
 
-// Who chose the tokens is known to whoever asked, not to the kernel that scored them.
-Result<> StampSampledBy(const std::string& directory, SampledBy sampled_by) {
+// Who chose the tokens, and at which temperature, is known to whoever asked, not to the kernel that
+// scored them.
+Result<> StampSampling(const std::string& directory, const RequestSource& requests) {
   constexpr size_t kBytesMax = size_t{1} << 20;
   const std::string path = directory + "/trace.json";
   KCC_TRY(const std::string text, ReadFile(path, kBytesMax));
   KCC_TRY(TraceInfo info, ParseTraceInfo(text, path));
-  if (info.sampled_by == sampled_by) return {};
-  info.sampled_by = sampled_by;
+  const TraceInfo before = info;
+  SetSampling(requests, &info);
+  if (info.sampled_by == before.sampled_by &&
+      info.sampling_temperature == before.sampling_temperature) {
+    return {};
+  }
+  if (info.format == 1) info.format = kTraceFormat;  // which has room for both temperatures
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out << TraceInfoJson(info) << std::flush;
   if (!out) return IoError("cannot write", Place{path});
@@ -93,9 +98,9 @@ Result<> StampSampledBy(const std::string& directory, SampledBy sampled_by) {
 }
 
 Result<> ScoreBatch(const NamedKernel& kernel, std::span<const KernelRequest> batch,
-                    const std::string& directory, SampledBy sampled_by) {
+                    const std::string& directory, const RequestSource& requests) {
   KCC_TRY_VOID(kernel.kernel->Score(batch, directory));
-  return StampSampledBy(directory, sampled_by);
+  return StampSampling(directory, requests);
 }
 
 class Stream {
@@ -126,6 +131,7 @@ class Stream {
     if (!source_) return BrokenEvidenceError("there was no request to measure", requests_.place());
     source_->train.identity = train_identity_.Finish();
     source_->infer.identity = infer_identity_.Finish();
+    source_->request_set = request_set_.Digest();
     summary_.sources = {*source_};
     return std::move(summary_);
   }
@@ -141,15 +147,17 @@ class Stream {
   }
 
   Result<> Add(std::span<const KernelRequest> batch) {
-    const SampledBy by = requests_.sampled_by();
-    KCC_TRY_VOID(Both([&] { return ScoreBatch(pair_.train, batch, train_directory_, by); },
-                      [&] { return ScoreBatch(pair_.infer, batch, infer_directory_, by); },
+    KCC_TRY_VOID(Both([&] { return ScoreBatch(pair_.train, batch, train_directory_, requests_); },
+                      [&] { return ScoreBatch(pair_.infer, batch, infer_directory_, requests_); },
                       options_.stop));
     Result<> measured = MeasureBatch(batch);
     if (!measured.has_value()) return Named(measured.error());
     for (const KernelRequest& request : batch) {
       train_identity_.Add(request);
       infer_identity_.Add(request);
+      request_set_.Add(
+          request.request.id, request.prompt_tokens,
+          std::span(request.tokens).subspan(static_cast<size_t>(request.prompt_tokens)));
     }
     KCC_TRY_VOID(RemoveTree(train_directory_));
     return RemoveTree(infer_directory_);
@@ -167,6 +175,10 @@ class Stream {
     }
     MeasureOptions measure = options_.measure;
     measure.shard = {};
+    measure.request_set = measure.verify = false;  // of the whole, not of a batch
+    AskedRequests asked;
+    for (const KernelRequest& request : batch) asked[request.request.id] = &request.request;
+    measure.asked = &asked;
     MeasureProgress last;
     if (options_.measure.progress) {
       measure.progress = [&](const MeasureProgress& at) {
@@ -232,12 +244,19 @@ class Stream {
   std::string infer_directory_;
   StreamIdentity train_identity_;
   StreamIdentity infer_identity_;
+  RequestSet request_set_;
   Summary summary_;
   std::optional<Source> source_;
   MeasureProgress totals_;
 };
 
 }  // namespace
+
+void SetSampling(const RequestSource& requests, TraceInfo* info) {
+  info->sampled_by = requests.sampled_by();
+  info->sampling_temperature =
+      requests.sampled_by() == SampledBy::kDataset ? std::nullopt : requests.sampling_temperature();
+}
 
 Result<KernelPair> OpenKernelPair(const std::string& train, const std::string& infer,
                                   const KernelOpenOptions& options,

@@ -18,7 +18,7 @@
 #include "kcc/kernel/kernel.h"
 #include "kcc/kernel/request_source.h"
 #include "kcc/kernel/uri.h"
-#include "kcc/summary/measure.h"
+#include "kcc/measure/measure.h"
 
 namespace kcc {
 
@@ -49,6 +49,9 @@ Result<KernelPair> OpenKernelPair(const std::string& train, const std::string& i
                                   const KernelOpenOptions& options,
                                   std::span<const KernelScheme> schemes,
                                   const std::function<void()>& stop);
+
+// Writes into a scored trace who chose its tokens, and at which temperature.
+void SetSampling(const RequestSource& requests, TraceInfo* info);
 
 Result<Summary> MeasureKernels(const KernelPair& pair, RequestSource& requests, const Plan& plan,
                                const StreamOptions& options);

@@ -18,8 +18,8 @@ using BatchWork =
 
 class TraceCollector {
  public:
-  TraceCollector(std::string directory, SampledBy sampled_by)
-      : directory_(std::move(directory)), sampled_by_(sampled_by) {}
+  TraceCollector(std::string directory, const RequestSource& requests)
+      : directory_(std::move(directory)), requests_(requests) {}
 
   Result<> Add(const std::string& batch_directory, std::span<const KernelRequest> batch) {
     KCC_TRY(const TraceReader reader, TraceReader::Open(batch_directory));
@@ -27,7 +27,8 @@ class TraceCollector {
       TraceInfo info = reader.info();
       info.requests.reset();
       info.tokens.reset();
-      if (info.mode == TraceMode::kScored) info.sampled_by = sampled_by_;
+      if (info.mode == TraceMode::kScored) SetSampling(requests_, &info);
+      info.format = kTraceFormat;
       KCC_TRY(TraceWriter::Options options, WriterOptionsFor(reader));
       options.rows_checked = true;  // by the kernel that made the batch
       KCC_TRY(TraceWriter writer, TraceWriter::Create(directory_, std::move(info), options));
@@ -59,7 +60,7 @@ class TraceCollector {
 
  private:
   std::string directory_;
-  SampledBy sampled_by_;
+  const RequestSource& requests_;
   std::optional<TraceWriter> writer_;
   int64_t tokens_ = 0;
 };
@@ -71,7 +72,7 @@ Result<int64_t> Collect(const NamedKernel& kernel, RequestSource& requests,
   const std::string batch_directory = scratch / "batch";
   RequestBatches batches(
       requests, LimitsFor(kernel.kernel->info(), options.batch_requests, options.batch_bytes_max));
-  TraceCollector collector(directory, requests.sampled_by());
+  TraceCollector collector(directory, requests);
   MeasureProgress progress;
   progress.requests_total = requests.totals().requests;
   progress.tokens_total = requests.totals().output_tokens;

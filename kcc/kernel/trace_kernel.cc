@@ -22,6 +22,7 @@ class TraceKernel final : public Kernel {
     info_.semantics = info.semantics;
     info_.path = info.path;
     info_.temperature = info.temperature;
+    info_.declares = info.declares;
   }
 
   const KernelInfo& info() const override { return info_; }

@@ -31,6 +31,9 @@ class TraceRequests final : public RequestSource {
   }
   RequestTotals totals() const override { return totals_; }
   SampledBy sampled_by() const override { return reader_.info().sampled_by; }
+  std::optional<double> sampling_temperature() const override {
+    return reader_.info().sampling_temperature;
+  }
   Place place() const override { return Place{reader_.directory()}; }
 
  private:

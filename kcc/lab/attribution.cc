@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "kcc/base/strings.h"
 #include "kcc/kernel/private_dir.h"
+#include "kcc/measure/pair_walk.h"
+#include "kcc/measure/trace_source.h"
 #include "kcc/metric/token_slots.h"
-#include "kcc/summary/token_meter.h"
 #include "kcc/trace/slices.h"
 
 namespace kcc {
@@ -40,28 +42,13 @@ class Attributor {
     KCC_TRY(TraceReader corner_reader, TraceReader::Open(corner));
     KCC_TRY(const PairedTraces pair,
             PairedTraces::Make(std::move(train_reader), std::move(corner_reader)));
-    TokenMeter meter(MeterSettings::Of(pair), wanted_);
-    PairCursor cursor(pair);
-    TokenReading reading;
-    SliceBits of_request(slices_.size());
-    for (size_t i = 0; i < pair.requests().size(); ++i) {
-      RequestSums& sums = SumsOf(std::string(pair.requests()[i].id));
-      const auto request = static_cast<int32_t>(i);
-      slices_.ForRequest(pair.train_request(request), pair.infer_request(request), &of_request);
-      cursor.Seek(static_cast<int32_t>(i));
-      for (;;) {
-        KCC_TRY(const bool more, cursor.Next());
-        if (!more) break;
-        KCC_TRY_VOID(meter.Read(cursor.train(), cursor.infer(), &reading));
-        SliceBits bits = of_request;
-        if (slices_.any_reads_token()) {
-          slices_.ForToken(pair.train_request(request), pair.infer_request(request), cursor.train(),
-                           cursor.infer(), &bits);
-        }
-        Add(bits, reading.drift, mask, &sums);
-      }
-    }
-    return {};
+    CornerVisitor visitor(this, mask);
+    PairVisitor* const visitors[] = {&visitor};
+    WalkOptions walk;
+    walk.wanted = wanted_;
+    std::vector<int32_t> order(pair.requests().size());
+    std::iota(order.begin(), order.end(), 0);
+    return WalkPairs(TraceSource(pair), order, slices_, walk, visitors);
   }
 
   Attribution Finish(const std::string& train, const std::string& infer) const {
@@ -84,6 +71,25 @@ class Attributor {
   }
 
  private:
+  // One corner's tokens, added to the sums of their requests.
+  class CornerVisitor final : public PairVisitor {
+   public:
+    CornerVisitor(Attributor* attributor, unsigned mask) : attributor_(*attributor), mask_(mask) {}
+    Result<> BeginRequest(size_t, const RequestPair& request, const SliceBits&) override {
+      sums_ = &attributor_.SumsOf(std::string(request.id));
+      return {};
+    }
+    Result<> Add(const MeasuredToken& token) override {
+      attributor_.Add(token.bits, token.reading.drift, mask_, sums_);
+      return {};
+    }
+
+   private:
+    Attributor& attributor_;
+    const unsigned mask_;
+    RequestSums* sums_ = nullptr;
+  };
+
   RequestSums& SumsOf(const std::string& id) {
     RequestSums& sums = requests_[id];
     if (sums.tokens.empty()) {

@@ -28,6 +28,7 @@ class MemorySource final : public RequestSource {
   }
   RequestTotals totals() const override { return {static_cast<int64_t>(requests_.size()), 0}; }
   SampledBy sampled_by() const override { return SampledBy::kDataset; }
+  std::optional<double> sampling_temperature() const override { return std::nullopt; }
   Place place() const override { return {}; }
 
  private:

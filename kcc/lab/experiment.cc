@@ -2,11 +2,118 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "kcc/lab/engine.h"
-#include "kcc/summary/token_meter.h"
+#include "kcc/measure/pair_walk.h"
+#include "kcc/trace/evidence_check.h"
 
 namespace kcc {
+namespace {
+
+// Two kernels' logits of the same requests, in memory.
+class ScoredSource final : public PairSource {
+ public:
+  ScoredSource(const ScoredLogits& train, const ScoredLogits& infer,
+               std::span<const KernelRequest> requests, size_t vocab)
+      : train_(train), infer_(infer), requests_(requests), vocab_(vocab) {}
+
+  MeterSettings settings() const override {
+    MeterSettings settings;
+    settings.evidence = EvidenceLevel::kLogits;
+    settings.vocab_size = static_cast<int64_t>(vocab_);
+    return settings;
+  }
+  size_t requests() const override { return requests_.size(); }
+  RequestPair request(size_t i) const override {
+    const Request& request = requests_[i].request;
+    return {request.id, &request, &request, {}, {}};
+  }
+  int64_t tokens(size_t i) const override {
+    return static_cast<int64_t>(train_.rows[i].size() / vocab_);
+  }
+  std::unique_ptr<PairRows> Rows() const override { return std::make_unique<RowsOf>(*this); }
+  Error At(size_t request, int32_t position, const Error& why) const override {
+    return Error(why.code(), "request '" + requests_[request].request.id + "', position " +
+                                 std::to_string(position) + ": " + why.message());
+  }
+
+ private:
+  class RowsOf final : public PairRows {
+   public:
+    explicit RowsOf(const ScoredSource& source) : source_(source) {}
+    void Seek(size_t request) override {
+      request_ = request;
+      next_ = 0;
+    }
+    Result<RowPairView> Next() override {
+      if (static_cast<int64_t>(next_) >= source_.tokens(request_)) return RowPairView();
+      Load(source_.train_, &train_);
+      Load(source_.infer_, &infer_);
+      ++next_;
+      const EvidenceLimits limits = source_.limits();
+      for (const TokenEvidence* side : {&train_, &infer_}) {
+        const Result<> checked = CheckEvidenceScalars(limits, *side);
+        if (!checked) return source_.At(request_, side->position, checked.error());
+      }
+      return RowPairView{&train_, &infer_};
+    }
+
+   private:
+    void Load(const ScoredLogits& side, TokenEvidence* to) const {
+      const KernelRequest& request = source_.requests_[request_];
+      to->position = request.prompt_tokens + static_cast<int32_t>(next_);
+      to->token = request.tokens[static_cast<size_t>(to->position)];
+      to->logits = &side.rows[request_][next_ * source_.vocab_];
+      to->logits_dtype = DType::kF32;
+    }
+
+    const ScoredSource& source_;
+    size_t request_ = 0;
+    size_t next_ = 0;
+    TokenEvidence train_;
+    TokenEvidence infer_;
+  };
+
+  EvidenceLimits limits() const {
+    EvidenceLimits limits;
+    limits.evidence = EvidenceLevel::kLogits;
+    limits.vocab_size = static_cast<int64_t>(vocab_);
+    return limits;
+  }
+
+  const ScoredLogits& train_;
+  const ScoredLogits& infer_;
+  std::span<const KernelRequest> requests_;
+  const size_t vocab_;
+};
+
+class TableVisitor final : public PairVisitor {
+ public:
+  TableVisitor(std::span<const size_t> slots, size_t requests) : slots_(slots) {
+    table_.slots = slots.size();
+    table_.values.resize(requests);
+  }
+  Result<> BeginRequest(size_t index, const RequestPair&, const SliceBits&) override {
+    request_ = index;
+    return {};
+  }
+  Result<> Add(const MeasuredToken& token) override {
+    for (const size_t slot : slots_) {
+      table_.values[request_].push_back(token.reading.drift.lo[slot]);
+    }
+    return {};
+  }
+  DriftTable Finish() { return std::move(table_); }
+
+ private:
+  std::span<const size_t> slots_;
+  DriftTable table_;
+  size_t request_ = 0;
+};
+
+}  // namespace
 
 Result<ScoredLogits> ScoreInMemory(const LabModel& model, const LabSwitches& switches,
                                    std::span<const KernelRequest> requests) {
@@ -29,34 +136,16 @@ Result<ScoredLogits> ScoreInMemory(const LabModel& model, const LabSwitches& swi
 Result<DriftTable> MeasureDrift(const ScoredLogits& train, const ScoredLogits& infer,
                                 std::span<const KernelRequest> requests, size_t vocab,
                                 std::span<const size_t> slots) {
-  SlotSet wanted;
-  for (const size_t slot : slots) wanted.set(slot);
-  MeterSettings settings;
-  settings.evidence = EvidenceLevel::kLogits;
-  settings.vocab_size = static_cast<int64_t>(vocab);
-  TokenMeter meter(settings, wanted);
-  TokenReading reading;
-  DriftTable table;
-  table.slots = slots.size();
-  table.values.resize(requests.size());
-  const auto evidence = [&](const std::vector<float>& rows, const KernelRequest& request,
-                            size_t token) {
-    TokenEvidence made;
-    made.position = request.prompt_tokens + static_cast<int32_t>(token);
-    made.token = request.tokens[static_cast<size_t>(made.position)];
-    made.logits = &rows[token * vocab];
-    made.logits_dtype = DType::kF32;
-    return made;
-  };
-  for (size_t r = 0; r < requests.size(); ++r) {
-    const size_t tokens = train.rows[r].size() / vocab;
-    for (size_t t = 0; t < tokens; ++t) {
-      KCC_TRY_VOID(meter.Read(evidence(train.rows[r], requests[r], t),
-                              evidence(infer.rows[r], requests[r], t), &reading));
-      for (const size_t slot : slots) table.values[r].push_back(reading.drift.lo[slot]);
-    }
-  }
-  return table;
+  const ScoredSource source(train, infer, requests, vocab);
+  TableVisitor visitor(slots, requests.size());
+  WalkOptions walk;
+  for (const size_t slot : slots) walk.wanted.set(slot);
+  KCC_TRY(const SliceEvaluator no_slices, SliceEvaluator::Make({}));
+  std::vector<int32_t> order(requests.size());
+  std::iota(order.begin(), order.end(), 0);
+  PairVisitor* const visitors[] = {&visitor};
+  KCC_TRY_VOID(WalkPairs(source, order, no_slices, walk, visitors));
+  return visitor.Finish();
 }
 
 Result<SliceEvaluator> RequestSlices(std::span<const Slice> slices) {
@@ -77,7 +166,8 @@ std::vector<std::vector<bool>> SliceMembers(const SliceEvaluator& slices,
   std::vector<std::vector<bool>> members;
   for (const KernelRequest& request : requests) {
     SliceBits bits(slices.size());
-    slices.ForRequest(request.request, request.request, &bits);
+    const RequestSides sides{&request.request, &request.request, &request.request, -1};
+    (void)slices.ForRequest(sides, &bits);  // one witness cannot disagree with itself
     std::vector<bool>& own = members.emplace_back();
     for (size_t s = 0; s < slices.size(); ++s) own.push_back(bits.Test(s));
   }

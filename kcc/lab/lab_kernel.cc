@@ -99,6 +99,7 @@ LabKernel::LabKernel(LabModel model, const LabSwitches& switches, const Clock* c
   info_.vocab_size = static_cast<int64_t>(model_.config.vocab);
   info_.path = switches_.path;
   info_.generates = true;
+  info_.declares = {{"engine", "kcc-lab"}};
   const NamedValues texts = SwitchTexts(switches_);
   for (size_t i = 0; i < texts.size(); ++i) {
     info_.options.push_back(
@@ -138,7 +139,11 @@ Result<> LabKernel::WriteTrace(std::span<const KernelRequest> batch, const std::
   info.evidence = EvidenceLevel::kLogits;
   info.path = sampling == nullptr ? switches_.path : TracePath::kDecode;
   info.mode = sampling == nullptr ? TraceMode::kScored : TraceMode::kGenerated;
-  if (sampling != nullptr) info.sampled_by = SampledBy::kInfer;
+  if (sampling != nullptr) {
+    info.sampled_by = SampledBy::kInfer;
+    SetTemperatures(sampling->temperature > 0 ? sampling->temperature : 1, &info);
+  }
+  info.declares = DeclaredBy(info_);
   TraceWriter::Options options;
   options.logits_dtype = switches_.logits;
   options.logprob = true;

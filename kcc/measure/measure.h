@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 
 #include "kcc/base/result.h"
+#include "kcc/measure/pair_source.h"
+#include "kcc/measure/trace_source.h"
 #include "kcc/numeric/target.h"
 #include "kcc/summary/plan.h"
 #include "kcc/summary/summary.h"
@@ -30,12 +33,22 @@ struct MeasureOptions {
   std::optional<Target> target;  // none: the fastest the CPU has
   // Called after each run of requests, from any thread but never from two at once. May be empty.
   std::function<void(const MeasureProgress&)> progress;
+  // What both sides were asked; null: not known, and train's trace says it.
+  const AskedRequests* asked = nullptr;
+  bool request_set = false;  // take the digest of the requests, for a contract that binds it
+  // Read every byte of both traces first: check it, and record its digest. Arrays have none.
+  bool verify = false;
 };
 
 // Fails on the first broken evidence in the order of reading, naming trace, request and position;
 // whatever the number of threads it is the same.
 Result<Summary> Measure(const PairedTraces& pair, const Plan& plan,
                         const MeasureOptions& options = {});
+
+// The same for any source of pairs: the requests of `order`, without sources. Shards and totals of
+// progress are the caller's.
+Result<Summary> MeasureSource(const PairSource& source, std::span<const int32_t> order,
+                              const Plan& plan, const MeasureOptions& options);
 
 // What the pair is, for a summary's provenance.
 Source DescribeSource(const PairedTraces& pair);

@@ -1,20 +1,29 @@
-#include "kcc/summary/measure_arrays.h"
+#include "kcc/measure/measure_arrays.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <optional>
-#include <thread>
-#include <utility>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <string_view>
 
-#include "kcc/summary/accumulator.h"
-#include "kcc/summary/plan_slices.h"
-#include "kcc/summary/token_meter.h"
+#include "kcc/measure/pair_source.h"
+#include "kcc/trace/evidence_check.h"
+#include "kcc/trace/request_set.h"
 
 namespace kcc {
 namespace {
 
 bool HoldsLogits(const ArrayPair& pair) { return pair.train.logits != nullptr; }
+
+EvidenceLevel EvidenceOf(const ArrayPair& pair) {
+  return HoldsLogits(pair) ? EvidenceLevel::kLogits : EvidenceLevel::kSampledToken;
+}
+
+double SamplingTemperature(const ArrayPair& pair) {
+  return pair.sampling_temperature.value_or(pair.temperature);
+}
 
 Result<> CheckSide(const ArraySide& side, const std::string& name, const ArrayPair& pair) {
   if ((side.logits == nullptr) == (side.logprobs == nullptr)) {
@@ -51,8 +60,10 @@ Result<> Check(const ArrayPair& pair) {
   if ((pair.train.logits == nullptr) != (pair.infer.logits == nullptr)) {
     return InvalidError("both sides must hold logits or both log-probs");
   }
-  if (!(pair.temperature > 0) || pair.temperature > std::numeric_limits<double>::max()) {
-    return InvalidError("temperature must be positive and finite");
+  for (const double temperature : {pair.temperature, SamplingTemperature(pair)}) {
+    if (!(temperature > 0) || temperature > std::numeric_limits<double>::max()) {
+      return InvalidError("temperatures must be positive and finite");
+    }
   }
   const size_t requests = pair.requests.size();
   if (pair.first_rows.size() != requests || pair.row_counts.size() != requests) {
@@ -73,122 +84,133 @@ Result<> Check(const ArrayPair& pair) {
                         " to " + std::to_string(first) + " + " + std::to_string(count) +
                         " are not all in the arrays");
   }
+  std::set<std::string_view> ids;
+  for (const Request& request : pair.requests) {
+    if (!ids.insert(request.id).second) {
+      return InvalidError("the request id '" + request.id + "' stands twice");
+    }
+  }
   return {};
 }
 
-TokenEvidence EvidenceAt(const ArraySide& side, const ArrayPair& pair, int64_t row) {
-  TokenEvidence token;
-  const auto at = static_cast<size_t>(row);
-  if (!pair.tokens.empty()) token.token = pair.tokens[at];
-  if (!pair.advantages.empty()) token.advantage = pair.advantages[at];
-  if (side.logits != nullptr) {
-    const int64_t stride = side.logits_stride == 0 ? pair.vocab_size : side.logits_stride;
-    const size_t bytes = DTypeBits(side.logits_dtype) / 8;
-    token.logits =
-        static_cast<const std::byte*>(side.logits) + static_cast<size_t>(row * stride) * bytes;
-    token.logits_dtype = side.logits_dtype;
-  }
-  return token;
+double LogprobAt(const ArraySide& side, size_t row) {
+  if (side.logprobs_dtype == DType::kF64) return static_cast<const double*>(side.logprobs)[row];
+  return static_cast<const float*>(side.logprobs)[row];
 }
 
-double LogprobAt(const ArraySide& side, int64_t row) {
-  const auto at = static_cast<size_t>(row);
-  if (side.logprobs_dtype == DType::kF64) return static_cast<const double*>(side.logprobs)[at];
-  return static_cast<const float*>(side.logprobs)[at];
-}
-
-class RequestMeter {
+// The rows of one request after another, those that the mask leaves out excepted.
+class ArrayRows final : public PairRows {
  public:
-  RequestMeter(const ArrayPair& pair, const Plan& plan, const SliceEvaluator& slices,
-               const MeterSettings& settings, Target target)
-      : pair_(pair),
-        slices_(slices),
-        accumulator_(plan, {}),
-        meter_(settings, plan.slots(), target) {}
-
-  Result<> Measure(size_t r) {
-    const Request& request = pair_.requests[r];
-    slices_.ForRequest(request, request, &bits_);
-    accumulator_.BeginRequest(
-        {request.id, &request, &request, pair_.train.fingerprint, pair_.infer.fingerprint}, bits_);
-    for (int64_t i = 0; i < pair_.row_counts[r]; ++i) {
-      const int64_t row = pair_.first_rows[r] + i;
-      if (!pair_.mask.empty() && pair_.mask[static_cast<size_t>(row)] == 0) continue;
-      const int32_t position = pair_.positions.empty() ? static_cast<int32_t>(i)
-                                                       : pair_.positions[static_cast<size_t>(row)];
-      Result<> added = AddRow(request, row, position);
-      if (added) continue;
-      return Error(added.error().code(), "request '" + request.id + "', position " +
-                                             std::to_string(position) + " (row " +
-                                             std::to_string(row) + "): " + added.error().message());
-    }
-    accumulator_.EndRequest();
-    return {};
+  explicit ArrayRows(const ArrayPair& pair) : pair_(pair) {
+    limits_.evidence = EvidenceOf(pair);
+    limits_.vocab_size = pair.vocab_size;
+    limits_.token_optional = true;
   }
 
-  Result<Summary> Finish() { return accumulator_.Finish(); }
+  void Seek(size_t request) override {
+    request_ = request;
+    next_ = 0;
+  }
+
+  Result<RowPairView> Next() override {
+    const int64_t count = pair_.row_counts[request_];
+    const int64_t first = pair_.first_rows[request_];
+    if (!pair_.mask.empty()) {
+      while (next_ < count && pair_.mask[static_cast<size_t>(first + next_)] == 0) ++next_;
+    }
+    if (next_ >= count) return RowPairView();
+    const int64_t i = next_++;
+    KCC_TRY_VOID(Load(pair_.train, "train", first + i, i, &train_));
+    KCC_TRY_VOID(Load(pair_.infer, "infer", first + i, i, &infer_));
+    return RowPairView{&train_, &infer_};
+  }
 
  private:
-  Result<> AddRow(const Request& request, int64_t row, int32_t position) {
-    TokenEvidence train = EvidenceAt(pair_.train, pair_, row);
-    TokenEvidence infer = EvidenceAt(pair_.infer, pair_, row);
-    train.position = infer.position = position;
-    if (HoldsLogits(pair_) && infer.token >= pair_.vocab_size) {
-      return BrokenEvidenceError("token " + std::to_string(infer.token) +
-                                 " is outside the vocabulary of " +
-                                 std::to_string(pair_.vocab_size));
-    }
-    if (HoldsLogits(pair_)) {
-      KCC_TRY_VOID(meter_.Read(train, infer, &reading_));
+  Result<> Load(const ArraySide& side, const char* name, int64_t row, int64_t in_request,
+                TokenEvidence* to) const {
+    const auto at = static_cast<size_t>(row);
+    *to = TokenEvidence();
+    to->position = pair_.positions.empty() ? static_cast<int32_t>(in_request) : pair_.positions[at];
+    if (!pair_.tokens.empty()) to->token = pair_.tokens[at];
+    if (!pair_.advantages.empty()) to->advantage = pair_.advantages[at];
+    if (side.logits != nullptr) {
+      const int64_t stride = side.logits_stride == 0 ? pair_.vocab_size : side.logits_stride;
+      const size_t bytes = DTypeBits(side.logits_dtype) / 8;
+      to->logits =
+          static_cast<const std::byte*>(side.logits) + static_cast<size_t>(row * stride) * bytes;
+      to->logits_dtype = side.logits_dtype;
     } else {
-      KCC_TRY_VOID(
-          meter_.ReadLogprobs(LogprobAt(pair_.train, row), LogprobAt(pair_.infer, row), &reading_));
+      to->logprob = LogprobAt(side, at);
     }
-    token_bits_ = bits_;
-    if (slices_.any_reads_token()) {
-      slices_.ForToken(request, request, train, infer, &token_bits_);
-    }
-    return accumulator_.AddToken({position, infer.token, -1}, reading_.drift, token_bits_,
-                                 reading_.estimates ? &*reading_.estimates : nullptr);
+    const Result<> checked = CheckEvidenceScalars(limits_, *to);
+    if (checked) return {};
+    return Error(checked.error().code(), "request '" + pair_.requests[request_].id +
+                                             "', position " + std::to_string(to->position) +
+                                             " (row " + std::to_string(row) + "), " + name + ": " +
+                                             checked.error().message());
   }
 
   const ArrayPair& pair_;
-  const SliceEvaluator& slices_;
-  Accumulator accumulator_;
-  TokenMeter meter_;
-  TokenReading reading_;
-  SliceBits bits_;
-  SliceBits token_bits_;
+  EvidenceLimits limits_;
+  size_t request_ = 0;
+  int64_t next_ = 0;
+  TokenEvidence train_;
+  TokenEvidence infer_;
 };
 
-// A run of requests for each thread, about equal in rows.
-std::vector<size_t> SplitRequests(const ArrayPair& pair, size_t threads) {
-  int64_t rows = 0;
-  for (const int64_t count : pair.row_counts) rows += count + 1;
-  std::vector<size_t> edges = {0};
-  int64_t before = 0;
-  for (size_t r = 0; r < pair.requests.size(); ++r) {
-    before += pair.row_counts[r] + 1;
-    const auto part = static_cast<int64_t>(edges.size());
-    if (before * static_cast<int64_t>(threads) >= rows * part) edges.push_back(r + 1);
+class ArraySource final : public PairSource {
+ public:
+  explicit ArraySource(const ArrayPair& pair) : pair_(pair) {}
+
+  MeterSettings settings() const override {
+    MeterSettings settings;
+    settings.evidence = EvidenceOf(pair_);
+    settings.vocab_size = pair_.vocab_size;
+    settings.temperature = settings.logit_divisor = pair_.temperature;
+    settings.sampled_by = pair_.sampled_by;
+    settings.sampling_temperature = SamplingTemperature(pair_);
+    return settings;
   }
-  edges.resize(threads + 1, pair.requests.size());
-  return edges;
-}
+  size_t requests() const override { return pair_.requests.size(); }
+  RequestPair request(size_t i) const override {
+    const Request& request = pair_.requests[i];
+    return {request.id, &request, &request, pair_.train.fingerprint, pair_.infer.fingerprint};
+  }
+  int64_t tokens(size_t i) const override { return pair_.row_counts[i]; }
+  int64_t bytes_per_token() const override {
+    const auto bytes = [&](const ArraySide& side) {
+      return side.logits == nullptr
+                 ? int64_t{8}
+                 : pair_.vocab_size * static_cast<int64_t>(DTypeBits(side.logits_dtype)) / 8;
+    };
+    return bytes(pair_.train) + bytes(pair_.infer);
+  }
+  std::unique_ptr<PairRows> Rows() const override { return std::make_unique<ArrayRows>(pair_); }
+  Error At(size_t request, int32_t position, const Error& why) const override {
+    return Error(why.code(), "request '" + pair_.requests[request].id + "', position " +
+                                 std::to_string(position) + ": " + why.message());
+  }
+
+ private:
+  const ArrayPair& pair_;
+};
 
 Source Describe(const ArrayPair& pair) {
   Source source;
   const auto side = [&](const ArraySide& from) {
     SourceSide to;
     to.kernel_fingerprint = from.fingerprint;
-    to.evidence = HoldsLogits(pair) ? EvidenceLevel::kLogits : EvidenceLevel::kSampledToken;
+    to.evidence = EvidenceOf(pair);
     return to;
   };
   source.train = side(pair.train);
   source.infer = side(pair.infer);
   source.evidence = source.train.evidence;
   source.sampled_by = pair.sampled_by;
-  source.temperature = HoldsLogits(pair) ? pair.temperature : 1.0;
+  source.temperature = pair.temperature;
+  if (pair.sampled_by != SampledBy::kDataset) {
+    source.sampling_temperature = SamplingTemperature(pair);
+  }
   source.vocab_size = pair.vocab_size;
   source.requests = pair.requests.size();
   for (size_t r = 0; r < pair.requests.size(); ++r) {
@@ -201,42 +223,35 @@ Source Describe(const ArrayPair& pair) {
   return source;
 }
 
+RequestSet RequestSetOf(const ArrayPair& pair) {
+  RequestSet set;
+  for (size_t r = 0; r < pair.requests.size(); ++r) {
+    const auto first = static_cast<size_t>(pair.first_rows[r]);
+    const auto count = static_cast<size_t>(pair.row_counts[r]);
+    std::vector<int32_t> counted(count);
+    std::iota(counted.begin(), counted.end(), 0);
+    const std::span<const int32_t> positions = pair.positions.empty()
+                                                   ? std::span<const int32_t>(counted)
+                                                   : pair.positions.subspan(first, count);
+    const double prompt = pair.requests[r].Number("prompt_tokens").value_or(0);
+    set.Add(pair.requests[r].id, static_cast<int32_t>(prompt), positions,
+            pair.tokens.subspan(first, count));
+  }
+  return set;
+}
+
 }  // namespace
 
 Result<Summary> MeasureArrays(const ArrayPair& pair, const Plan& plan,
                               const MeasureOptions& options) {
-  if (options.threads < 1) return InvalidError("threads: at least 1");
   KCC_TRY_VOID(Check(pair));
-  KCC_TRY(const SliceEvaluator slices, MakeSliceEvaluator(plan));
-  const MeterSettings settings{
-      HoldsLogits(pair) ? EvidenceLevel::kLogits : EvidenceLevel::kSampledToken, pair.vocab_size,
-      pair.temperature, pair.sampled_by};
-  const size_t threads = std::clamp<size_t>(static_cast<size_t>(options.threads), 1,
-                                            std::max<size_t>(1, pair.requests.size()));
-  const std::vector<size_t> edges = SplitRequests(pair, threads);
-  std::vector<std::optional<Result<Summary>>> parts(threads);
-  const auto measure = [&](size_t t) {
-    RequestMeter meter(pair, plan, slices, settings, options.target.value_or(BestTarget()));
-    for (size_t r = edges[t]; r < edges[t + 1]; ++r) {
-      Result<> done = meter.Measure(r);
-      if (!done) {
-        parts[t].emplace(std::move(done.error()));
-        return;
-      }
-    }
-    parts[t].emplace(meter.Finish());
-  };
-  std::vector<std::thread> others;
-  for (size_t t = 1; t < threads; ++t) others.emplace_back(measure, t);
-  measure(0);
-  for (std::thread& other : others) other.join();
-  // The first part that failed holds the first broken token.
-  KCC_TRY(Summary summary, std::move(*parts[0]));
-  for (size_t t = 1; t < threads; ++t) {
-    if (!*parts[t]) return parts[t]->error();
-    KCC_TRY_VOID(MergeInto(**parts[t], &summary));
-  }
+  std::vector<int32_t> order(pair.requests.size());
+  std::iota(order.begin(), order.end(), 0);
+  KCC_TRY(Summary summary, MeasureSource(ArraySource(pair), order, plan, options));
   summary.sources = {Describe(pair)};
+  if (options.request_set && !pair.tokens.empty()) {
+    summary.sources[0].request_set = RequestSetOf(pair).Digest();
+  }
   return summary;
 }
 

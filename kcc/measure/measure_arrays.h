@@ -6,13 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "kcc/base/dtype.h"
 #include "kcc/base/result.h"
-#include "kcc/summary/measure.h"
+#include "kcc/measure/measure.h"
 #include "kcc/summary/plan.h"
 #include "kcc/summary/summary.h"
 #include "kcc/trace/trace.h"
@@ -41,7 +42,10 @@ struct ArrayPair {
   std::span<const uint8_t> mask;        // by row, 0: does not count; empty: all count
   std::span<const float> advantages;    // by row; empty: none
   int64_t vocab_size = 0;               // with logits
-  double temperature = 1.0;             // logits are divided by it
+  // Of the compared distributions: logits are divided by it, log-probs are at it.
+  double temperature = 1.0;
+  // At which the tokens were sampled; none: at `temperature`.
+  std::optional<double> sampling_temperature;
   SampledBy sampled_by = SampledBy::kInfer;
 };
 

@@ -1,4 +1,4 @@
-#include "kcc/summary/measure_arrays.h"
+#include "kcc/measure/measure_arrays.h"
 
 #include <gtest/gtest.h>
 
@@ -51,8 +51,8 @@ struct Arrays {
       while (cursor.Next().value()) {
         positions.push_back(cursor.infer().position);
         tokens.push_back(cursor.infer().token);
-        train_logprobs.push_back(cursor.train().logprob);
-        infer_logprobs.push_back(cursor.infer().logprob);
+        train_logprobs.push_back(static_cast<float>(cursor.train().logprob));
+        infer_logprobs.push_back(static_cast<float>(cursor.infer().logprob));
         Append(cursor.train().logits, width, &train_logits);
         Append(cursor.infer().logits, width, &infer_logits);
       }
@@ -94,6 +94,7 @@ PairedTraces MakePair(const ScratchDir& dir, EvidenceLevel evidence) {
   spec.output_tokens = 6;
   spec.evidence = evidence;
   spec.info.sampled_by = SampledBy::kInfer;
+  spec.info.sampling_temperature = 1;
   testing::WriteSynthetic(dir / "train", spec);
   spec.noise = 0.01;
   testing::WriteSynthetic(dir / "infer", spec);
@@ -188,9 +189,7 @@ TEST(MeasureArrays, NamesWhatIsWrongAndWhere) {
     const Result<Summary> summary = MeasureArrays(pair, Plan::Default());
     return summary.has_value() ? std::string("none") : summary.error().message();
   };
-  EXPECT_EQ(message(),
-            "request 'a', position 1 (row 1): the infer log-prob is NaN; mask the position or "
-            "record it");
+  EXPECT_EQ(message(), "request 'a', position 1 (row 1), infer: the log-prob is NaN");
   const uint8_t short_mask[] = {1, 1};
   pair.mask = short_mask;
   EXPECT_EQ(message(), "request 'a': rows 0 to 0 + 3 are not all in the arrays");
@@ -205,11 +204,14 @@ TEST(MeasureArrays, NamesWhatIsWrongAndWhere) {
   const int64_t one[] = {1};
   pair.row_counts = one;
   pair.temperature = 0;
-  EXPECT_EQ(message(), "temperature must be positive and finite");
+  EXPECT_EQ(message(), "temperatures must be positive and finite");
   pair.temperature = 1;
   const int32_t token[] = {3};
   pair.tokens = token;
-  EXPECT_EQ(message(), "request 'a', position 0 (row 0): token 3 is outside the vocabulary of 3");
+  EXPECT_EQ(
+      message(),
+      "request 'a', position 0 (row 0), train: the token id 3 is outside the vocabulary of 3: "
+      "another tokeniser, or a vocabSize that is too small?");
   pair.infer.logits_stride = 2;
   EXPECT_EQ(message(), "infer: rows of 2 entries cannot hold a vocabulary of 3");
 }

@@ -1,12 +1,14 @@
-#include "kcc/summary/token_meter.h"
+#include "kcc/measure/token_meter.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "kcc/base/check.h"
 #include "kcc/drift/top_k.h"
+#include "kcc/metric/token_slots.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
@@ -41,13 +43,23 @@ double LogitAt(const TokenEvidence& token, int64_t entry) {
 }  // namespace
 
 MeterSettings MeterSettings::Of(const PairedTraces& pair) {
-  return {pair.evidence(), pair.vocab_size(), pair.temperature(), pair.infer().info().sampled_by};
+  MeterSettings settings;
+  settings.evidence = pair.evidence();
+  settings.vocab_size = pair.vocab_size();
+  settings.temperature = pair.temperature().value_or(1.0);  // none: there are no token pairs
+  settings.logit_divisor = pair.logit_divisor();
+  settings.sampled_by = pair.infer().info().sampled_by;
+  settings.sampling_temperature = pair.sampling_temperature();
+  return settings;
 }
 
 TokenMeter::TokenMeter(const MeterSettings& settings, const SlotSet& wanted, Target target)
     : settings_(settings), wanted_(wanted), target_(target) {
-  estimates_ =
-      settings.evidence == EvidenceLevel::kSampledToken && settings.sampled_by == SampledBy::kInfer;
+  // One sample estimates a mean over the distribution it was drawn from and over no other.
+  estimates_ = settings.evidence == EvidenceLevel::kSampledToken &&
+               settings.sampled_by == SampledBy::kInfer &&
+               settings.sampling_temperature == settings.temperature;
+  logit_scale_ = settings.temperature / settings.logit_divisor;
 }
 
 Result<> TokenMeter::Read(const TokenEvidence& train, const TokenEvidence& infer,
@@ -61,7 +73,7 @@ Result<> TokenMeter::Begin(const TokenEvidence& train, const TokenEvidence& infe
                            TokenReading* reading) {
   reading->drift = TokenDrift();
   reading->estimates.reset();
-  reading->gold = infer.gold >= 0 ? infer.gold : train.gold;
+  reading->gold = train.gold >= 0 ? train.gold : infer.gold;
   switch (settings_.evidence) {
     case EvidenceLevel::kLogits:
       return ReadLogits(train, infer, &reading->drift);
@@ -83,14 +95,28 @@ Result<> TokenMeter::ReadLogits(const TokenEvidence& train, const TokenEvidence&
   row.train_dtype = train.logits_dtype;
   row.infer_dtype = infer.logits_dtype;
   row.vocab = static_cast<size_t>(settings_.vocab_size);
-  row.temperature = settings_.temperature;
+  row.temperature = settings_.logit_divisor;
   row.token = infer.token;
   // Rows of a trace lie one after the other, so the next pair is most likely where this one ends. A
   // hint to fetch, never read: past the last row it does no harm.
   RowPair next = row;
   next.train = static_cast<const char*>(row.train) + row.vocab * DTypeBits(row.train_dtype) / 8;
   next.infer = static_cast<const char*>(row.infer) + row.vocab * DTypeBits(row.infer_dtype) / 8;
-  return BeginRowSimd(row, wanted_, target_, &scratch_, drift, &next);
+  KCC_TRY_VOID(BeginRowSimd(row, wanted_, target_, &scratch_, drift, &next));
+  if (logit_scale_ != 1) Unscale(drift);
+  return {};
+}
+
+// Logits that were recorded scaled: distances in logits are those of the logits themselves.
+void TokenMeter::Unscale(TokenDrift* drift) const {
+  static const std::array<size_t, 6> kInLogits = {
+      TokenSlot("logit_linf"),   TokenSlot("logit_l2"), TokenSlot("raw_logit_linf"),
+      TokenSlot("raw_logit_l2"), TokenSlot("margin"),   TokenSlot("train_margin")};
+  for (const size_t slot : kInLogits) {
+    if (!drift->known[slot]) continue;
+    drift->lo[slot] *= logit_scale_;
+    drift->hi[slot] *= logit_scale_;
+  }
 }
 
 void TokenMeter::Finish() { FinishRowSimd(&scratch_); }
@@ -118,7 +144,7 @@ Result<> TokenMeter::ReadTopK(const TokenEvidence& train, const TokenEvidence& i
 
 Result<double> SampledLogprob(const TokenEvidence& token, int64_t vocab_size, double temperature,
                               std::string_view side) {
-  if (token.logits == nullptr) return static_cast<double>(token.logprob);
+  if (token.logits == nullptr) return token.logprob;
   if (token.token < 0 || token.token >= vocab_size) {
     return BrokenEvidenceError("token " + std::to_string(token.token) +
                                " is not in the vocabulary of " + std::to_string(vocab_size));
@@ -140,7 +166,7 @@ Result<double> SampledLogprob(const TokenEvidence& token, int64_t vocab_size, do
 
 // A side with full logits faces one without.
 Result<double> TokenMeter::LogprobOf(const TokenEvidence& token, std::string_view side) const {
-  return SampledLogprob(token, settings_.vocab_size, settings_.temperature, side);
+  return SampledLogprob(token, settings_.vocab_size, settings_.logit_divisor, side);
 }
 
 Result<> TokenMeter::ReadSampled(const TokenEvidence& train, const TokenEvidence& infer,
@@ -150,18 +176,6 @@ Result<> TokenMeter::ReadSampled(const TokenEvidence& train, const TokenEvidence
   // Top-k lists need not hold the sampled token: what is not recorded is missing.
   if (std::isnan(train_logprob) || std::isnan(infer_logprob)) return {};
   return PublishSampled(train_logprob, infer_logprob, reading);
-}
-
-Result<> TokenMeter::ReadLogprobs(double train, double infer, TokenReading* reading) {
-  reading->drift.known = SlotSet();
-  reading->estimates.reset();
-  for (const auto& [logprob, side] : {std::pair(train, "train"), std::pair(infer, "infer")}) {
-    if (std::isnan(logprob)) {
-      return BrokenEvidenceError(std::string("the ") + side +
-                                 " log-prob is NaN; mask the position or record it");
-    }
-  }
-  return PublishSampled(train, infer, reading);
 }
 
 Result<> TokenMeter::PublishSampled(double train_logprob, double infer_logprob,

@@ -26,8 +26,10 @@ struct TokenReading {
 struct MeterSettings {
   EvidenceLevel evidence = EvidenceLevel::kNone;  // what both sides can show
   int64_t vocab_size = 0;
-  double temperature = 1.0;  // logits are divided by it
+  double temperature = 1.0;    // of the compared distributions; log-probs are at it
+  double logit_divisor = 1.0;  // logits are divided by it to be at the temperature
   SampledBy sampled_by = SampledBy::kDataset;
+  std::optional<double> sampling_temperature;  // none: not known
 
   static MeterSettings Of(const PairedTraces& pair);
 };
@@ -48,8 +50,6 @@ class TokenMeter {
   // is, is known only after the next Begin that succeeds, or after Finish (drift/simd.h).
   Result<> Begin(const TokenEvidence& train, const TokenEvidence& infer, TokenReading* reading);
   void Finish();
-  // As Read, from the sampled token's log-probs alone. A NaN is broken evidence.
-  Result<> ReadLogprobs(double train, double infer, TokenReading* reading);
 
  private:
   Result<> ReadLogits(const TokenEvidence& train, const TokenEvidence& infer, TokenDrift* drift);
@@ -58,12 +58,14 @@ class TokenMeter {
                        TokenReading* reading);
   Result<> PublishSampled(double train_logprob, double infer_logprob, TokenReading* reading);
   Result<double> LogprobOf(const TokenEvidence& token, std::string_view side) const;
+  void Unscale(TokenDrift* drift) const;
 
   MeterSettings settings_;
   SlotSet wanted_;
   Target target_;
   RowScratch scratch_;
   bool estimates_ = false;
+  double logit_scale_ = 1;  // from the recorded logits' distances to the unscaled ones'
 };
 
 }  // namespace kcc

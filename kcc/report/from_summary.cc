@@ -132,6 +132,7 @@ void AddSeries(const Summary& summary, size_t series,
   const std::string& name = SeriesName(series);
   const Quantity& quantity = SeriesQuantity(series);
   for (size_t slice = 0; slice < summary.slices.size(); ++slice) {
+    if (summary.plan.slices()[slice].outcomes == Side::kTrain) continue;  // not the contract's own
     const SeriesView view(summary, slice, series);
     if (view.count() == 0) continue;
     const std::string& slice_name = summary.plan.slices()[slice].name;
@@ -179,6 +180,7 @@ ReportData MakeReport(const Contract& contract, const std::string& file, std::st
     AddSeries(summary, series, named, &report);
   }
   for (size_t slice = 0; slice < summary.slices.size(); ++slice) {
+    if (summary.plan.slices()[slice].outcomes == Side::kTrain) continue;
     DisagreementCurve curve = CurveOf(summary, slice);
     if (curve.tokens > 0) report.curves.push_back(std::move(curve));
   }

@@ -133,6 +133,11 @@ void WriteJudgement(const Judgement& judgement, JsonWriter* json) {
   json->Field("about", Name(judgement.about)).Field("stage", Name(judgement.stage));
   NumberField("confidence", judgement.confidence, json);
   json->Field("headline", Headline(judgement)).Field("healthText", HealthText(judgement));
+  if (!judgement.warnings.empty()) {
+    json->Key("warnings").BeginArray();
+    for (const std::string& warning : judgement.warnings) json->Value(std::string_view(warning));
+    json->EndArray();
+  }
   json->Key("totals").BeginObject().Key("clauses");
   WriteTotals(CountClauses(judgement), json);
   json->Key("pairs");

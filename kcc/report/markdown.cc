@@ -214,6 +214,9 @@ std::string ReportMarkdown(const ReportData& report, size_t bytes_max) {
           ShortNumber(judgement.eta2) + ": " + HealthText(judgement) + ") · **Stage:** " +
           std::string(Name(judgement.stage)) + " · **About:** " +
           std::string(Name(judgement.about)) + "\n";
+  for (const std::string& warning : judgement.warnings) {
+    text += "\n> **Warning:** " + MarkdownText(warning) + "\n";
+  }
   // Findings may use most of the room, the folded tables what is left; the provenance is short.
   const size_t room = bytes_max > 4'000 ? bytes_max - 4'000 : 0;
   WriteFindings(judgement, room * 3 / 4, &text);

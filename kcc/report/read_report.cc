@@ -219,6 +219,11 @@ Judgement ReadJudgement(const Node& root) {
   judgement.about = root.At("about").OneOf(kPopulations);
   judgement.stage = root.At("stage").OneOf(kStages);
   judgement.confidence = root.At("confidence").Number();
+  if (root.Has("warnings")) {
+    for (const Node& warning : root.At("warnings").Items()) {
+      judgement.warnings.push_back(warning.Text());
+    }
+  }
   for (const Node& clause : root.At("clauses").Items()) {
     judgement.clauses.push_back(ReadClause(clause));
   }

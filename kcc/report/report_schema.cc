@@ -221,6 +221,8 @@ std::string Root() {
       {"confidence", Ref("number")},
       {"headline", Text("one sentence")},
       {"healthText", Text("what the health says, in words")},
+      {"warnings", ListOf(Text(""), "where the verdict rests on the judged side's word alone"),
+       false},
       {"totals", Object({{"clauses", Ref("totals")}, {"pairs", Ref("totals")}},
                         "clauses, and clause-slice pairs, by verdict")},
       {"clauses", ListOf(Ref("clause"), "in the contract's order")},

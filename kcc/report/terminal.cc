@@ -30,6 +30,7 @@ void WriteHead(const ReportData& report, TerminalText* out) {
   out->Paragraph("health " + ShortNumber(judgement.health) + " (η₁ " + ShortNumber(judgement.eta1) +
                      ", η₂ " + ShortNumber(judgement.eta2) + "): " + HealthText(judgement),
                  2);
+  for (const std::string& warning : judgement.warnings) out->Paragraph("warning: " + warning, 2);
 }
 
 // "0.0712 against ≤ 0.05 · 3.2% of 4,000 windows beyond (budget 1%) · 512 requests".

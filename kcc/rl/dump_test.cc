@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "kcc/measure/token_meter.h"
 #include "kcc/metric/token_slots.h"
 #include "kcc/rl/diagnostics.h"
-#include "kcc/summary/token_meter.h"
 #include "kcc/trace/trace_test_data.h"
 
 namespace kcc {

@@ -2,10 +2,12 @@
 // at the pair's temperature.
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "kcc/base/strings.h"
+#include "kcc/measure/pair_walk.h"
+#include "kcc/measure/trace_source.h"
 #include "kcc/rl/dump_formats.h"
-#include "kcc/summary/token_meter.h"
 #include "kcc/trace/pairing.h"
 
 namespace kcc {
@@ -18,18 +20,70 @@ std::string FieldText(const FieldValue& value) {
   return "none";
 }
 
-Result<double> Logprob(const PairedTraces& pair, const TokenEvidence& token, int32_t request,
-                       std::string_view side) {
-  auto logprob = SampledLogprob(token, pair.vocab_size(), pair.temperature(), side);
-  if (logprob.has_value() && !std::isnan(*logprob)) return *logprob;
-  const std::string place = "request \"" +
-                            std::string(pair.requests()[static_cast<size_t>(request)].id) +
-                            "\", position " + std::to_string(token.position);
-  if (!logprob.has_value()) return BrokenEvidenceError(place + ": " + logprob.error().message());
-  return BrokenEvidenceError(place + " has no " + std::string(side) +
-                             " log-prob; kcc rl needs the sampled token's log-prob, or full "
-                             "logits, on both sides");
-}
+// The sampled tokens' log-probs, request after request.
+class DumpVisitor final : public PairVisitor {
+ public:
+  DumpVisitor(const PairedTraces& pair, const RlDumpOptions& options)
+      : pair_(pair), options_(options) {}
+
+  Result<> BeginRequest(size_t index, const RequestPair&, const SliceBits&) override {
+    if (options_.slice_by.empty()) return {};
+    slice_of_.push_back(FieldText(pair_.Field(static_cast<int32_t>(index), options_.slice_by)));
+    slices_.emplace(slice_of_.back(), 0);
+    return {};
+  }
+
+  Result<> Read(const TokenEvidence& train, const TokenEvidence& infer) override {
+    KCC_TRY(const double of_train, Logprob(train, "train"));
+    KCC_TRY(const double of_infer, Logprob(infer, "infer"));
+    train_.push_back(of_train);
+    infer_.push_back(of_infer);
+    const float advantage = std::isnan(train.advantage) ? infer.advantage : train.advantage;
+    advantage_known_ = advantage_known_ && !std::isnan(advantage);
+    advantages_.push_back(static_cast<double>(advantage));
+    return {};
+  }
+
+  Result<> Add(const MeasuredToken&) override { return {}; }
+
+  Result<> EndRequest() override {
+    offsets_.push_back(static_cast<int64_t>(train_.size()));
+    return {};
+  }
+
+  void Finish(RlDump* dump) {
+    const auto count = static_cast<int64_t>(train_.size());
+    dump->offsets = std::move(offsets_);
+    dump->arrays.push_back({"train", {count}, std::move(train_)});
+    dump->arrays.push_back({"rollout", {count}, std::move(infer_)});
+    if (advantage_known_ && count > 0) {
+      dump->arrays.push_back({"advantages", {count}, std::move(advantages_)});
+    }
+    for (auto& [name, number] : slices_) {
+      number = static_cast<int32_t>(dump->slice_names.size());
+      dump->slice_names.push_back(name);
+    }
+    for (const std::string& name : slice_of_) dump->slice_of_row.push_back(slices_[name]);
+  }
+
+ private:
+  Result<double> Logprob(const TokenEvidence& token, std::string_view side) const {
+    KCC_TRY(const double logprob,
+            SampledLogprob(token, pair_.vocab_size(), pair_.logit_divisor(), side));
+    if (!std::isnan(logprob)) return logprob;
+    return BrokenEvidenceError("there is no " + std::string(side) +
+                               " log-prob; kcc rl needs the sampled token's log-prob, or full "
+                               "logits, on both sides");
+  }
+
+  const PairedTraces& pair_;
+  const RlDumpOptions& options_;
+  std::vector<double> train_, infer_, advantages_;
+  std::vector<int64_t> offsets_ = {0};
+  std::map<std::string, int32_t> slices_;
+  std::vector<std::string> slice_of_;  // by request
+  bool advantage_known_ = true;
+};
 
 }  // namespace
 
@@ -46,44 +100,13 @@ Result<> ReadTraceDump(const std::string& train, const std::string& infer,
   if (pair.evidence() == EvidenceLevel::kNone) {
     return InvalidError("one of the traces holds no log-probs and no logits; record either");
   }
-  std::vector<double> lhs, rhs, advantages;
-  std::map<std::string, int32_t> slices;
-  std::vector<std::string> slice_of;
-  dump->offsets = {0};
-  PairCursor cursor(pair);
-  bool advantage_known = true;
-  for (size_t r = 0; r < pair.requests().size(); ++r) {
-    const auto request = static_cast<int32_t>(r);
-    cursor.Seek(request);
-    while (true) {
-      KCC_TRY(const bool more, cursor.Next());
-      if (!more) break;
-      KCC_TRY(const double of_train, Logprob(pair, cursor.train(), request, "train"));
-      KCC_TRY(const double of_infer, Logprob(pair, cursor.infer(), request, "infer"));
-      lhs.push_back(of_train);
-      rhs.push_back(of_infer);
-      const float advantage = std::isnan(cursor.infer().advantage) ? cursor.train().advantage
-                                                                   : cursor.infer().advantage;
-      advantage_known = advantage_known && !std::isnan(advantage);
-      advantages.push_back(static_cast<double>(advantage));
-    }
-    dump->offsets.push_back(static_cast<int64_t>(lhs.size()));
-    if (!options.slice_by.empty()) {
-      slice_of.push_back(FieldText(pair.Field(request, options.slice_by)));
-      slices.emplace(slice_of.back(), 0);
-    }
-  }
-  const auto count = static_cast<int64_t>(lhs.size());
-  dump->arrays.push_back({"train", {count}, std::move(lhs)});
-  dump->arrays.push_back({"rollout", {count}, std::move(rhs)});
-  if (advantage_known && count > 0) {
-    dump->arrays.push_back({"advantages", {count}, std::move(advantages)});
-  }
-  for (auto& [name, number] : slices) {
-    number = static_cast<int32_t>(dump->slice_names.size());
-    dump->slice_names.push_back(name);
-  }
-  for (const std::string& name : slice_of) dump->slice_of_row.push_back(slices[name]);
+  DumpVisitor visitor(pair, options);
+  PairVisitor* const visitors[] = {&visitor};
+  KCC_TRY(const SliceEvaluator no_slices, SliceEvaluator::Make({}));
+  std::vector<int32_t> order(pair.requests().size());
+  std::iota(order.begin(), order.end(), 0);
+  KCC_TRY_VOID(WalkPairs(TraceSource(pair), order, no_slices, {}, visitors));
+  visitor.Finish(dump);
   return {};
 }
 

@@ -5,7 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <thread>
+
+#include "kcc/measure/parallel.h"
 
 namespace kcc {
 namespace {
@@ -80,10 +81,7 @@ Result<> ForRlRows(int64_t rows, int threads,
       }
     }
   };
-  std::vector<std::thread> workers;
-  for (size_t p = 1; p < faults.size(); ++p) workers.emplace_back(work, p);
-  work(0);
-  for (std::thread& worker : workers) worker.join();
+  ParallelFor(faults.size(), work);
   return std::move(
       std::min_element(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) {
         return a.row < b.row;

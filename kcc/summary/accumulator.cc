@@ -66,6 +66,22 @@ void Accumulator::BeginRequest(const RequestPair& request, const SliceBits& bits
   held_.Clear();
 }
 
+void Accumulator::AddMissingTokens(int64_t count) {
+  SliceBits bits = request_cell_->bits;
+  for (const size_t slice : token_slices_) bits.Set(slice);
+  GroupTokens& tokens = parts_[PartFor(bits)]->tokens;
+  const auto missing = static_cast<uint64_t>(count);
+  for (const size_t slot : slots_) tokens.missing[slot] += missing;
+  tokens.unlabelled += missing;
+  for (Cell* cell : {static_cast<Cell*>(request_cell_), parts_[PartFor(bits)]->cell}) {
+    if (cell != nullptr) cell->stats.calibration.unlabelled += missing;
+  }
+}
+
+void Accumulator::AddUnvouched(const Unvouched& unvouched) {
+  ++summary_.slices[unvouched.slice].unvouched[std::string(unvouched.field)];
+}
+
 Accumulator::Cell* Accumulator::TokenCellFor(const SliceBits& bits) {
   SliceBits of_tokens(plan_.slices().size());
   bool any = false;
@@ -322,7 +338,7 @@ void Accumulator::RecordTokenSlices() {
 void Accumulator::FillWindows() {
   for (WindowFill& fill : summary_.fills) {
     const Window window{Window::Kind::kRequests, fill.size};
-    if (const auto index = WindowIndex(window, request_)) ++fill.open[*index];
+    if (const auto index = WindowIndex(window, fill.placement, request_)) ++fill.open[*index];
   }
 }
 

@@ -46,6 +46,11 @@ class Accumulator {
   // were sampled by the infer side.
   Result<> AddToken(const TokenSample& sample, const TokenDrift& drift, const SliceBits& bits,
                     const SampleEstimates* estimates = nullptr);
+  // Tokens that the request should have and the evidence lacks. Which slices of tokens they belong
+  // to is not known, so they are missing from all of them.
+  void AddMissingTokens(int64_t count);
+  // A slice that holds the request, or a token of it, or not, by infer's word alone.
+  void AddUnvouched(const Unvouched& unvouched);
   void EndRequest();
 
   // What was accumulated, without sources. The accumulator is spent. Fails where more requests
@@ -99,7 +104,6 @@ class Accumulator {
 
   Summary summary_;
   RequestPair request_;
-  SliceBits request_bits_;
   RequestCell* request_cell_ = nullptr;
   std::vector<std::unique_ptr<Part>> parts_;  // the first parts_used_ are the current request's
   size_t parts_used_ = 0;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,10 +19,19 @@ namespace kcc {
 
 class Archive {
  public:
-  static Archive Writer() { return Archive(); }
-  static Archive Reader(std::string_view bytes) { return Archive(bytes); }
+  // Both take the format of the file: what a type has had only since a later one is left out.
+  static Archive Writer(int format = std::numeric_limits<int>::max()) {
+    Archive archive;
+    archive.format_ = format;
+    return archive;
+  }
+  static Archive Reader(std::string_view bytes, int format = std::numeric_limits<int>::max()) {
+    return Archive(bytes, format);
+  }
 
   bool reading() const { return reading_; }
+  // Whether the file has what came with a format.
+  bool Since(int format) const { return format_ >= format; }
   bool ok() const { return fault_.empty(); }
   const std::string& fault() const { return fault_; }
   // Marks what was read as impossible; the first fault is kept.
@@ -63,13 +73,14 @@ class Archive {
 
  private:
   Archive() = default;
-  explicit Archive(std::string_view bytes) : reading_(true), input_(bytes) {}
+  Archive(std::string_view bytes, int format) : reading_(true), format_(format), input_(bytes) {}
 
   void Canonical(CanonicalSum& form);
   uint64_t ReadVariable();
   void WriteVariable(uint64_t value);
 
   bool reading_ = false;
+  int format_ = std::numeric_limits<int>::max();
   std::string_view input_;
   size_t offset_ = 0;
   std::string output_;

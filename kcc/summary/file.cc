@@ -1,6 +1,9 @@
 #include "kcc/summary/file.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
@@ -9,7 +12,9 @@
 namespace kcc {
 namespace {
 
-constexpr std::string_view kMagic = "KCCSUM1\n";
+// The digit is the format.
+constexpr std::string_view kMagic = "KCCSUM2\n";
+constexpr std::string_view kMagicOfFormat1 = "KCCSUM1\n";
 constexpr std::string_view kMagicStem = "KCCSUM";
 constexpr size_t kDigestLength = 64;
 
@@ -24,6 +29,19 @@ void VisitEnum(Archive& archive, Enum& value, Enum last) {
   value = static_cast<Enum>(number);
 }
 
+void VisitTexts(Archive& archive, std::map<std::string, std::string>& texts) {
+  std::vector<std::pair<std::string, std::string>> rows(texts.begin(), texts.end());
+  archive.Each(rows, [](Archive& a, std::pair<std::string, std::string>& row) {
+    a.Text(row.first);
+    a.Text(row.second);
+  });
+  if (!archive.reading()) return;
+  texts = {rows.begin(), rows.end()};
+  if (!std::is_sorted(rows.begin(), rows.end()) || texts.size() != rows.size()) {
+    archive.Fail("texts that are not in order");
+  }
+}
+
 void VisitSide(Archive& archive, SourceSide& side) {
   archive.Text(side.identity);
   archive.Text(side.kernel_fingerprint);
@@ -31,6 +49,37 @@ void VisitSide(Archive& archive, SourceSide& side) {
   VisitEnum(archive, side.evidence, EvidenceLevel::kNone);
   VisitEnum(archive, side.semantics, LogprobSemantics::kProcessed);
   VisitEnum(archive, side.path, TracePath::kDecode);
+  if (!archive.Since(2)) return;
+  archive.Text(side.payload_digest);
+  VisitTexts(archive, side.declares);
+}
+
+void VisitTemperature(Archive& archive, std::optional<double>& temperature) {
+  bool known = temperature.has_value();
+  archive.Bool(known);
+  double value = temperature.value_or(0);
+  if (known) archive.Double(value);
+  if (!archive.reading()) return;
+  temperature = known ? std::optional(value) : std::nullopt;
+  if (known && !(value > 0 && std::isfinite(value))) archive.Fail("an impossible temperature");
+}
+
+// Format 1 has one temperature, which holds of raw evidence in traces only.
+void VisitTemperatures(Archive& archive, Source& source) {
+  if (archive.Since(2)) {
+    VisitTemperature(archive, source.temperature);
+    VisitTemperature(archive, source.sampling_temperature);
+    return;
+  }
+  double value = source.temperature.value_or(1);
+  archive.Double(value);
+  if (!archive.reading()) return;
+  if (!(value > 0 && std::isfinite(value))) archive.Fail("an impossible temperature");
+  const auto raw = [](const SourceSide& side) { return side.semantics == LogprobSemantics::kRaw; };
+  const bool in_memory = source.train.identity.empty() && source.infer.identity.empty();
+  const bool known = raw(source.train) && raw(source.infer) && source.mode == TraceMode::kScored &&
+                     !(in_memory && source.evidence == EvidenceLevel::kSampledToken);
+  source.temperature = known ? std::optional(value) : std::nullopt;
 }
 
 void VisitSource(Archive& archive, Source& source) {
@@ -39,12 +88,17 @@ void VisitSource(Archive& archive, Source& source) {
   VisitEnum(archive, source.evidence, EvidenceLevel::kNone);
   VisitEnum(archive, source.mode, TraceMode::kGenerated);
   VisitEnum(archive, source.sampled_by, SampledBy::kDataset);
-  archive.Double(source.temperature);
+  VisitTemperatures(archive, source);
   archive.I64(source.vocab_size);
   archive.U64(source.requests);
   archive.U64(source.tokens);
   archive.U64(source.manifest);
-  if (archive.reading() && std::isnan(source.temperature)) archive.Fail("no temperature");
+  if (!archive.Since(2)) return;
+  archive.Text(source.request_set);
+  archive.Each(source.infer_alone, [](Archive& a, std::string& text) { a.Text(text); });
+  if (archive.reading() && !std::is_sorted(source.infer_alone.begin(), source.infer_alone.end())) {
+    archive.Fail("names that are not in order");
+  }
 }
 
 void VisitRequests(Archive& archive, std::vector<uint64_t>& requests) {
@@ -61,13 +115,32 @@ void VisitRequests(Archive& archive, std::vector<uint64_t>& requests) {
   });
 }
 
+// Format 1 has one fill a size, whichever side the windows are placed by.
+void VisitFills(Archive& archive, std::vector<WindowFill>& fills) {
+  for (size_t i = 0; i < fills.size(); ++i) {
+    const bool shared = !archive.Since(2) && i > 0 && fills[i - 1].size == fills[i].size;
+    if (!shared) {
+      fills[i].Visit(archive);
+    } else if (archive.reading()) {
+      fills[i].open = fills[i - 1].open;
+      fills[i].complete = fills[i - 1].complete;
+    }
+  }
+}
+
 void VisitStatistics(Archive& archive, const std::vector<size_t>& series, Summary& summary) {
+  if (archive.Since(2)) {
+    archive.I32(summary.format);
+    if (summary.format < 1 || summary.format > Summary::kFormat) archive.Fail("no such format");
+  } else if (archive.reading()) {
+    summary.format = 1;
+  }
   archive.Each(summary.sources, VisitSource, 8);
   for (size_t i = 1; i < summary.sources.size(); ++i) {
     if (!(summary.sources[i - 1] < summary.sources[i])) archive.Fail("sources not in order");
   }
   VisitRequests(archive, summary.requests);
-  for (WindowFill& fill : summary.fills) fill.Visit(archive);
+  VisitFills(archive, summary.fills);
   for (SliceStats& slice : summary.slices) {
     if (archive.ok()) slice.Visit(archive, summary.plan, series);
   }
@@ -99,8 +172,8 @@ Error Damaged(const std::string& why) { return InvalidError("the summary is dama
 
 }  // namespace
 
-std::string EncodeSummary(const Summary& summary) {
-  Archive archive = Archive::Writer();
+std::string EncodeSummary(const Summary& summary, int format) {
+  Archive archive = Archive::Writer(format);
   std::string plan = summary.plan.CanonicalJson();
   std::vector<std::string> names = AllSeriesNames();
   archive.Text(plan);
@@ -109,13 +182,13 @@ std::string EncodeSummary(const Summary& summary) {
   for (size_t i = 0; i < series.size(); ++i) series[i] = i;
   Summary copy = summary;  // one Visit serves both ways, so it cannot take a const summary
   VisitStatistics(archive, series, copy);
-  std::string bytes = std::string(kMagic) + archive.Take();
+  std::string bytes = std::string(format == 1 ? kMagicOfFormat1 : kMagic) + archive.Take();
   bytes += Sha256Of(bytes).substr(std::string_view("sha256:").size());
   return bytes;
 }
 
-Result<Summary> DecodeSummaryBody(std::string_view body) {
-  Archive archive = Archive::Reader(body);
+Result<Summary> DecodeSummaryBody(std::string_view body, int format) {
+  Archive archive = Archive::Reader(body, format);
   std::string plan_text;
   std::vector<std::string> names;
   archive.Text(plan_text);
@@ -134,7 +207,8 @@ Result<Summary> DecodeSummary(std::string_view bytes) {
   if (!bytes.starts_with(kMagicStem)) {
     return InvalidError("not a kcc summary; `kcc measure` makes one");
   }
-  if (!bytes.starts_with(kMagic)) {
+  const bool old = bytes.starts_with(kMagicOfFormat1);
+  if (!old && !bytes.starts_with(kMagic)) {
     return InvalidError("a summary of another format version; use the kcc that wrote it");
   }
   if (bytes.size() < kMagic.size() + kDigestLength) return Damaged("it is cut off");
@@ -143,7 +217,7 @@ Result<Summary> DecodeSummary(std::string_view bytes) {
   if (std::string_view(digest).substr(7) != bytes.substr(content.size())) {
     return Damaged("its checksum does not match; it was cut off or changed");
   }
-  return DecodeSummaryBody(content.substr(kMagic.size()));
+  return DecodeSummaryBody(content.substr(kMagic.size()), old ? 1 : Summary::kFormat);
 }
 
 Result<> WriteSummaryFile(const std::string& path, const Summary& summary) {

@@ -17,10 +17,11 @@ namespace kcc {
 
 inline constexpr size_t kSummaryBytesMax = size_t{1} << 30;
 
-std::string EncodeSummary(const Summary& summary);
+// Format 1 is for tests that old files are read, and that statistics are what they were.
+std::string EncodeSummary(const Summary& summary, int format = Summary::kFormat);
 Result<Summary> DecodeSummary(std::string_view bytes);
 // Without magic and checksum: what a fuzzer should reach.
-Result<Summary> DecodeSummaryBody(std::string_view body);
+Result<Summary> DecodeSummaryBody(std::string_view body, int format = Summary::kFormat);
 
 // Atomically: a reader sees the old file or the new one.
 Result<> WriteSummaryFile(const std::string& path, const Summary& summary);

@@ -89,7 +89,7 @@ TEST(SummaryFile, ChangedBytesNeverCrashTheReader) {
 TEST(SummaryFile, SaysWhatIsWrongWithAFile) {
   const std::string bytes = EncodeSummary(SmallSummary(false));
   std::string other_version = bytes;
-  other_version[6] = '2';
+  other_version[6] = '3';
   std::string changed = bytes;
   changed[bytes.size() / 2] = static_cast<char>(changed[bytes.size() / 2] ^ 1);
   const struct {

@@ -44,6 +44,17 @@ auto TestKey(const PlanTest& row) {
 
 }  // namespace
 
+std::string OutcomeTwin(std::string_view slice) { return std::string(slice) + "@train"; }
+
+Placement PlacementOf(const PlanWindow& window) {
+  const Quantity& quantity = *window.metric.quantity;
+  // A sided quantity of the fields is about one side's own run.
+  if (quantity.sided && quantity.evidence == EvidenceNeeded::kRequestFields) {
+    return window.metric.side == Side::kInfer ? Placement::kInfer : Placement::kTrain;
+  }
+  return window.trusts_infer ? Placement::kTrainElseInfer : Placement::kTrain;
+}
+
 double TestMean(const PlanTest& test) {
   const int ppm = PercentilePpm(test.metric.aggregate);
   const bool at_most = test.bound == BoundKind::kAtMost;
@@ -119,31 +130,41 @@ Plan::Plan(Breadth breadth) : thresholds_(SeriesCount()), breadth_(breadth) {
 
 Plan Plan::Default() {
   Plan plan;
-  plan.AddSlice("all", "", false);
+  plan.AddSlice({"all", "", false});
   return plan;
 }
 
 Plan Plan::FromContract(const Contract& contract, Breadth breadth) {
   Plan plan(breadth);
   for (const Slice& slice : contract.slices) {
-    plan.AddSlice(slice.name, slice.where ? slice.where->Canonical() : "",
-                  slice.where && slice.where->reads_token());
+    PlanSlice row{slice.name, slice.where ? slice.where->Canonical() : "",
+                  slice.where && slice.where->reads_token()};
+    plan.AddSlice(row);
+    if (!ReadsOutcome(slice)) continue;
+    row.name = OutcomeTwin(row.name);
+    row.outcomes = Side::kTrain;
+    plan.AddSlice(std::move(row));
   }
-  if (contract.FindSlice("all") == nullptr) plan.AddSlice("all", "", false);
-  for (const Clause& clause : contract.clauses) plan.AddClause(clause, contract.assumptions);
+  if (contract.FindSlice("all") == nullptr) plan.AddSlice({"all", "", false});
+  for (const Clause& clause : contract.clauses) plan.AddClause(clause, contract);
   plan.Canonicalise();
   return plan;
 }
 
-void Plan::AddSlice(std::string name, std::string where, bool reads_token) {
-  slices_.push_back({std::move(name), std::move(where), reads_token});
+void Plan::AddSlice(PlanSlice slice) { slices_.push_back(std::move(slice)); }
+
+void Plan::AddTwins(std::vector<std::string>* slices) const {
+  for (size_t i = 0, count = slices->size(); i < count; ++i) {
+    std::string twin = OutcomeTwin((*slices)[i]);
+    if (FindSlice(twin) >= 0) slices->push_back(std::move(twin));
+  }
 }
 
 void Plan::AddThreshold(size_t series, double threshold) {
   thresholds_[series].push_back(threshold + 0.0);  // -0 and 0 are one threshold
 }
 
-void Plan::AddClause(const Clause& clause, const Assumptions& assumptions) {
+void Plan::AddClause(const Clause& clause, const Contract& contract) {
   const Quantity& quantity = *clause.metric.quantity;
   if (quantity.level == QuantityLevel::kToken) slots_.set(TokenSlot(quantity, clause.metric.side));
   if (CountsBeyondThreshold(clause.metric.aggregate)) {
@@ -151,9 +172,14 @@ void Plan::AddClause(const Clause& clause, const Assumptions& assumptions) {
   }
   if (!clause.fields.empty()) AddFieldSet(clause.fields);
   if (clause.hard()) {
-    for (PlanTest& test : TestsOf(clause, assumptions)) AddTest(std::move(test));
+    for (PlanTest& test : TestsOf(clause, contract.assumptions)) {
+      AddTwins(&test.slices);
+      AddTest(std::move(test));
+    }
   } else {
-    AddWindow(clause);
+    const bool by_time = clause.window.kind == Window::Kind::kTime;
+    AddWindow(clause, clause.window.kind != Window::Kind::kRequest &&
+                          contract.Trusts(by_time ? "started_at_ms" : "ordinal"));
   }
 }
 
@@ -162,9 +188,10 @@ void Plan::AddFieldSet(std::vector<std::string> fields) {
   field_sets_.push_back(std::move(fields));
 }
 
-void Plan::AddWindow(const Clause& clause) {
-  PlanWindow window{
-      clause.metric, clause.window, clause.fields, {clause.threshold + 0.0}, clause.slices};
+void Plan::AddWindow(const Clause& clause, bool trusts_infer) {
+  PlanWindow window{clause.metric, clause.window, clause.fields, {clause.threshold + 0.0},
+                    clause.slices, trusts_infer};
+  AddTwins(&window.slices);
   SortDistinct(&window.fields);
   const auto same = std::find_if(windows_.begin(), windows_.end(), [&](const PlanWindow& row) {
     return WindowKey(row) == WindowKey(window);
@@ -268,6 +295,7 @@ Result<> Plan::Covers(const Plan& other) const {
     const int at = FindWindow(wanted.metric, wanted.window, wanted.fields);
     if (at < 0) return lacks(name);
     const PlanWindow& row = windows_[static_cast<size_t>(at)];
+    if (PlacementOf(row) != PlacementOf(wanted)) return lacks(name + " placed by the same side");
     if (!Includes(row.thresholds, wanted.thresholds)) return lacks("the thresholds of " + name);
     if (!Includes(row.slices, wanted.slices)) return lacks(name + " on every slice named");
   }

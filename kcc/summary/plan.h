@@ -20,8 +20,21 @@ struct PlanSlice {
   std::string name;
   std::string where;         // canonical predicate; empty: everything
   bool reads_token = false;  // derived from `where`
+  // Whose outcomes `where` reads. A slice that reads any stands twice, the second time by train's
+  // and under the name of OutcomeTwin: a clause must hold on both.
+  Side outcomes = Side::kInfer;
 
   bool operator==(const PlanSlice&) const = default;
+};
+
+// The name of the slice as train's outcomes select it; no contract can name it.
+std::string OutcomeTwin(std::string_view slice);
+
+// Which side's ordinal or start places a request in a window.
+enum class Placement : uint8_t {
+  kInfer,           // infer's own run: its latency, its answers
+  kTrain,           // train's own run, and whatever compares the two sides
+  kTrainElseInfer,  // the same where the contract believes infer's word alone
 };
 
 // A metric taken in each window of some slices, with the thresholds it is compared to.
@@ -31,9 +44,12 @@ struct PlanWindow {
   std::vector<std::string> fields;  // trace_field_coverage only, sorted
   std::vector<double> thresholds;   // sorted, distinct
   std::vector<std::string> slices;  // sorted
+  bool trusts_infer = false;        // the contract believes infer's ordinal or start alone
 
   bool operator==(const PlanWindow&) const = default;
 };
+
+Placement PlacementOf(const PlanWindow& window);
 
 // A clause about traffic that is tested by bets over requests (bets.h). Gap quantities need two,
 // one for each sign of the gap.
@@ -102,10 +118,11 @@ class Plan {
 
  private:
   explicit Plan(Breadth breadth = Breadth::kAll);
-  void AddSlice(std::string name, std::string where, bool reads_token);
+  void AddSlice(PlanSlice slice);
   void AddThreshold(size_t series, double threshold);
-  void AddClause(const Clause& clause, const Assumptions& assumptions);
-  void AddWindow(const Clause& clause);
+  void AddClause(const Clause& clause, const Contract& contract);
+  void AddWindow(const Clause& clause, bool trusts_infer);
+  void AddTwins(std::vector<std::string>* slices) const;
   void AddTest(PlanTest test);
   void AddFieldSet(std::vector<std::string> fields);
   void Canonicalise();

@@ -34,6 +34,7 @@ void WriteWindow(const PlanWindow& row, JsonWriter* json) {
   json->Field("size", row.window.size);
   WriteTexts("slices", row.slices, json);
   WriteNumbers("thresholds", row.thresholds, json);
+  if (row.trusts_infer) json->Field("trustsInfer", true);
   json->EndObject();
 }
 
@@ -80,7 +81,9 @@ std::string Plan::CanonicalJson() const {
   }
   json.Key("slices").BeginArray();
   for (const PlanSlice& slice : slices_) {
-    json.BeginObject().Field("name", slice.name).Field("where", slice.where).EndObject();
+    json.BeginObject().Field("name", slice.name);
+    if (slice.outcomes == Side::kTrain) json.Field("outcomes", "train");
+    json.Field("where", slice.where).EndObject();
   }
   json.EndArray();
   json.Key("tests").BeginArray();
@@ -158,6 +161,11 @@ class PlanReader {
     return found;
   }
 
+  static bool Has(Element from, std::string_view key) {
+    Element found;
+    return from.at_key(key).get(found) == simdjson::SUCCESS;
+  }
+
   simdjson::dom::array Array(Element from, std::string_view key) { return AsArray(At(from, key)); }
 
   simdjson::dom::array AsArray(Element element) {
@@ -216,7 +224,12 @@ class PlanReader {
         reads_token = predicate->reads_token();
       }
     }
-    plan->AddSlice(Text(row, "name"), std::move(where), reads_token);
+    PlanSlice slice{Text(row, "name"), std::move(where), reads_token};
+    if (Has(row, "outcomes")) {
+      slice.outcomes = Side::kTrain;
+      if (Text(row, "outcomes") != "train") Fail("outcomes of a side that there is not");
+    }
+    plan->AddSlice(std::move(slice));
   }
 
   void ReadThresholds(Element root, Plan* plan) {
@@ -237,6 +250,7 @@ class PlanReader {
     window.fields = Texts(At(row, "fields"));
     window.slices = Texts(At(row, "slices"));
     window.thresholds = Numbers(At(row, "thresholds"));
+    window.trusts_infer = Has(row, "trustsInfer");
     const std::string kind = Text(row, "kind");
     const auto* found = std::find(std::begin(kKinds), std::end(kKinds), kind);
     if (found == std::end(kKinds)) {

@@ -7,6 +7,7 @@ namespace kcc {
 
 Result<SliceEvaluator> MakeSliceEvaluator(const Plan& plan) {
   std::vector<Slice> slices;
+  std::vector<Side> outcomes;
   for (const PlanSlice& row : plan.slices()) {
     Slice slice;
     slice.name = row.name;
@@ -15,8 +16,9 @@ Result<SliceEvaluator> MakeSliceEvaluator(const Plan& plan) {
       slice.where = std::move(where);
     }
     slices.push_back(std::move(slice));
+    outcomes.push_back(row.outcomes);
   }
-  return SliceEvaluator::Make(std::move(slices));
+  return SliceEvaluator::Make(std::move(slices), std::move(outcomes));
 }
 
 }  // namespace kcc

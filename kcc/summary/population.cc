@@ -57,7 +57,10 @@ void MergeGroup(const ReplayGroup& from, ReplayGroup* into) {
 
 void AddReplay(const RequestPair& pair, Side which, SidePopulation* side) {
   const Request& request = pair.side(which);
-  const std::string* group = request.Text("replay_group");
+  // Which requests repeat one another is not for the judged side to say.
+  const std::string* group = pair.asked == nullptr ? nullptr : pair.asked->Text("replay_group");
+  if (group == nullptr) group = pair.train->Text("replay_group");
+  if (group == nullptr) group = request.Text("replay_group");
   const std::string* signature = request.Text("replay_signature");
   if (group == nullptr || signature == nullptr) {
     ++side->replay_missing;

@@ -79,6 +79,9 @@ struct RequestPair {
   const Request* infer = nullptr;
   std::string_view train_fingerprint;  // as the traces declare
   std::string_view infer_fingerprint;
+  const Request* asked = nullptr;  // what was asked of both; null: not known
+  int64_t output_rows = -1;        // paired rows of its output; -1: each side wrote its own
+  int64_t rows_missing = 0;        // that the request should have, by what it claims
 
   const Request& side(Side which) const { return which == Side::kTrain ? *train : *infer; }
 };

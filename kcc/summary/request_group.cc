@@ -250,7 +250,7 @@ void GroupRecorder::RecordWindow(const RequestPair& request, const GroupTokens& 
     tally.Fold(TakeMetric(plan_, row, MakeState(request, group, row)));
     return;
   }
-  const auto index = WindowIndex(row.window, request);
+  const auto index = WindowIndex(row.window, PlacementOf(row), request);
   if (!index) {
     ++tally.unplaced;
     return;

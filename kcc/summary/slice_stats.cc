@@ -14,6 +14,7 @@ SliceStats::SliceStats(const Plan& plan, Kind kind)
 
 void SliceStats::Merge(const Plan& plan, const SliceStats& other) {
   tokens += other.tokens;
+  for (const auto& [field, count] : other.unvouched) unvouched[field] += count;
   for (size_t i = 0; i < series.size(); ++i) series[i].Merge(other.series[i], SeriesQuantity(i));
   for (size_t i = 0; i < clusters.size(); ++i) clusters[i].Merge(other.clusters[i]);
   calibration.Merge(other.calibration);
@@ -50,6 +51,17 @@ void SliceStats::Visit(Archive& archive, const Plan& plan,
     windows[i].Visit(archive, plan, plan.windows()[i]);
   }
   for (BetSums& test : tests) test.Visit(archive);
+  if (!archive.Since(2)) return;
+  std::vector<std::pair<std::string, uint64_t>> fields(unvouched.begin(), unvouched.end());
+  archive.Each(fields, [](Archive& a, std::pair<std::string, uint64_t>& row) {
+    a.Text(row.first);
+    a.U64(row.second);
+  });
+  if (!archive.reading()) return;
+  unvouched = {fields.begin(), fields.end()};
+  if (!std::is_sorted(fields.begin(), fields.end()) || unvouched.size() != fields.size()) {
+    archive.Fail("fields that are not in order");
+  }
 }
 
 }  // namespace kcc

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "kcc/summary/bets.h"
@@ -21,6 +23,8 @@ struct SliceStats {
   explicit SliceStats(const Plan& plan, Kind kind = Kind::kWhole);
 
   uint64_t tokens = 0;
+  // By field: requests, or tokens, that are in the slice or not by infer's word alone.
+  std::map<std::string, uint64_t> unvouched;
   std::vector<SeriesStats> series;     // by series
   std::vector<ClusterStats> clusters;  // by token series; none in a cell of tokens
   Calibration calibration;

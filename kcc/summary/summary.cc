@@ -35,7 +35,7 @@ Result<> MergeFill(const WindowFill& from, WindowFill* into) {
 
 Summary::Summary(Plan its_plan) : plan(std::move(its_plan)) {
   slices.assign(plan.slices().size(), SliceStats(plan));
-  for (const int64_t size : WindowSizes(plan)) fills.push_back({size, {}, {}});
+  fills = WindowFills(plan);
 }
 
 const SliceStats* Summary::FindSlice(std::string_view name) const {
@@ -76,7 +76,10 @@ Result<> Summary::FoldWindows() {
       }
       for (size_t w = 0; w < plan.windows().size(); ++w) {
         const PlanWindow& row = plan.windows()[w];
-        if (row.window != Window{Window::Kind::kRequests, fill.size}) continue;
+        if (row.window != Window{Window::Kind::kRequests, fill.size} ||
+            PlacementOf(row) != fill.placement) {
+          continue;
+        }
         for (SliceStats& slice : slices) {
           WindowTally& tally = slice.windows[w];
           const auto open = tally.open.find(index);
@@ -101,6 +104,7 @@ std::vector<Source> MergeSources(const std::vector<Source>& a, const std::vector
   std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
   const auto kind = [](Source source) {
     source.requests = source.tokens = source.manifest = 0;
+    source.request_set.clear();
     return source;
   };
   std::vector<Source> merged;
@@ -110,6 +114,7 @@ std::vector<Source> MergeSources(const std::vector<Source>& a, const std::vector
       merged.back().requests += source.requests;
       merged.back().tokens += source.tokens;
       merged.back().manifest += source.manifest;
+      merged.back().request_set.clear();  // a digest of a set is not one of a part
     } else {
       merged.push_back(source);
     }
@@ -119,11 +124,35 @@ std::vector<Source> MergeSources(const std::vector<Source>& a, const std::vector
 
 }  // namespace
 
+// One identity is one trace; where payloads were read, they are one payload.
+Result<> CheckPayloads(const std::vector<Source>& a, const std::vector<Source>& b) {
+  for (const Source& x : a) {
+    for (const Source& y : b) {
+      for (const auto& [of_x, of_y] : {std::pair(&x.train, &y.train), {&x.infer, &y.infer}}) {
+        if (of_x->identity.empty() || of_x->identity != of_y->identity ||
+            of_x->payload_digest == of_y->payload_digest) {
+          continue;
+        }
+        const bool unread = of_x->payload_digest.empty() || of_y->payload_digest.empty();
+        return InvalidError(
+            "the summaries are of traces with one identity (" + of_x->identity + ") " +
+            (unread ? "and one of them was measured without --verify: measure all parts with it, "
+                      "or none"
+                    : "but different payloads: numbers were changed after the trace was "
+                      "written"));
+      }
+    }
+  }
+  return {};
+}
+
 Result<> MergeInto(const Summary& from, Summary* into) {
   if (!(from.plan == into->plan)) {
     return InvalidError(
         "the summaries were measured with different plans; measure the parts with one contract");
   }
+  KCC_TRY_VOID(CheckPayloads(from.sources, into->sources));
+  into->format = std::min(into->format, from.format);
   std::vector<uint64_t> requests;
   requests.reserve(from.requests.size() + into->requests.size());
   std::merge(from.requests.begin(), from.requests.end(), into->requests.begin(),

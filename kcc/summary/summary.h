@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ struct SourceSide {
   EvidenceLevel evidence = EvidenceLevel::kNone;
   LogprobSemantics semantics = LogprobSemantics::kRaw;
   TracePath path = TracePath::kPrefill;
+  // SHA-256 over all tensor bytes, where the measurement was asked to read them; else empty.
+  std::string payload_digest;
+  std::map<std::string, std::string> declares;  // what the kernel says of itself
 
   // clang-tidy 14 takes the comparison's own zero for a pointer.
   auto operator<=>(const SourceSide&) const = default;  // NOLINT(modernize-use-nullptr)
@@ -39,7 +43,12 @@ struct Source {
   EvidenceLevel evidence = EvidenceLevel::kNone;  // what both sides can show
   TraceMode mode = TraceMode::kScored;
   SampledBy sampled_by = SampledBy::kDataset;
-  double temperature = 1.0;
+  std::optional<double> temperature = 1.0;     // of the compared distributions; none: not known
+  std::optional<double> sampling_temperature;  // of the tokens; none: not sampled, or not known
+  // What infer alone says and train does not, though it decides what is counted: "advantage",
+  // "gold", "mask", "prompt_tokens", "replay_group". Rising.
+  std::vector<std::string> infer_alone;
+  std::string request_set;  // digest of the requests and their tokens; empty: not taken
   int64_t vocab_size = 0;
   uint64_t requests = 0;
   uint64_t tokens = 0;    // pairs that count
@@ -49,11 +58,17 @@ struct Source {
 };
 
 struct Summary {
+  // Format 1 lacks both temperatures, the digests, what kernels declare and whose word slices rest
+  // on; a clause that rests on such a fact is never satisfied by it (docs/summary.md).
+  static constexpr int kFormat = 2;
+
   explicit Summary(Plan its_plan);
+
+  int format = kFormat;  // of the oldest file that went into it
 
   Plan plan;
   std::vector<SliceStats> slices;  // by index of plan.slices()
-  std::vector<WindowFill> fills;   // by size of window (WindowSizes)
+  std::vector<WindowFill> fills;   // WindowFills of the plan
   std::vector<uint64_t> requests;  // hashes of the ids of the requests measured, rising
   std::vector<Source> sources;     // rising, distinct; evidence from memory is one per kind
 

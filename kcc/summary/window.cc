@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "kcc/summary/series.h"
 
@@ -252,24 +253,28 @@ void WindowFill::Visit(Archive& archive) {
   complete.Visit(archive);
 }
 
-std::optional<int64_t> WindowIndex(const Window& window, const RequestPair& request) {
+std::optional<int64_t> WindowIndex(const Window& window, Placement placement,
+                                   const RequestPair& request) {
   const bool by_time = window.kind == Window::Kind::kTime;
   const std::string_view field = by_time ? "started_at_ms" : "ordinal";
-  auto place = request.infer->Number(field);
-  if (!place) place = request.train->Number(field);
+  auto place =
+      placement == Placement::kInfer ? request.infer->Number(field) : request.train->Number(field);
+  if (!place && placement == Placement::kTrainElseInfer) place = request.infer->Number(field);
   // Beyond 2^53 a double no longer counts one by one.
   if (!place || !(*place >= 0 && *place <= 9007199254740992.0)) return std::nullopt;
   return static_cast<int64_t>(*place) / window.size;
 }
 
-std::vector<int64_t> WindowSizes(const Plan& plan) {
-  std::vector<int64_t> sizes;
+std::vector<WindowFill> WindowFills(const Plan& plan) {
+  std::set<std::pair<int64_t, Placement>> kinds;
   for (const PlanWindow& row : plan.windows()) {
-    if (row.window.kind == Window::Kind::kRequests) sizes.push_back(row.window.size);
+    if (row.window.kind == Window::Kind::kRequests) {
+      kinds.emplace(row.window.size, PlacementOf(row));
+    }
   }
-  std::sort(sizes.begin(), sizes.end());
-  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  return sizes;
+  std::vector<WindowFill> fills;
+  for (const auto& [size, placement] : kinds) fills.push_back({size, placement, {}, {}});
+  return fills;
 }
 
 }  // namespace kcc

@@ -81,9 +81,11 @@ class WindowSet {
   std::vector<std::pair<int64_t, int64_t>> runs_;  // first, last; never adjacent
 };
 
-// How many requests each window of `size` requests has seen, in all slices together.
+// How many requests each window of `size` requests, placed one way, has seen in all slices
+// together.
 struct WindowFill {
   int64_t size = 1;
+  Placement placement = Placement::kTrain;
   std::map<int64_t, uint64_t> open;
   WindowSet complete;
 
@@ -91,9 +93,10 @@ struct WindowFill {
 };
 
 // The window a request falls into; none if it lacks the field. Precondition: not kRequest.
-std::optional<int64_t> WindowIndex(const Window& window, const RequestPair& request);
+std::optional<int64_t> WindowIndex(const Window& window, Placement placement,
+                                   const RequestPair& request);
 
-// The distinct window sizes by requests of a plan, rising.
-std::vector<int64_t> WindowSizes(const Plan& plan);
+// An empty fill for each distinct size and placement of the plan's windows by requests, rising.
+std::vector<WindowFill> WindowFills(const Plan& plan);
 
 }  // namespace kcc

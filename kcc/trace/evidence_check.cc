@@ -67,12 +67,12 @@ Result<> CheckUniqueIds(const TokenEvidence& token) {
   return {};
 }
 
-Result<> CheckTopK(const TraceInfo& info, const TokenEvidence& token) {
+Result<> CheckTopK(const EvidenceLimits& limits, const TokenEvidence& token) {
   for (int32_t i = 0; i < token.top_k; ++i) {
-    if (token.top_ids[i] < 0 || token.top_ids[i] >= info.vocab_size) {
+    if (token.top_ids[i] < 0 || token.top_ids[i] >= limits.vocab_size) {
       return BrokenEvidenceError("entry " + std::to_string(i) + " of the top-k list is token " +
                                  std::to_string(token.top_ids[i]) + ", outside the vocabulary of " +
-                                 std::to_string(info.vocab_size));
+                                 std::to_string(limits.vocab_size));
     }
     auto checked = CheckLogprob(token.top_logprobs[i]);
     if (!checked.has_value()) {
@@ -108,34 +108,40 @@ Result<> CheckLogprob(double logprob) {
   return {};
 }
 
-Result<> CheckEvidenceScalars(const TraceInfo& info, const TokenEvidence& token) {
+Result<> CheckEvidenceScalars(const EvidenceLimits& limits, const TokenEvidence& token) {
   if (token.position < 0) {
     return BrokenEvidenceError("the position " + std::to_string(token.position) + " is negative");
   }
-  if (token.token < 0 || token.token >= info.vocab_size) {
+  if (token.token < (limits.token_optional ? -1 : 0)) {
+    return BrokenEvidenceError("the token id " + std::to_string(token.token) + " is negative" +
+                               (limits.token_optional ? "; write -1 where it is not known" : ""));
+  }
+  if (limits.vocab_size > 0 && token.token >= limits.vocab_size) {
     return BrokenEvidenceError("the token id " + std::to_string(token.token) +
-                               " is outside the vocabulary of " + std::to_string(info.vocab_size) +
+                               " is outside the vocabulary of " +
+                               std::to_string(limits.vocab_size) +
                                ": another tokeniser, or a vocabSize that is too small?");
   }
-  if (token.gold < -1 || token.gold >= info.vocab_size) {
+  if (token.gold < -1 || token.gold >= limits.vocab_size) {
     return BrokenEvidenceError("the gold token " + std::to_string(token.gold) +
-                               " is outside the vocabulary of " + std::to_string(info.vocab_size));
+                               " is outside the vocabulary of " +
+                               std::to_string(limits.vocab_size));
   }
   if (std::isinf(token.advantage)) return BrokenEvidenceError("the advantage is infinite");
   // Absent is fine where something better is there, or where the token does not count.
-  const bool needs_logprob = info.evidence == EvidenceLevel::kSampledToken && !token.masked;
+  const bool needs_logprob = limits.evidence == EvidenceLevel::kSampledToken && !token.masked;
   if (needs_logprob || !std::isnan(token.logprob)) KCC_TRY_VOID(CheckLogprob(token.logprob));
-  if (info.evidence == EvidenceLevel::kTopK && token.top_k == 0 && !token.masked) {
+  if (limits.evidence == EvidenceLevel::kTopK && token.top_k == 0 && !token.masked) {
     return BrokenEvidenceError("the top-k list is empty");
   }
-  return CheckTopK(info, token);
+  return CheckTopK(limits, token);
 }
 
-Result<> CheckEvidenceRow(const TraceInfo& info, const TokenEvidence& token) {
-  KCC_TRY_VOID(CheckEvidenceScalars(info, token));
+Result<> CheckEvidenceRow(const EvidenceLimits& limits, const TokenEvidence& token) {
+  KCC_TRY_VOID(CheckEvidenceScalars(limits, token));
   if (token.logits == nullptr) return {};
   bool any_finite = false;
-  const int bad = FindBadLogit(token, info.vocab_size, &any_finite);
+  const int bad = FindBadLogit(token, limits.vocab_size, &any_finite);
   if (bad >= 0) {
     return BrokenEvidenceError("the logit of token " + std::to_string(bad) +
                                " is NaN or +inf; only -inf may stand for a masked token");

@@ -1,5 +1,5 @@
-// What must hold for a single row of evidence, asked by the writer, by `trace verify` and by the
-// pairing, so that a broken number is refused wherever it enters.
+// What must hold for a single row of evidence, asked by the writer, by `trace verify`, by the
+// pairing and of arrays in memory, so that a broken number is refused wherever it enters.
 #pragma once
 
 #include "kcc/base/result.h"
@@ -15,11 +15,22 @@ bool IsLogprobSentinel(double logprob);
 // sentinel. -inf is a value: probability 0.
 Result<> CheckLogprob(double logprob);
 
+// What a row is held to: by its trace, or by the arrays it comes from.
+struct EvidenceLimits {
+  EvidenceLimits() = default;
+  explicit EvidenceLimits(const TraceInfo& info)
+      : evidence(info.evidence), vocab_size(info.vocab_size) {}
+
+  EvidenceLevel evidence = EvidenceLevel::kNone;
+  int64_t vocab_size = 0;       // 0: not known
+  bool token_optional = false;  // -1 is a token that is not known
+};
+
 // Everything about the row but its logits: ids within the vocabulary, log-probs that are
 // log-probs, top-k lists in descending order without repetition. Errors carry no place.
-Result<> CheckEvidenceScalars(const TraceInfo& info, const TokenEvidence& token);
+Result<> CheckEvidenceScalars(const EvidenceLimits& limits, const TokenEvidence& token);
 
 // The same and the logits: no NaN, no +inf, and not all of them -inf.
-Result<> CheckEvidenceRow(const TraceInfo& info, const TokenEvidence& token);
+Result<> CheckEvidenceRow(const EvidenceLimits& limits, const TokenEvidence& token);
 
 }  // namespace kcc

@@ -148,9 +148,9 @@ class ArrayImport {
     }
     info.semantics = options_.semantics.value_or(LogprobSemantics::kRaw);
     info.path = options_.path.value_or(TracePath::kPrefill);
-    info.temperature = options_.temperature.value_or(1.0);
     info.mode = options_.mode.value_or(TraceMode::kScored);
     info.sampled_by = options_.sampled_by.value_or(SampledBy::kDataset);
+    SetTemperatures(options_.temperature.value_or(1.0), &info);
     TraceWriter::Options writer_options;
     writer_options.replace = options_.replace;
     writer_options.logits_width = width_;

@@ -120,7 +120,8 @@ TEST(ImportVllmTest, OutputLogprobs) {
   EXPECT_EQ(imported.info.kernel_fingerprint, "vllm-0.18.0-tp2-1a2b3c4d");
   EXPECT_EQ(imported.info.path, TracePath::kDecode);
   EXPECT_EQ(imported.info.sampled_by, SampledBy::kInfer);
-  EXPECT_EQ(imported.info.temperature, 0.7);
+  EXPECT_EQ(imported.info.temperature, 1) << "raw log-probs are at 1";
+  EXPECT_EQ(imported.info.sampling_temperature, 0.7);
 }
 
 TEST(ImportVllmTest, ContentListsMayHaveLostTheirLastAlternative) {
@@ -214,6 +215,7 @@ TEST(ImportSglangTest, OutputIsScaledByTheTemperature) {
             "0 3 7 -2.500 2:-0.250 8:-1.750\n");
   EXPECT_EQ(imported.info.semantics, LogprobSemantics::kTemperatureScaled);
   EXPECT_EQ(imported.info.temperature, 0.7);
+  EXPECT_EQ(imported.info.sampling_temperature, 0.7);
 }
 
 TEST(ImportSglangTest, FaultsAreNamed) {

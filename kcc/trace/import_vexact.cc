@@ -197,9 +197,9 @@ class DumpImport {
     info.evidence = EvidenceLevel::kLogits;
     info.semantics = options_.semantics.value_or(LogprobSemantics::kRaw);
     info.path = options_.path.value_or(TracePath::kDecode);
-    info.temperature = options_.temperature.value_or(1.0);
     info.mode = options_.mode.value_or(TraceMode::kScored);
     info.sampled_by = options_.sampled_by.value_or(SampledBy::kInfer);
+    SetTemperatures(options_.temperature.value_or(1.0), &info);
     TraceWriter::Options writer_options;
     writer_options.replace = options_.replace;
     writer_options.logits_dtype = dtype_;

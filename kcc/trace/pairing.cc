@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kcc/base/check.h"
+#include "kcc/contract/fields.h"
 #include "kcc/trace/evidence_check.h"
 #include "kcc/trace/pairing_checks.h"
 
@@ -116,6 +117,8 @@ Result<int32_t> PromptTokens(const Request& train, const Request& infer) {
 
 }  // namespace
 
+constexpr double kClaimMax = 1e15;  // beyond it a number of tokens is no number of tokens
+
 // Pairs request by request; the only writer of a PairedTraces.
 class PairBuilder {
  public:
@@ -180,12 +183,36 @@ class PairBuilder {
                                               : "1 in the train and 0 in the infer trace") +
                                    "; give both the same mask or leave it out of one");
       }
+      if (a->position >= request->prompt_tokens) {
+        ++request->output_rows;
+      } else if (!TrainSaysPrompt(*request)) {
+        pair_.prompt_by_infer_ = true;
+      }
       if (a->masked || b->masked || a->position < request->prompt_tokens) continue;
       listed_train_.push_back(train_row);
       listed_infer_.push_back(infer_row);
     }
+    request->rows_missing = RowsMissing(*request);
     Store(request);
     return {};
+  }
+
+  bool TrainSaysPrompt(const PairedRequest& request) const {
+    const Request& train = pair_.train_.requests()[static_cast<size_t>(request.train_row)];
+    return train.Number("prompt_tokens").has_value();
+  }
+
+  // Rows that were taken out on both sides would not be missed otherwise.
+  int64_t RowsMissing(const PairedRequest& request) const {
+    if (pair_.evidence_ == EvidenceLevel::kNone) return 0;
+    int64_t missing = 0;
+    for (const Request* side : {&pair_.train_.requests()[static_cast<size_t>(request.train_row)],
+                                &pair_.infer_.requests()[static_cast<size_t>(request.infer_row)]}) {
+      const double claimed = side->Number("output_tokens").value_or(0);
+      if (!(claimed <= kClaimMax)) continue;
+      missing = std::max(missing, static_cast<int64_t>(claimed) - request.output_rows);
+    }
+    return missing;
   }
 
   void Store(PairedRequest* request) {
@@ -244,6 +271,8 @@ Result<PairedTraces> PairedTraces::Make(TraceReader train, TraceReader infer,
   PairedTraces pair(std::move(train), std::move(infer));
   pair.evidence_ = comparison.evidence;
   pair.temperature_ = comparison.temperature;
+  pair.logit_divisor_ = comparison.logit_divisor;
+  pair.sampling_temperature_ = comparison.sampling_temperature;
   pair.ignores_train_logprob_ = comparison.ignores_train_logprob;
   pair.ignores_infer_logprob_ = comparison.ignores_infer_logprob;
   PairBuilder builder(&pair);
@@ -265,9 +294,11 @@ const Request& PairedTraces::infer_request(int32_t i) const {
 }
 
 FieldValue PairedTraces::Field(int32_t i, std::string_view field) const {
-  const FieldValue value = infer_request(i).Field(field);
+  const bool outcome = OriginOf(field) == FieldOrigin::kOutcome;
+  const Request& first = outcome ? infer_request(i) : train_request(i);
+  const FieldValue value = first.Field(field);
   if (!std::holds_alternative<std::monostate>(value)) return value;
-  return train_request(i).Field(field);
+  return (outcome ? train_request(i) : infer_request(i)).Field(field);
 }
 
 std::vector<int32_t> PairedTraces::Order(const Shard& shard) const {
@@ -344,14 +375,14 @@ Result<> PairCursor::Load(const TraceReader& reader, TokenCursor* cursor, int64_
                           bool ignores_logprob, TokenEvidence* out) {
   KCC_TRY(const TokenEvidence* token, cursor->At(row));
   *out = *token;
-  auto checked = CheckEvidenceScalars(reader.info(), *out);
+  auto checked = CheckEvidenceScalars(EvidenceLimits(reader.info()), *out);
   if (!checked.has_value()) {
     return BrokenEvidenceError(
         "request '" + reader.requests()[static_cast<size_t>(out->request)].id + "', position " +
             std::to_string(out->position) + ": " + checked.error().message(),
         Place{reader.directory() + "/" + reader.RowPlace(row)});
   }
-  if (ignores_logprob) out->logprob = std::numeric_limits<float>::quiet_NaN();
+  if (ignores_logprob) out->logprob = std::numeric_limits<double>::quiet_NaN();
   return {};
 }
 

@@ -32,7 +32,9 @@ struct PairedRequest {
   int32_t train_row = 0;
   int32_t infer_row = 0;  // rows in each side's requests()
   int32_t prompt_tokens = 0;
-  int64_t tokens = 0;  // pairs that count; 0 for generated traces
+  int64_t tokens = 0;        // pairs that count; 0 for generated traces
+  int64_t output_rows = 0;   // pairs of its output, masked ones included
+  int64_t rows_missing = 0;  // fewer than its output_tokens claims, by either side
   // The first counted pair's row on each side. The others follow row by row, unless `listed` says
   // where in the pairing's row lists they are (-1: they follow).
   int64_t train_first = 0;
@@ -57,18 +59,25 @@ class PairedTraces {
   const TraceReader& infer() const { return infer_; }
   TraceMode mode() const { return train_.info().mode; }
   // What both sides can show: the weaker of the two evidence levels. A side with full logits
-  // facing one without is read for its log-probs at temperature().
+  // facing one without is read for its log-probs at the temperature compared.
   EvidenceLevel evidence() const { return evidence_; }
-  // Logits are to be divided by it; log-probs are at it already. 1 where raw log-probs are
-  // compared, or where the logits were recorded after scaling.
-  double temperature() const { return temperature_; }
+  // Of the distributions that are compared. Of generated traces these are the answers', so it is
+  // what they were sampled at; none where that is not known.
+  std::optional<double> temperature() const { return temperature_; }
+  // What logits are to be divided by to be at that temperature: 1 where they were recorded scaled.
+  double logit_divisor() const { return logit_divisor_; }
+  // At which the tokens were sampled; none: they were not, or it is not known.
+  std::optional<double> sampling_temperature() const { return sampling_temperature_; }
   int64_t vocab_size() const { return train_.info().vocab_size; }
   int64_t token_count() const { return token_count_; }  // pairs that count
+  // Tokens were left out as prompt because infer alone says how long the prompt is.
+  bool prompt_by_infer() const { return prompt_by_infer_; }
 
   const std::vector<PairedRequest>& requests() const { return requests_; }
   const Request& train_request(int32_t i) const;
   const Request& infer_request(int32_t i) const;
-  // A request's field: the infer side's, else the train side's. Views live as long as this.
+  // A request's field: of outcomes the infer side's, else the train side's; of others the other way
+  // round. Views live as long as this.
   FieldValue Field(int32_t i, std::string_view field) const;
 
   // Indices of the requests of a shard in the train trace's file order, in which reading them is
@@ -83,11 +92,14 @@ class PairedTraces {
   TraceReader train_;
   TraceReader infer_;
   EvidenceLevel evidence_ = EvidenceLevel::kNone;
-  double temperature_ = 1.0;
+  std::optional<double> temperature_ = 1.0;
+  double logit_divisor_ = 1.0;
+  std::optional<double> sampling_temperature_;
   // That side's logprob column is of other semantics than the comparison; its logits serve.
   bool ignores_train_logprob_ = false;
   bool ignores_infer_logprob_ = false;
   int64_t token_count_ = 0;
+  bool prompt_by_infer_ = false;
   std::vector<PairedRequest> requests_;
   // Rows of counted pairs, for the requests whose pairs do not follow row by row.
   std::vector<int64_t> train_rows_;

@@ -50,6 +50,23 @@ Result<double> CommonTemperature(const TraceInfo& train, const TraceInfo& infer,
   return train.temperature;
 }
 
+// What the tokens were sampled at is a fact about the tokens: where both sides state it, they state
+// the same. Generated traces have tokens each of its own, and must still be of one temperature.
+Result<std::optional<double>> CommonSampling(const TraceInfo& train, const TraceInfo& infer) {
+  const std::optional<double>& a = train.sampling_temperature;
+  const std::optional<double>& b = infer.sampling_temperature;
+  const bool generated = train.mode == TraceMode::kGenerated;
+  if (!generated && train.sampled_by == SampledBy::kDataset) return std::optional<double>();
+  if (a && b && *a != *b) {
+    return BrokenEvidenceError("the train trace says its tokens were sampled at temperature " +
+                               ShortestNumber(*a) + ", the infer trace at " + ShortestNumber(*b) +
+                               (generated ? ": answers of two temperatures are not comparable"
+                                          : ": the tokens are the same, so it must be"));
+  }
+  if (generated) return a && b ? a : std::optional<double>();
+  return a ? a : b;
+}
+
 // Which position the two sequences first disagree at, as an index.
 size_t FirstDifference(const PairingProblem& problem) {
   const size_t common = std::min(problem.train.size(), problem.infer.size());
@@ -194,35 +211,42 @@ Result<Comparison> CheckComparable(const TraceInfo& train, const TraceInfo& infe
   }
   Comparison comparison;
   comparison.evidence = std::max(train.evidence, infer.evidence);  // the enum falls in strength
-  if (train.mode == TraceMode::kGenerated || comparison.evidence == EvidenceLevel::kNone) {
+  KCC_TRY(comparison.sampling_temperature, CommonSampling(train, infer));
+  if (train.mode == TraceMode::kGenerated) {
+    comparison.temperature = comparison.sampling_temperature;
     return comparison;
   }
+  if (comparison.evidence == EvidenceLevel::kNone) return comparison;
   if (train.sampled_by != infer.sampled_by) {
     return BrokenEvidenceError("the train trace says its tokens were sampled by '" +
                                std::string(Name(train.sampled_by)) + "', the infer trace by '" +
                                std::string(Name(infer.sampled_by)) +
                                "': the tokens are the same, so sampledBy must be");
   }
-  KCC_TRY(const double temperature, CommonTemperature(train, infer, options));
   const LogprobSemantics a = Effective(train);
   const LogprobSemantics b = Effective(infer);
+  const bool scales_logits = RawLogits(train) && RawLogits(infer);
+  // Raw log-probs are at 1, and raw logits beside them are read so.
+  if (a == b && a == LogprobSemantics::kRaw && !scales_logits && !options.temperature) {
+    return comparison;
+  }
+  // Full raw logits can be scaled to meet log-probs that were; nothing else can be moved.
+  const bool scales_train = RawLogits(train) && b == LogprobSemantics::kTemperatureScaled;
+  const bool scales_infer = RawLogits(infer) && a == LogprobSemantics::kTemperatureScaled;
+  if (a != b && ((!scales_train && !scales_infer) || train.evidence == infer.evidence)) {
+    return SemanticsError(train, infer);
+  }
+  KCC_TRY(const double temperature, CommonTemperature(train, infer, options));
+  comparison.temperature = temperature;
   if (a == b) {
-    const bool scales_logits = RawLogits(train) && RawLogits(infer);
-    comparison.temperature = scales_logits ? temperature : 1.0;
+    if (scales_logits) comparison.logit_divisor = temperature;
     comparison.ignores_train_logprob = comparison.ignores_infer_logprob =
         scales_logits && temperature != 1.0;
     return comparison;
   }
-  // Full raw logits can be scaled to meet log-probs that were.
-  if (RawLogits(train) && b == LogprobSemantics::kTemperatureScaled) {
-    comparison.ignores_train_logprob = true;
-  } else if (RawLogits(infer) && a == LogprobSemantics::kTemperatureScaled) {
-    comparison.ignores_infer_logprob = true;
-  } else {
-    return SemanticsError(train, infer);
-  }
-  if (train.evidence == infer.evidence) return SemanticsError(train, infer);
-  comparison.temperature = temperature;
+  comparison.logit_divisor = temperature;
+  comparison.ignores_train_logprob = scales_train;
+  comparison.ignores_infer_logprob = scales_infer;
   return comparison;
 }
 

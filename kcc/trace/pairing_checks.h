@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,9 @@ namespace kcc {
 
 struct Comparison {
   EvidenceLevel evidence = EvidenceLevel::kNone;
-  double temperature = 1.0;
+  std::optional<double> temperature = 1.0;  // of the compared distributions; none: not known
+  double logit_divisor = 1.0;
+  std::optional<double> sampling_temperature;
   bool ignores_train_logprob = false;
   bool ignores_infer_logprob = false;
 };

@@ -230,6 +230,8 @@ TEST(PairingDiagnosisTest, SemanticsThatAreTheSameInEffectArePaired) {
   EXPECT_FALSE(std::isnan(cursor.infer().logprob));
 
   train.evidence = EvidenceLevel::kSampledToken;
+  train.info.temperature = 1;
+  infer.info.temperature = 0.5;
   EXPECT_THAT(Problem(train, infer), HasSubstr("mixed semantics"));
 }
 

@@ -180,6 +180,7 @@ Result<TokenFile> OpenTokenFile(const std::string& path, const TraceInfo& info, 
   KCC_TRY(const std::string text, file.Read(8, static_cast<size_t>(size)));
   KCC_TRY(const SafetensorsHeader header, ParseSafetensorsHeader(text, file.size(), path));
   TokenFile tokens(std::move(file));
+  tokens.data_begin = header.data_begin;
   KCC_TRY_VOID(TokenFileBuilder(header, info, path).Build(&tokens));
   for (const TensorInfo& tensor : header.tensors) {
     identity->Update(tensor.name + " " + std::string(DTypeName(tensor.dtype)) + tensor.ShapeText() +

@@ -27,6 +27,7 @@ struct TokenFile {
   MappedFile file;
   int64_t first_row = 0;  // of the trace
   int64_t rows = 0;
+  int64_t data_begin = 0;  // of the tensors' bytes, which reach to the end of the file
   TensorInfo request, position, token;
   std::optional<TensorInfo> logits, top_ids, top_logprobs, logprob, advantage, mask, gold;
 };
@@ -50,7 +51,7 @@ class TraceReader {
   std::string RowPlace(int64_t row) const;
 
   struct Verified {
-    std::string payload_digest;  // SHA-256 over all tensor bytes in file order
+    std::string payload_digest;  // SHA-256 over every byte behind the headers, in file order
     int64_t tokens = 0;
     int64_t requests_without_tokens = 0;
   };

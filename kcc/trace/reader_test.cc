@@ -189,7 +189,7 @@ TEST(TraceReaderTest, SaysWhatIsWrongWithATrace) {
     Overwrite(trace + "/trace.json", text.replace(at, from.size(), to));
     return Problem(trace);
   };
-  EXPECT_THAT(with("\"format\": 1", "\"format\": 2"), HasSubstr("format 2 is not known"));
+  EXPECT_THAT(with("\"format\": 2", "\"format\": 3"), HasSubstr("format 3 is not known"));
   EXPECT_THAT(with("\"raw\"", "\"Raw\""), HasSubstr("raw, temperature-scaled or processed"));
   EXPECT_THAT(with("semantics", "semantic"), HasSubstr("did you mean 'semantics'?"));
   EXPECT_THAT(with("\"temperature\": 1", "\"temperature\": 0"), HasSubstr("positive number"));
@@ -257,10 +257,9 @@ TEST(VerifyPayloadTest, NamesABrokenIndex) {
     const char* says;
   };
   for (const Case& c :
-       {Case{"token", 50, "outside the vocabulary of 50"},
-        Case{"token", -1, "outside the vocabulary"}, Case{"request", 5, "names request row 5"},
-        Case{"request", -2, "names request row -2"}, Case{"position", -1, "negative"},
-        Case{"position", 3, "has position 3 twice"}}) {
+       {Case{"token", 50, "outside the vocabulary of 50"}, Case{"token", -1, "is negative"},
+        Case{"request", 5, "names request row 5"}, Case{"request", -2, "names request row -2"},
+        Case{"position", -1, "negative"}, Case{"position", 3, "has position 3 twice"}}) {
     const ScratchDir scratch;
     WriteSynthetic(scratch / "t", {});
     Poke(scratch / "t", c.tensor, 0, c.value);

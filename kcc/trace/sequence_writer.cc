@@ -97,9 +97,9 @@ Result<> SequenceWriter::State::Start(const std::string& id, const ImportedSeque
                                    : EvidenceLevel::kSampledToken;
   info.semantics = options.semantics.value_or(semantics);
   info.path = options.path.value_or(prompt ? TracePath::kPrefill : TracePath::kDecode);
-  info.temperature = temperature;
   info.mode = options.mode.value_or(TraceMode::kScored);
   info.sampled_by = options.sampled_by.value_or(prompt ? SampledBy::kDataset : SampledBy::kInfer);
+  SetTemperatures(temperature, &info);
   TraceWriter::Options writer_options;
   writer_options.replace = options.replace;
   writer_options.top_k = top_k;

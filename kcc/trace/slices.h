@@ -1,17 +1,21 @@
 // Which slices of a contract a request or a token belongs to.
 //
-// A slice without token.* fields is decided once a request; the others once a token. Request
-// fields are the infer side's, else the train side's; so are a token's gold, advantage and logprob
-// (contract/fields.h lists them all).
+// A slice without token.* fields is decided once a request; the others once a token. Whose word a
+// field is stands in contract/fields.h: what the judged side, infer, says alone never decides
+// unnoticed. A slice that reads outcomes, which each side has of its own, is decided by the
+// outcomes of one side; who needs both asks for it twice.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "kcc/base/result.h"
 #include "kcc/contract/contract.h"
+#include "kcc/contract/fields.h"
+#include "kcc/metric/metric.h"
 #include "kcc/trace/trace.h"
 
 namespace kcc {
@@ -30,28 +34,57 @@ class SliceBits {
   std::vector<uint64_t> words_;
 };
 
+// A request as all who know it recorded it.
+struct RequestSides {
+  const Request* asked = nullptr;  // what was asked of both sides; null: not known
+  const Request* train = nullptr;
+  const Request* infer = nullptr;
+  int64_t output_rows = -1;  // paired rows of its output; -1: each side wrote its own
+};
+
+// Whether a slice holds a request, or one of its tokens, rests on a field that infer alone has.
+struct Unvouched {
+  size_t slice = 0;
+  std::string_view field;  // with its "token." prefix; lives as long as the evaluator
+};
+
 class SliceEvaluator {
  public:
-  // Fails on a slice that stands twice.
-  static Result<SliceEvaluator> Make(std::vector<Slice> slices);
+  // `outcomes`: by slice, whose outcomes it reads; empty: infer's. Fails on a slice that stands
+  // twice.
+  static Result<SliceEvaluator> Make(std::vector<Slice> slices, std::vector<Side> outcomes = {});
 
   size_t size() const { return slices_.size(); }
   const std::vector<Slice>& slices() const { return slices_; }
   bool reads_token(size_t slice) const;
   bool any_reads_token() const { return !token_slices_.empty(); }
 
-  // The request-level slices of a request as both sides recorded it; token-level ones are left
-  // unset.
-  void ForRequest(const Request& train, const Request& infer, SliceBits* bits) const;
+  // The request-level slices of a request; token-level ones are left unset. Fails where the sides
+  // disagree about a field of the request itself that a slice reads. `unvouched` is emptied first;
+  // may be null.
+  Result<> ForRequest(const RequestSides& sides, SliceBits* bits,
+                      std::vector<Unvouched>* unvouched = nullptr) const;
 
-  // Adds the token-level slices of one token to (a copy of) its request's bits.
-  void ForToken(const Request& train_request, const Request& infer_request,
-                const TokenEvidence& train, const TokenEvidence& infer, SliceBits* bits) const;
+  // Adds the token-level slices of one token to (a copy of) its request's bits, and to `unvouched`.
+  void ForToken(const RequestSides& sides, const TokenEvidence& train, const TokenEvidence& infer,
+                SliceBits* bits, std::vector<Unvouched>* unvouched = nullptr) const;
 
  private:
+  // A field and the slices that read it.
+  struct FieldUse {
+    std::string name;
+    FieldOrigin origin;
+    std::vector<size_t> slices;
+  };
+
+  Result<> CheckFields(const RequestSides& sides, std::vector<Unvouched>* unvouched) const;
+
   std::vector<Slice> slices_;
+  std::vector<Side> outcomes_;
   std::vector<size_t> request_slices_;
   std::vector<size_t> token_slices_;
+  std::vector<FieldUse> request_fields_;
+  std::vector<FieldUse> token_fields_;  // of origin train or outcome
 };
 
 }  // namespace kcc

@@ -34,15 +34,15 @@ TEST(SlicesTest, RequestSlicesOncePerRequestTokenSlicesOncePerToken) {
   PairCursor cursor(pair);
   for (int32_t i = 0; i < 5; ++i) {
     SliceBits request;
-    slices.ForRequest(pair.train_request(i), pair.infer_request(i), &request);
+    const RequestSides sides{nullptr, &pair.train_request(i), &pair.infer_request(i), -1};
+    ASSERT_TRUE(slices.ForRequest(sides, &request).has_value());
     EXPECT_TRUE(request.Test(0));
     EXPECT_EQ(request.Test(1), i % 2 == 0);  // req-0 … req-4 are in canonical order
     EXPECT_FALSE(request.Test(2) || request.Test(3) || request.Test(4) || request.Test(5));
     cursor.Seek(i);
     while (cursor.Next().value()) {
       SliceBits token = request;
-      slices.ForToken(pair.train_request(i), pair.infer_request(i), cursor.train(), cursor.infer(),
-                      &token);
+      slices.ForToken(sides, cursor.train(), cursor.infer(), &token);
       EXPECT_EQ(token.Test(2), cursor.infer().position >= 4);
       EXPECT_EQ(token.Test(3), i % 2 == 0 && cursor.infer().position % 2 == 0);
       EXPECT_FALSE(token.Test(4));
@@ -51,18 +51,105 @@ TEST(SlicesTest, RequestSlicesOncePerRequestTokenSlicesOncePerToken) {
   }
 }
 
-TEST(SlicesTest, RequestFieldsAreTheInferSidesElseTheTrainSides) {
-  Request train{"r", {{"latency_ms", 3.0}, {"only_train", 1.0}}};
-  Request infer{"r", {{"latency_ms", 7.0}}};
+// Which of the slices "x == train's value", "x == infer's value" hold a request, and which are
+// unvouched, for one field.
+struct Decided {
+  bool by_train = false;
+  bool by_infer = false;
+  size_t unvouched = 0;
+  std::string problem;
+};
+
+Decided Decide(const std::string& field, const RequestSides& sides, Side outcomes) {
   const SliceEvaluator slices =
-      SliceEvaluator::Make({Where("infers", "latency_ms == 7"), Where("trains", "latency_ms == 3"),
-                            Where("only", "only_train == 1")})
+      SliceEvaluator::Make({Where("t", field + " == 1"), Where("i", field + " == 2")},
+                           {outcomes, outcomes})
           .value();
   SliceBits bits;
-  slices.ForRequest(train, infer, &bits);
+  std::vector<Unvouched> unvouched;
+  const Result<> done = slices.ForRequest(sides, &bits, &unvouched);
+  if (!done) return {false, false, 0, done.error().message()};
+  return {bits.Test(0), bits.Test(1), unvouched.size(), ""};
+}
+
+TEST(SlicesTest, AnOutcomeIsEachSidesOwn) {
+  const Request train{"r", {{"latency_ms", 1.0}}};
+  const Request infer{"r", {{"latency_ms", 2.0}}};
+  const RequestSides both{nullptr, &train, &infer, -1};
+  EXPECT_TRUE(Decide("latency_ms", both, Side::kInfer).by_infer);
+  EXPECT_TRUE(Decide("latency_ms", both, Side::kTrain).by_train);
+  EXPECT_EQ(Decide("latency_ms", both, Side::kTrain).unvouched, 0u);
+  const Request none{"r", {}};
+  const Decided alone = Decide("latency_ms", {nullptr, &none, &infer, -1}, Side::kTrain);
+  EXPECT_TRUE(alone.by_infer) << "there is no other";
+  EXPECT_EQ(alone.unvouched, 2u) << "and both slices that read it rest on it";
+}
+
+TEST(SlicesTest, AFieldOfTheRequestIsOneForAll) {
+  const Request one{"r", {{"hardness", 1.0}}};
+  const Request two{"r", {{"hardness", 2.0}}};
+  const Request none{"r", {}};
+  EXPECT_EQ(Decide("hardness", {nullptr, &one, &two, -1}, Side::kInfer).problem,
+            "request 'r': hardness is 1 in the train trace and 2 in the infer trace. The field is "
+            "the request's own and decides a slice, so all must say the same");
+  EXPECT_NE(Decide("hardness", {&one, &none, &two, -1}, Side::kInfer).problem, "");
+  EXPECT_NE(Decide("hardness", {&one, &two, &none, -1}, Side::kInfer).problem, "");
+  EXPECT_TRUE(Decide("hardness", {nullptr, &one, &none, -1}, Side::kInfer).by_train);
+  EXPECT_EQ(Decide("hardness", {nullptr, &one, &none, -1}, Side::kInfer).unvouched, 0u);
+  EXPECT_EQ(Decide("hardness", {nullptr, &none, &two, -1}, Side::kInfer).unvouched, 2u);
+  EXPECT_EQ(Decide("hardness", {&two, &none, &two, -1}, Side::kInfer).unvouched, 0u);
+  EXPECT_EQ(Decide("other", {nullptr, &one, &two, -1}, Side::kInfer).problem, "")
+      << "no slice reads it";
+}
+
+TEST(SlicesTest, TheOrderOfTagsMeansNothing) {
+  using Tags = std::vector<std::string>;
+  const Request ab{"r", {{"tags", Tags{"a", "b"}}}};
+  const Request ba{"r", {{"tags", Tags{"b", "a"}}}};
+  const Request a{"r", {{"tags", Tags{"a"}}}};
+  const SliceEvaluator slices = SliceEvaluator::Make({Where("b", "'b' in tags")}).value();
+  SliceBits bits;
+  EXPECT_TRUE(slices.ForRequest({nullptr, &ab, &ba, -1}, &bits).has_value());
   EXPECT_TRUE(bits.Test(0));
-  EXPECT_FALSE(bits.Test(1));
-  EXPECT_TRUE(bits.Test(2));
+  const Result<> gone = slices.ForRequest({nullptr, &ab, &a, -1}, &bits);
+  ASSERT_FALSE(gone.has_value());
+  EXPECT_NE(gone.error().message().find("tags is [a, b] in the train trace and [a]"),
+            std::string::npos);
+}
+
+TEST(SlicesTest, ScoredOutputTokensAreCountedNeverRead) {
+  const Request lies{"r", {{"output_tokens", 1.0}}};
+  EXPECT_TRUE(Decide("output_tokens", {nullptr, &lies, &lies, 2}, Side::kInfer).by_infer);
+  EXPECT_TRUE(Decide("output_tokens", {nullptr, &lies, &lies, -1}, Side::kInfer).by_train)
+      << "generated: each side's own";
+}
+
+TEST(SlicesTest, LabelsAndAdvantagesAreTrainsFirst) {
+  const Request request{"r", {}};
+  const RequestSides sides{nullptr, &request, &request, -1};
+  const SliceEvaluator slices =
+      SliceEvaluator::Make(
+          {Where("gold", "token.gold == 1"), Where("adv", "token.advantage == 1"),
+           Where("lp", "token.logprob == -1"), Where("lp@", "token.logprob == -1")},
+          {Side::kInfer, Side::kInfer, Side::kInfer, Side::kTrain})
+          .value();
+  TokenEvidence train, infer;
+  train.gold = 1;
+  infer.gold = 2;
+  train.advantage = 1;
+  infer.advantage = 2;
+  train.logprob = -1;
+  infer.logprob = -2;
+  SliceBits bits(4);
+  std::vector<Unvouched> unvouched;
+  slices.ForToken(sides, train, infer, &bits, &unvouched);
+  EXPECT_TRUE(bits.Test(0) && bits.Test(1));
+  EXPECT_FALSE(bits.Test(2)) << "infer's own log-prob";
+  EXPECT_TRUE(bits.Test(3)) << "train's own";
+  EXPECT_TRUE(unvouched.empty());
+  train = TokenEvidence();
+  slices.ForToken(sides, train, infer, &bits, &unvouched);
+  EXPECT_EQ(unvouched.size(), 2u) << "the two slices that read infer's log-prob alone";
 }
 
 TEST(SlicesTest, ManySlicesKeepTheirBits) {

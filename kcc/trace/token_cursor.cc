@@ -123,7 +123,11 @@ struct TokenCursor::State {
       evidence.logits_dtype = logits.tensor().dtype;
     }
     if (top_ids.attached()) KCC_TRY_VOID(LoadTopK(local));
-    if (logprob.attached()) KCC_TRY_VOID(logprob.Load(local, &evidence.logprob));
+    if (logprob.attached()) {
+      float recorded = 0;
+      KCC_TRY_VOID(logprob.Load(local, &recorded));
+      evidence.logprob = static_cast<double>(recorded);
+    }
     if (advantage.attached()) KCC_TRY_VOID(advantage.Load(local, &evidence.advantage));
     if (gold.attached()) KCC_TRY_VOID(gold.Load(local, &evidence.gold));
     return {};

@@ -30,9 +30,11 @@ constexpr Words<TraceMode, 2> kModes = {{
 constexpr Words<SampledBy, 3> kSides = {{
     {SampledBy::kInfer, "infer"}, {SampledBy::kTrain, "train"}, {SampledBy::kDataset, "dataset"}}};
 
-constexpr std::array<std::string_view, 13> kKeys = {
+constexpr std::array<std::string_view, 15> kKeys = {
     "format", "kernelFingerprint", "modelDigest", "vocabSize", "evidence", "semantics",
-    "path", "temperature", "mode", "sampledBy", "requests", "tokens", "notes"};
+    "path", "temperature", "mode", "sampledBy", "requests", "tokens", "notes",
+    "samplingTemperature", "declares"};  // the last two from format 2 on
+constexpr size_t kKeysOfFormat1 = 13;
 // clang-format on
 
 template <class Enum, size_t kCount>
@@ -85,27 +87,67 @@ Result<std::optional<int64_t>> ReadCount(json::object object, std::string_view k
   return count;
 }
 
-Result<> ReadNotes(json::object object, std::map<std::string, std::string>* notes) {
-  const auto element = JsonMember(object, "notes");
+Result<> ReadTexts(json::object object, std::string_view name,
+                   std::map<std::string, std::string>* texts) {
+  const auto element = JsonMember(object, name);
   if (!element) return {};
   json::object members;
-  if (element->get(members) != simdjson::SUCCESS) return InvalidError("'notes' must be an object");
+  const std::string quoted = "'" + std::string(name) + "'";
+  if (element->get(members) != simdjson::SUCCESS) {
+    return InvalidError(quoted + " must be an object");
+  }
   for (const auto [key, value] : members) {
     std::string_view text;
     if (value.get(text) != simdjson::SUCCESS) {
-      return InvalidError("'notes' may hold strings only; '" + std::string(key) + "' is " +
+      return InvalidError(quoted + " may hold strings only; '" + std::string(key) + "' is " +
                           std::string(JsonTypeName(value)));
     }
-    notes->insert_or_assign(std::string(key), std::string(text));
+    texts->insert_or_assign(std::string(key), std::string(text));
   }
   return {};
 }
 
-Result<> CheckKeys(json::object object) {
+Result<std::optional<double>> ReadTemperature(json::object object, std::string_view key) {
+  const auto element = JsonMember(object, key);
+  if (!element) return std::optional<double>();
+  const auto value = JsonNumber(*element);
+  if (!value || !(*value > 0) || !std::isfinite(*value)) {
+    return InvalidError("'" + std::string(key) +
+                        "' must be a positive number (greedy decoding is recorded as 1: the "
+                        "distribution it picks from is not scaled)");
+  }
+  return value;
+}
+
+// Format 1 has one temperature, that of sampling; what the distributions are at follows from it.
+Result<> ReadTemperatures(json::object object, TraceInfo* info) {
+  KCC_TRY(const std::optional<double> temperature, ReadTemperature(object, "temperature"));
+  if (!temperature) return InvalidError("'temperature' is missing");
+  if (info->format == 1) {
+    SetTemperatures(*temperature, info);
+    info->sampling_temperature = *temperature;
+    return {};
+  }
+  info->temperature = *temperature;
+  KCC_TRY(info->sampling_temperature, ReadTemperature(object, "samplingTemperature"));
+  const bool raw_logprobs =
+      info->semantics == LogprobSemantics::kRaw && info->evidence != EvidenceLevel::kLogits;
+  if (raw_logprobs && info->temperature != 1) {
+    return InvalidError(
+        "'temperature' is of the recorded distributions, and raw log-probs are at 1; what the "
+        "tokens were sampled at is 'samplingTemperature'");
+  }
+  return {};
+}
+
+Result<> CheckKeys(json::object object, int format) {
   std::array<bool, kKeys.size()> seen{};
   for (const auto [key, value] : object) {
     size_t i = 0;
     while (i < kKeys.size() && kKeys[i] != key) ++i;
+    if (format == 1 && i >= kKeysOfFormat1 && i < kKeys.size()) {
+      return InvalidError("'" + std::string(key) + "' belongs to format 2; this is format 1");
+    }
     if (i == kKeys.size()) {
       const auto nearest = NearestWord(key, kKeys);
       return InvalidError("unknown key '" + std::string(key) + "'" +
@@ -120,15 +162,16 @@ Result<> CheckKeys(json::object object) {
 Result<TraceInfo> ReadInfo(json::element element) {
   json::object object;
   if (element.get(object) != simdjson::SUCCESS) return InvalidError("must hold a JSON object");
-  KCC_TRY_VOID(CheckKeys(object));
   TraceInfo info;
   const auto format = JsonMember(object, "format");
   const auto version = format ? JsonInteger(*format) : std::nullopt;
   if (!version) return InvalidError("'format' is missing: this is not a trace's trace.json");
-  if (*version != 1) {
+  if (*version < 1 || *version > kTraceFormat) {
     return InvalidError("format " + std::to_string(*version) +
-                        " is not known to this version of kcc, which reads format 1");
+                        " is not known to this version of kcc, which reads formats 1 and 2");
   }
+  info.format = static_cast<int>(*version);
+  KCC_TRY_VOID(CheckKeys(object, info.format));
   KCC_TRY(info.kernel_fingerprint, ReadText(object, "kernelFingerprint"));
   if (info.kernel_fingerprint.empty()) {
     return InvalidError("'kernelFingerprint' is missing: name the kernel build that was measured");
@@ -146,17 +189,11 @@ Result<TraceInfo> ReadInfo(json::element element) {
   KCC_TRY(info.path, ReadWord(object, "path", kPaths));
   KCC_TRY(info.mode, ReadWord(object, "mode", kModes));
   KCC_TRY(info.sampled_by, ReadWord(object, "sampledBy", kSides));
-  const auto temperature = JsonMember(object, "temperature");
-  const auto value = temperature ? JsonNumber(*temperature) : std::nullopt;
-  if (!value || !(*value > 0) || !std::isfinite(*value)) {
-    return InvalidError(
-        "'temperature' must be a positive number (greedy decoding is recorded as 1: the "
-        "distribution it picks from is not scaled)");
-  }
-  info.temperature = *value;
+  KCC_TRY_VOID(ReadTemperatures(object, &info));
   KCC_TRY(info.requests, ReadCount(object, "requests"));
   KCC_TRY(info.tokens, ReadCount(object, "tokens"));
-  KCC_TRY_VOID(ReadNotes(object, &info.notes));
+  KCC_TRY_VOID(ReadTexts(object, "declares", &info.declares));
+  KCC_TRY_VOID(ReadTexts(object, "notes", &info.notes));
   return info;
 }
 
@@ -181,18 +218,36 @@ std::string TraceInfoJson(const TraceInfo& info) {
   writer.Field("evidence", Name(info.evidence));
   writer.Field("semantics", Name(info.semantics));
   writer.Field("path", Name(info.path));
-  writer.Field("temperature", info.temperature);
+  const bool old = info.format == 1;
+  writer.Field("temperature",
+               old ? info.sampling_temperature.value_or(info.temperature) : info.temperature);
+  if (!old && info.sampling_temperature) {
+    writer.Field("samplingTemperature", *info.sampling_temperature);
+  }
   writer.Field("mode", Name(info.mode));
   writer.Field("sampledBy", Name(info.sampled_by));
   if (info.requests) writer.Field("requests", *info.requests);
   if (info.tokens) writer.Field("tokens", *info.tokens);
-  if (!info.notes.empty()) {
-    writer.Key("notes").BeginObject();
-    for (const auto& [key, value] : info.notes) writer.Field(key, value);
+  const auto write_texts = [&](std::string_view key,
+                               const std::map<std::string, std::string>& texts) {
+    if (texts.empty()) return;
+    writer.Key(key).BeginObject();
+    for (const auto& [name, text] : texts) writer.Field(name, text);
     writer.EndObject();
-  }
+  };
+  if (!old) write_texts("declares", info.declares);
+  write_texts("notes", info.notes);
   writer.EndObject();
   return writer.Take();
+}
+
+void SetTemperatures(double asked, TraceInfo* info) {
+  const bool sampled =
+      info->mode == TraceMode::kGenerated || info->sampled_by != SampledBy::kDataset;
+  info->sampling_temperature = sampled ? std::optional(asked) : std::nullopt;
+  const bool raw_logprobs =
+      info->semantics == LogprobSemantics::kRaw && info->evidence != EvidenceLevel::kLogits;
+  info->temperature = raw_logprobs ? 1.0 : asked;
 }
 
 std::string_view Name(EvidenceLevel level) { return WordOf(kEvidenceLevels, level); }

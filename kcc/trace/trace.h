@@ -30,23 +30,36 @@ enum class SampledBy : uint8_t { kInfer, kTrain, kDataset };
 
 inline constexpr int64_t kVocabSizeMax = int64_t{1} << 24;  // a row of F32 fits one window
 
+inline constexpr int kTraceFormat = 2;  // what is written; 1 is read as well
+
 // trace.json.
 struct TraceInfo {
-  int format = 1;
+  int format = kTraceFormat;
   std::string kernel_fingerprint;
   std::string model_digest;  // may be empty
   int64_t vocab_size = 0;    // compared entries; logits may be padded beyond it
   EvidenceLevel evidence = EvidenceLevel::kNone;
   LogprobSemantics semantics = LogprobSemantics::kRaw;
   TracePath path = TracePath::kPrefill;
+  // Of the recorded distributions: log-probs are at it, raw logits are to be divided by it. Raw
+  // log-probs are at 1, whatever the tokens were sampled at.
   double temperature = 1.0;
+  // At which the tokens were sampled. None: they were not, or it is not known.
+  std::optional<double> sampling_temperature;
   TraceMode mode = TraceMode::kScored;
   SampledBy sampled_by = SampledBy::kDataset;
   // What the trace should hold; a trace that holds less was cut off. The writer always says it.
   std::optional<int64_t> requests;
   std::optional<int64_t> tokens;
+  // What the kernel says of itself: engine, dtype, attention, kvCache … A contract can bind them.
+  std::map<std::string, std::string> declares;
   std::map<std::string, std::string> notes;  // free words about the origin; part of the identity
 };
+
+// Records what follows from the temperature a kernel was asked at: its distributions are at it,
+// unless they are raw log-probs, and so are the tokens, where any were sampled. Evidence,
+// semantics, mode and sampledBy must be set before.
+void SetTemperatures(double asked, TraceInfo* info);
 
 // trace.json, both ways. The text is deterministic; unknown keys are errors, since a misspelt
 // `semantics` must not become the default.
@@ -90,7 +103,7 @@ struct TokenEvidence {
   const int32_t* top_ids = nullptr;
   const float* top_logprobs = nullptr;
   int32_t top_k = 0;  // entries of this row; shorter rows are padded with id -1 on disk
-  float logprob = std::numeric_limits<float>::quiet_NaN();
+  double logprob = std::numeric_limits<double>::quiet_NaN();  // F32 in files
   float advantage = std::numeric_limits<float>::quiet_NaN();
   bool masked = false;  // the `mask` tensor says 0: the token does not count
   int32_t gold = -1;

@@ -16,9 +16,7 @@ constexpr size_t kHashBytes = size_t{16} << 20;
 Result<std::string> HashPayload(const std::vector<TokenFile>& files) {
   Sha256 hash;
   for (const TokenFile& tokens : files) {
-    const int64_t begin = std::min({tokens.request.begin, tokens.position.begin, tokens.token.begin,
-                                    tokens.logits ? tokens.logits->begin : tokens.request.begin});
-    for (int64_t at = begin; at < tokens.file.size(); at += kHashBytes) {
+    for (int64_t at = tokens.data_begin; at < tokens.file.size(); at += kHashBytes) {
       const auto size = static_cast<size_t>(
           std::min<int64_t>(static_cast<int64_t>(kHashBytes), tokens.file.size() - at));
       KCC_TRY(const FileWindow window, tokens.file.Map(at, size));
@@ -77,7 +75,7 @@ Result<TraceReader::Verified> TraceReader::VerifyPayload() const {
   TokenCursor cursor(*this);
   for (int64_t row = 0; row < token_count_; ++row) {
     KCC_TRY(const TokenEvidence* token, cursor.At(row));
-    auto checked = CheckEvidenceRow(info_, *token);
+    auto checked = CheckEvidenceRow(EvidenceLimits(info_), *token);
     if (!checked.has_value()) {
       return BrokenEvidenceError("request '" + requests_[static_cast<size_t>(token->request)].id +
                                      "', position " + std::to_string(token->position) + ": " +

@@ -231,7 +231,7 @@ Result<> TraceWriter::State::AppendRow(const TokenEvidence& evidence) {
              has ? evidence.top_logprobs[i] : -std::numeric_limits<float>::infinity());
     }
   }
-  if (options.logprob) Append(&logprob, evidence.logprob);
+  if (options.logprob) Append(&logprob, static_cast<float>(evidence.logprob));
   if (options.advantage) Append(&advantage, evidence.advantage);
   if (options.gold) Append(&gold, evidence.gold);
   if (options.mask) Append(&mask, static_cast<uint8_t>(evidence.masked ? 0 : 1));
@@ -268,6 +268,7 @@ Result<TraceWriter> TraceWriter::Create(const std::string& directory, TraceInfo 
       state->target.has_parent_path() ? state->target.parent_path() : std::filesystem::path(".");
   KCC_TRY(state->folder, MakeSibling(parent, state->target.filename().string()));
   state->info = std::move(info);
+  state->info.format = kTraceFormat;
   state->options = options;
   KCC_TRY_VOID(
       state->requests_file.Open((state->folder / "requests.jsonl").string(), !options.scratch));
@@ -289,8 +290,8 @@ Result<> TraceWriter::AddToken(const TokenEvidence& token) {
     return BrokenEvidenceError("the token names request row " + std::to_string(token.request) +
                                ", which was not added");
   }
-  KCC_TRY_VOID(state.options.rows_checked ? CheckEvidenceScalars(state.info, token)
-                                          : CheckEvidenceRow(state.info, token));
+  KCC_TRY_VOID(state.options.rows_checked ? CheckEvidenceScalars(EvidenceLimits(state.info), token)
+                                          : CheckEvidenceRow(EvidenceLimits(state.info), token));
   if (state.tokens_file.is_open() &&
       (state.logits_bytes + static_cast<int64_t>(state.column_bytes()) >=
            state.options.file_bytes_max ||

@@ -48,6 +48,7 @@ class Arrays(Structure):
         ("infer_fingerprint", c_char_p),
         ("sampled_by", c_char_p),
         ("clauses_only", c_int),
+        ("sampling_temperature", c_double),
     ]
 
 

@@ -134,6 +134,7 @@ def measure(
     lengths: Any = None,
     requests: Sequence[Any] | None = None,
     temperature: float = 1.0,
+    sampling_temperature: float | None = None,
     sampled_by: str = "infer",
     train_fingerprint: str = "",
     infer_fingerprint: str = "",
@@ -147,7 +148,9 @@ def measure(
     `logits=True`. `mask` and `advantages` have the shape without the vocabulary. `lengths` are the
     rows of each request where the arrays are packed; without it each row of the batch is a request
     (a packed array without lengths is one request). `requests` are ids, or dicts with an `id` and
-    the fields that slices read. `clauses_only` keeps of the token quantities those that a clause
+    the fields that slices read. `temperature` is that of the compared distributions: logits are
+    divided by it, log-probs are at it (raw ones at 1). `sampling_temperature` is what the tokens
+    were sampled at, where that differs. `clauses_only` keeps of the token quantities those that a clause
     names: several times faster, the same verdicts, a shorter report.
 
     >>> import numpy as np
@@ -187,6 +190,8 @@ def measure(
         keep.append(column)
         setattr(call, field, column.ctypes.data)
     call.train_fingerprint, call.infer_fingerprint = train_fingerprint.encode(), infer_fingerprint.encode()
+    if sampling_temperature is not None:
+        call.sampling_temperature = sampling_temperature
     call.sampled_by = sampled_by.encode()
     call.clauses_only = int(clauses_only)
     raw = None if contract is None else contract._raw

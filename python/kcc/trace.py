@@ -42,11 +42,14 @@ def write_safetensors(path, tensors):
 
 
 def write_trace(directory, info, requests, tensors):
-    """Makes the directory; `info` adds to trace.json's defaults below and must hold vocabSize."""
+    """Makes the directory; `info` adds to trace.json's defaults below and must hold vocabSize.
+
+    Format 1 has one temperature, that of sampling; `samplingTemperature` and `declares` are of format 2.
+    """
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True)
     defaults = {
-        "format": 1,
+        "format": 2 if {"samplingTemperature", "declares"} & info.keys() else 1,
         "kernelFingerprint": "unnamed",
         "modelDigest": "",
         "evidence": "logits",

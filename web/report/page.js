@@ -28,6 +28,7 @@ function hero() {
             h('h1', { class: 't-' + report.verdict }, report.verdict === 'error' ? 'Error' : report.verdict[0].toUpperCase() + report.verdict.slice(1)),
             h('p', { class: 'name' }, h('b', null, report.contract.name), ' ', report.contract.version))),
         h('p', { class: 'headline' }, report.headline),
+        (report.warnings || []).map((warning) => h('p', { class: 'warning' }, h('b', null, 'Warning: '), warning)),
         h('p', { class: 'facts' },
           h('span', null, report.convergent ? 'the pair is ' : 'the pair is not ', h('b', null, 'C-convergent')),
           h('span', null, 'about ', h('b', null, report.about)),

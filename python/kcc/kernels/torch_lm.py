@@ -79,6 +79,7 @@ class TorchLM:
             "evidence": "logits",
             "semantics": "raw",
             "path": "prefill",
+            "declares": {"engine": "torch"},
             "options": [{"name": n, "value": v, "source": s} for n, v, s in options],
         }
 

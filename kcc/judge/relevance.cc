@@ -1,0 +1,182 @@
+#include "kcc/judge/relevance.h"
+
+#include <algorithm>
+#include <set>
+
+#include "kcc/base/strings.h"
+#include "kcc/contract/fields.h"
+
+namespace kcc {
+namespace {
+
+std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+bool Reads(const Slice& slice, std::string_view field) {
+  if (!slice.where) return false;
+  const std::vector<std::string> fields = slice.where->Fields();
+  return std::find(fields.begin(), fields.end(), field) != fields.end();
+}
+
+void CheckTemperature(const Contract& contract, const Source& source, Relevance* relevance) {
+  const std::string assumed = ShortestNumber(contract.assumptions.temperature);
+  if (!source.temperature) {
+    relevance->unstated =
+        "the evidence does not say at which temperature its distributions are, and the contract "
+        "assumes " +
+        assumed;
+  } else if (*source.temperature != contract.assumptions.temperature) {
+    relevance->mismatch = "measured at temperature " + ShortestNumber(*source.temperature) +
+                          ", but the contract assumes " + assumed;
+  }
+}
+
+void CheckModel(const Contract& contract, const Source& source, Relevance* relevance) {
+  const auto digest = contract.model.find("digest");
+  if (digest == contract.model.end()) return;
+  for (const SourceSide* side : {&source.train, &source.infer}) {
+    if (side->model_digest.empty()) {
+      relevance->unstated =
+          "a trace does not say which model it is of, and the contract binds " + digest->second;
+    } else if (side->model_digest != digest->second) {
+      relevance->mismatch = "the evidence is about model " + side->model_digest +
+                            ", the contract binds " + digest->second;
+      return;
+    }
+  }
+}
+
+void CheckDeclared(const Binding& bound, const SourceSide& side, std::string_view name,
+                   Relevance* relevance) {
+  for (const auto& [key, value] : bound) {
+    const auto declared = side.declares.find(key);
+    if (declared == side.declares.end()) {
+      relevance->unstated = "the contract binds " + std::string(name) + "'s " + key + " to " +
+                            Quoted(value) + ", which the " + std::string(name) +
+                            " kernel does not declare";
+    } else if (declared->second != value) {
+      relevance->mismatch = "the " + std::string(name) + " kernel declares " + key + " " +
+                            Quoted(declared->second) + ", the contract binds " + Quoted(value);
+      return;
+    }
+  }
+}
+
+void CheckRequestSet(const Contract& contract, const Source& source, Relevance* relevance) {
+  if (contract.request_set.empty()) return;
+  if (source.request_set.empty()) {
+    relevance->unstated =
+        "the measurement did not take the digest of its requests, and the "
+        "contract binds " +
+        contract.request_set;
+  } else if (source.request_set != contract.request_set) {
+    relevance->mismatch = "the evidence is about the requests " + source.request_set +
+                          ", the contract binds " + contract.request_set;
+  }
+}
+
+}  // namespace
+
+Relevance RelevanceOf(const Contract& contract, const Summary& summary) {
+  Relevance relevance;
+  for (const Source& source : summary.sources) {
+    CheckTemperature(contract, source, &relevance);
+    if (relevance.mismatch.empty()) CheckModel(contract, source, &relevance);
+    if (relevance.mismatch.empty()) {
+      CheckDeclared(contract.train, source.train, "train", &relevance);
+    }
+    if (relevance.mismatch.empty()) {
+      CheckDeclared(contract.infer, source.infer, "infer", &relevance);
+    }
+    if (relevance.mismatch.empty()) CheckRequestSet(contract, source, &relevance);
+    if (!relevance.mismatch.empty()) return relevance;
+  }
+  return relevance;
+}
+
+namespace {
+
+// Format 1 does not say whose word a field was.
+std::string UnknownWord(const Clause& clause, const Slice& slice) {
+  constexpr std::string_view kAgain = "; measure again";
+  if (slice.where) {
+    for (const std::string& field : slice.where->Fields()) {
+      if (OriginOf(field) == FieldOrigin::kRows) continue;
+      return "the summary is of format 1, which does not say whose word " + Quoted(field) + " is" +
+             std::string(kAgain);
+    }
+  }
+  const bool placed = !clause.hard() && clause.window.kind != Window::Kind::kRequest;
+  if (!placed) return {};
+  return "the summary is of format 1, which does not say whose word placed requests in windows" +
+         std::string(kAgain);
+}
+
+}  // namespace
+
+std::string UnvouchedBy(const Contract& contract, const Summary& summary, const Clause& clause,
+                        const Slice& slice, std::optional<size_t> index) {
+  if (summary.format == 1) return UnknownWord(clause, slice);
+  if (!index) return {};
+  for (const auto& [field, count] : summary.slices[*index].unvouched) {
+    if (contract.Trusts(field)) continue;
+    return "slice " + Quoted(slice.name) + " rests on " + Quoted(field) +
+           ", which the infer side alone recorded (" + std::to_string(count) +
+           (field.starts_with(kTokenFieldPrefix) ? " tokens" : " requests") +
+           "); record it on the train side too, give --requests, or put it into evidence.trust";
+  }
+  return {};
+}
+
+std::vector<std::string> WarningsOf(const Contract& contract, const Summary& summary,
+                                    const Judgement& judgement) {
+  std::set<std::string> warnings;
+  std::set<std::string> alone;
+  for (const Source& source : summary.sources) {
+    alone.insert(source.infer_alone.begin(), source.infer_alone.end());
+  }
+  if (alone.contains("mask")) {
+    warnings.insert(
+        "which tokens count is the infer trace's word alone: it has a mask and the train trace "
+        "has none");
+  }
+  if (alone.contains("prompt_tokens")) {
+    warnings.insert(
+        "which tokens are prompt and do not count is the infer trace's word alone: the train trace "
+        "has no prompt_tokens");
+  }
+  for (const ClauseVerdict& verdict : judgement.clauses) {
+    const Clause* clause = contract.FindClause(verdict.id);
+    for (const std::string& name : clause->slices) {
+      const Slice& slice = *contract.FindSlice(name);
+      const bool labelled = clause->metric.quantity->evidence == EvidenceNeeded::kGold;
+      if (alone.contains("gold") && (labelled || Reads(slice, "token.gold"))) {
+        warnings.insert("labels are the infer trace's word alone: the train trace has none");
+      }
+      const std::string_view quantity = clause->metric.quantity->id;
+      if (alone.contains("replay_group") &&
+          (quantity == "determinism_rate" || quantity == "replay_mismatch_rate")) {
+        warnings.insert(
+            "which requests repeat one another is the infer trace's word alone: the train trace "
+            "has no replay_group");
+      }
+      if (alone.contains("advantage") && Reads(slice, "token.advantage")) {
+        warnings.insert("advantages are the infer trace's word alone: the train trace has none");
+      }
+      const int at = summary.plan.FindSlice(name);
+      if (at < 0) continue;
+      for (const auto& [field, count] : summary.slices[static_cast<size_t>(at)].unvouched) {
+        if (!contract.Trusts(field)) continue;
+        warnings.insert("slice " + Quoted(name) + " rests on " + Quoted(field) +
+                        ", which the infer side alone recorded; the contract trusts it");
+      }
+    }
+  }
+  if (summary.format == 1) {
+    warnings.insert(
+        "the summary is of format 1, which does not say what kernels declare, whose mask was used "
+        "or whether rows are missing");
+  }
+  return {warnings.begin(), warnings.end()};
+}
+
+}  // namespace kcc

@@ -1,0 +1,35 @@
+// Two paired traces as a source of pairs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "kcc/measure/pair_source.h"
+#include "kcc/trace/pairing.h"
+
+namespace kcc {
+
+// The requests that both sides were asked, by id: what they say of themselves counts.
+using AskedRequests = std::map<std::string, const Request*, std::less<>>;
+
+// Reads the pair where it lies; it and what was asked (may be null) must outlive the source.
+class TraceSource final : public PairSource {
+ public:
+  explicit TraceSource(const PairedTraces& pair, const AskedRequests* asked = nullptr);
+
+  MeterSettings settings() const override;
+  size_t requests() const override { return pair_.requests().size(); }
+  RequestPair request(size_t i) const override;
+  int64_t tokens(size_t i) const override { return pair_.requests()[i].tokens; }
+  int64_t bytes_per_token() const override { return bytes_per_token_; }
+  std::unique_ptr<PairRows> Rows() const override;
+  Error At(size_t request, int32_t position, const Error& why) const override;
+
+ private:
+  const PairedTraces& pair_;
+  const AskedRequests* asked_;
+  int64_t bytes_per_token_ = 1;
+};
+
+}  // namespace kcc
