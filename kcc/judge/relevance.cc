@@ -1,10 +1,12 @@
 #include "kcc/judge/relevance.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "kcc/base/strings.h"
 #include "kcc/contract/fields.h"
+#include "kcc/summary/series.h"
 
 namespace kcc {
 namespace {
@@ -127,6 +129,40 @@ std::string UnvouchedBy(const Contract& contract, const Summary& summary, const 
   return {};
 }
 
+namespace {
+
+// Premises of what clauses imply, held against the evidence (A1 to A3 of the paper).
+void AddBreaches(const Contract& contract, const Summary& summary,
+                 std::set<std::string>* warnings) {
+  const Assumptions& assumed = contract.assumptions;
+  const SliceStats* all = summary.FindSlice("all");
+  if (all == nullptr) return;
+  if (assumed.advantage_max && summary.advantage_abs_max > *assumed.advantage_max) {
+    warnings->insert("assumption breached: an advantage is " +
+                     ReadableNumber(summary.advantage_abs_max) + ", advantageMax is " +
+                     ReadableNumber(*assumed.advantage_max) +
+                     "; what clauses imply for gradients does not hold");
+  }
+  for (const char* name : {"reward", "train_reward"}) {
+    const SeriesStats& rewards = all->series[*FindSeries(name)];
+    if (!assumed.reward_max || rewards.count() == 0) continue;
+    const double most = std::max(std::fabs(rewards.point.min), std::fabs(rewards.point.max));
+    if (!(most > *assumed.reward_max)) continue;
+    warnings->insert("assumption breached: a reward is " + ReadableNumber(most) +
+                     ", rewardMax is " + ReadableNumber(*assumed.reward_max) +
+                     "; what clauses imply for rewards does not hold");
+  }
+  const Tally& ratios = all->series[*FindSeries("log_ratio")].point.tally;
+  if (ratios.plus_infinite + ratios.minus_infinite > 0) {
+    warnings->insert(
+        "assumption breached: " + std::to_string(ratios.plus_infinite + ratios.minus_infinite) +
+        " sampled tokens are impossible on one side (log-prob -inf), so that importance "
+        "weights do not correct for them");
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> WarningsOf(const Contract& contract, const Summary& summary,
                                     const Judgement& judgement) {
   std::set<std::string> warnings;
@@ -171,6 +207,7 @@ std::vector<std::string> WarningsOf(const Contract& contract, const Summary& sum
       }
     }
   }
+  AddBreaches(contract, summary, &warnings);
   if (summary.format == 1) {
     warnings.insert(
         "the summary is of format 1, which does not say what kernels declare, whose mask was used "

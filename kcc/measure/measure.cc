@@ -1,6 +1,7 @@
 #include "kcc/measure/measure.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -24,6 +25,11 @@ class SummaryVisitor final : public PairVisitor {
     if (request.rows_missing > 0) accumulator_.AddMissingTokens(request.rows_missing);
     return {};
   }
+  Result<> Read(const TokenEvidence& train, const TokenEvidence& infer) override {
+    const float advantage = std::isnan(train.advantage) ? infer.advantage : train.advantage;
+    if (std::fabs(advantage) > advantage_abs_max_) advantage_abs_max_ = std::fabs(advantage);
+    return {};
+  }
   void NoteUnvouched(std::span<const Unvouched> unvouched) override {
     for (const Unvouched& one : unvouched) accumulator_.AddUnvouched(one);
   }
@@ -37,10 +43,15 @@ class SummaryVisitor final : public PairVisitor {
     accumulator_.EndRequest();
     return {};
   }
-  Result<Summary> Finish() { return accumulator_.Finish(); }
+  Result<Summary> Finish() {
+    KCC_TRY(Summary summary, accumulator_.Finish());
+    summary.advantage_abs_max = static_cast<double>(advantage_abs_max_);
+    return summary;
+  }
 
  private:
   Accumulator accumulator_;
+  float advantage_abs_max_ = -1;
 };
 
 // The columns and fields that decide what counts and that the train trace lacks. Rising.

@@ -144,6 +144,12 @@ void VisitStatistics(Archive& archive, const std::vector<size_t>& series, Summar
   for (SliceStats& slice : summary.slices) {
     if (archive.ok()) slice.Visit(archive, summary.plan, series);
   }
+  if (!archive.Since(2)) return;
+  archive.Double(summary.advantage_abs_max);
+  const double most = summary.advantage_abs_max;
+  if (archive.reading() && !(most == -1 || (most >= 0 && std::isfinite(most)))) {
+    archive.Fail("an impossible advantage");
+  }
 }
 
 std::vector<std::string> AllSeriesNames() {

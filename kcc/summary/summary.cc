@@ -153,6 +153,7 @@ Result<> MergeInto(const Summary& from, Summary* into) {
   }
   KCC_TRY_VOID(CheckPayloads(from.sources, into->sources));
   into->format = std::min(into->format, from.format);
+  into->advantage_abs_max = std::max(into->advantage_abs_max, from.advantage_abs_max);
   std::vector<uint64_t> requests;
   requests.reserve(from.requests.size() + into->requests.size());
   std::merge(from.requests.begin(), from.requests.end(), into->requests.begin(),

@@ -71,6 +71,8 @@ struct Summary {
   std::vector<WindowFill> fills;   // WindowFills of the plan
   std::vector<uint64_t> requests;  // hashes of the ids of the requests measured, rising
   std::vector<Source> sources;     // rising, distinct; evidence from memory is one per kind
+  // Largest |advantage| of a token that counts; negative: none was recorded.
+  double advantage_abs_max = -1;
 
   const SliceStats* FindSlice(std::string_view name) const;
   // True if every request of every source was measured, and none besides.

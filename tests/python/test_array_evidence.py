@@ -1,0 +1,44 @@
+"""Arrays are held to what traces are: log-probs that are log-probs, unique ids, known temperatures."""
+
+import numpy as np
+import pytest
+
+import kcc
+
+HEAD = "apiVersion: kcc/v1\nkind: KernelContract\nmetadata: {name: arrays, version: 1.0.0}\nspec:\n"
+
+
+def verdict(summary, clause="metric: mean_abs_log_ratio, atMost: 0.5", spec=""):
+    contract = kcc.Contract(HEAD + spec + "  numerical:\n    - {id: N, level: L3, " + clause + "}\n")
+    return kcc.judge(contract, summary).verdict
+
+
+def test_probabilities_are_not_taken_for_log_probs():
+    probabilities = np.full((2, 3), 0.25)
+    with pytest.raises(kcc.EvidenceError, match="above 0: are these logits or probabilities"):
+        kcc.measure(np.log(probabilities), probabilities)
+
+
+def test_ids_that_repeat_are_refused_for_any_threads():
+    values = np.full((2, 3), -1.0)
+    for threads in (1, 2):
+        with pytest.raises(kcc.InvalidInput, match="'a' stands twice"):
+            kcc.measure(values, values, requests=["a", "a"], threads=threads)
+
+
+def test_log_probs_are_at_the_temperature_given():
+    values = np.full((4, 8), -1.0)
+    scaled = kcc.measure(values, values, temperature=0.7)
+    assert verdict(scaled) == "error"
+    assert verdict(scaled, spec="  assumptions: {temperature: 0.7}\n") == "satisfied"
+
+
+def test_an_estimate_needs_tokens_of_the_compared_distribution():
+    rng = np.random.default_rng(1)
+    infer = -rng.gamma(1, 1, (400, 8))
+    clause = "metric: mean_tv, atMost: 0.9"
+    spec = "  assumptions: {tokensMax: 8}\n"
+    contract = kcc.Contract(HEAD + spec + "  numerical:\n    - {id: N, level: L3, " + clause + "}\n")
+    assert kcc.judge(contract, kcc.measure(infer, infer, contract)).verdict == "satisfied"
+    other = kcc.measure(infer, infer, contract, sampling_temperature=0.7)
+    assert kcc.judge(contract, other).verdict == "inconclusive"
