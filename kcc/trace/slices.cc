@@ -29,9 +29,8 @@ FieldValue NumberOf(double value) {
   return value;
 }
 
+// What pairing does not make the same on both sides.
 FieldValue TokenValue(const TokenEvidence& token, std::string_view name) {
-  if (name == "position") return static_cast<double>(token.position);
-  if (name == "token") return static_cast<double>(token.token);
   if (name == "gold") return token.gold < 0 ? FieldValue() : static_cast<double>(token.gold);
   if (name == "advantage") return NumberOf(static_cast<double>(token.advantage));
   if (name == "logprob") return NumberOf(token.logprob);
@@ -60,6 +59,8 @@ class PairFields final : public FieldSource {
 
   FieldValue TokenField(std::string_view name) const override {
     if (infer_ == nullptr) return std::monostate();
+    if (name == "position") return static_cast<double>(infer_->position);  // paired, so both sides'
+    if (name == "token") return static_cast<double>(infer_->token);
     const bool infer_first = name == "logprob" && outcomes_ == Side::kInfer;
     const FieldValue of_train = TokenValue(*train_, name);
     const FieldValue of_infer = TokenValue(*infer_, name);
