@@ -39,7 +39,8 @@ TrafficFinding TestUnits(const UnitCounts& units, double limit, double alpha,
   finding.kind = Kind::kTested;
   finding.certified = CertifiesRate(worst, limit, alpha);
   finding.p_violated = RefutationPValue(best, limit);
-  finding.confidence_interval = {RateLowerBound(best, alpha), RateUpperBound(worst, alpha)};
+  // Both ends together keep alpha; the verdict and the sentence below need one of them only.
+  finding.confidence_interval = {RateLowerBound(best, alpha / 2), RateUpperBound(worst, alpha / 2)};
   const Forecast forecast = ForecastRate(worst, limit, alpha);
   if (forecast.outlook == Outlook::kWouldPass || forecast.outlook == Outlook::kWouldFail) {
     finding.more_requests = forecast.more;
@@ -47,7 +48,7 @@ TrafficFinding TestUnits(const UnitCounts& units, double limit, double alpha,
   finding.what = std::to_string(units.beyond_possible) + " of " + std::to_string(units.units) +
                  " " + std::string(unit) + " lie beyond it, where a share of " +
                  ReadableNumber(limit) + " may; in traffic the share is at most " +
-                 ReadableNumber(finding.confidence_interval.hi) + " with confidence " +
+                 ReadableNumber(RateUpperBound(worst, alpha)) + " with confidence " +
                  ReadableNumber(1 - alpha);
   return finding;
 }

@@ -27,7 +27,7 @@ struct TrafficFinding {
   bool certified = false;
   // p-value of "the clause holds", whatever missing evidence would say; Holm's input.
   double p_violated = 1;
-  Interval confidence_interval;
+  Interval confidence_interval;  // two-sided, see verdict.h
   std::optional<int64_t> more_requests;
   std::string what;  // the finding in words, without the verdict
 };

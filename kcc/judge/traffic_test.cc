@@ -8,6 +8,7 @@
 
 #include "kcc/judge/judge.h"
 #include "kcc/judge/judge_test_data.h"
+#include "kcc/stats/beta.h"
 
 namespace kcc {
 namespace {
@@ -179,6 +180,28 @@ TEST(Traffic, AGapOfFlagsIsTestedOnThePairs) {
   EXPECT_EQ(First(contract, pairs(5, 5, 2)).verdict, kInconclusive);
   EXPECT_EQ(First(contract, pairs(300, 0, 100)).verdict, kViolated);
   EXPECT_EQ(First(contract, pairs(0, 300, 100)).verdict, kViolated) << "either sign";
+}
+
+TEST(Traffic, TheIntervalCoversTheShareAtTheStatedConfidence) {
+  // Exactly, not by simulation: the chance of each count, added up over the counts whose interval
+  // holds the share. The stated 95 % are for both ends together.
+  constexpr int kRequests = 40;
+  const Contract contract = About("p90_latency_ms", kAtMost, 400);
+  std::vector<Interval> intervals;
+  for (int slow = 0; slow <= kRequests; ++slow) {
+    const Evidence evidence = Field("latency_ms", 100.0, kRequests - slow, 500.0, slow);
+    intervals.push_back(First(contract, evidence).confidence_interval);
+  }
+  for (int percent = 1; percent < 100; ++percent) {
+    const double share = percent / 100.0;
+    double covered = 0;
+    for (int slow = 0; slow <= kRequests; ++slow) {
+      const Interval& interval = intervals[static_cast<size_t>(slow)];
+      if (share < interval.lo || share > interval.hi) continue;
+      covered += BinomialPoint(slow, kRequests, share);
+    }
+    EXPECT_GE(covered, 0.95) << share;
+  }
 }
 
 TEST(Traffic, AssumptionsThatAreNotStatedOrDoNotHold) {

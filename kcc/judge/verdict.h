@@ -37,7 +37,8 @@ struct SampleCount {
 struct PopulationVerdict {
   Verdict verdict = Verdict::kInconclusive;
   std::string reason;  // one sentence in plain words: what shows it, or what would settle it
-  // For traffic: the share of units beyond the threshold, each end at the clause's confidence.
+  // For traffic: the share of units beyond the threshold, both ends together at the clause's
+  // confidence. One-sided verdicts are sharper: satisfied may stand with the upper end beyond.
   Interval confidence_interval;
   std::optional<int64_t> more_requests;  // forecast: about how many more would settle it
 };
