@@ -18,9 +18,10 @@ inline constexpr int kReportFormat = 1;
 std::string ReportJson(const ReportData& report,
                        JsonWriter::Style style = JsonWriter::Style::kPretty);
 
-// What ReportJson wrote, by this version or an earlier one; keys it does not know are ignored.
-// Errors name the JSON path. ReportJson(*ReadReport(text)) == text for text that ReportJson wrote
-// (finite statistics: a "nan" among them is read as not measured).
+// What ReportJson wrote, by this version or an earlier one; keys it does not know are ignored. A
+// verdict, total, health or action that does not follow from the clauses is an error: the file was
+// edited. Errors name the JSON path. ReportJson(*ReadReport(text)) == text for text that ReportJson
+// wrote (finite statistics: a "nan" among them is read as not measured).
 inline constexpr size_t kReportBytesMax = size_t{1} << 30;
 Result<ReportData> ReadReport(std::string_view json);
 

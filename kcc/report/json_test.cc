@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kcc/base/file.h"
+#include "kcc/judge/health.h"
 #include "kcc/report/sample/sample_report.h"
 
 namespace kcc {
@@ -58,7 +59,7 @@ TEST(ReportJson, HasThePromisedShape) {
 
 TEST(ReportJson, TellsPartialMissingAndInfiniteApart) {
   ReportData report = SampleReport();
-  SliceVerdict& slice = report.judgement.clauses[0].slices[0];
+  SliceVerdict& slice = report.judgement.clauses[0].slices[1];  // violated, as by an infinite value
   const auto text = [&] { return ReportJson(report, JsonWriter::Style::kCompact); };
   slice.value = {0.25, 0.75};
   EXPECT_THAT(text(), HasSubstr(R"("value":null,"interval":[0.25,0.75])"));
@@ -69,7 +70,7 @@ TEST(ReportJson, TellsPartialMissingAndInfiniteApart) {
   EXPECT_THAT(text(), HasSubstr(R"("value":null,"interval":[0.5,"inf"])"));
   slice.value = {inf, inf};
   EXPECT_THAT(text(), HasSubstr(R"("value":"inf","interval":["inf","inf"])"));
-  EXPECT_EQ(ReadReport(text())->judgement.clauses[0].slices[0].value.hi, inf);
+  EXPECT_EQ(ReadReport(text())->judgement.clauses[0].slices[1].value.hi, inf);
 }
 
 TEST(ReadReport, IgnoresKeysItDoesNotKnow) {
@@ -104,6 +105,80 @@ TEST(ReadReport, NamesThePlaceOfWhatIsWrong) {
     EXPECT_EQ(read.error().code(), ErrorCode::kInvalid);
     EXPECT_THAT(read.error().message(), HasSubstr(c.message));
   }
+}
+
+// Every statement that follows from others, edited alone.
+TEST(ReadReport, CatchesAConclusionThatItsClausesDoNotSupport) {
+  const std::string violated = ReportJson(SampleReport(), JsonWriter::Style::kCompact);
+  const std::string satisfied = ReportJson(ConvergentSample(), JsonWriter::Style::kCompact);
+  const std::string empty = ReportJson(EmptySample(), JsonWriter::Style::kCompact);
+  const std::string clause = R"("action":"fallback","verdict":)";  // of N-1
+  const struct {
+    std::string text, message;
+  } cases[] = {
+      {Replaced(violated, R"("verdict":"violated")", R"("verdict":"satisfied")"),
+       ".verdict is 'satisfied', but the clauses make it 'violated'. It was edited"},
+      {Replaced(violated, R"("verdict":"violated")", R"("verdict":"inconclusive")"),
+       ".verdict is 'inconclusive', but the clauses make it 'violated'"},
+      {Replaced(satisfied, R"("verdict":"satisfied")", R"("verdict":"violated")"),
+       ".verdict is 'violated', but the clauses make it 'satisfied'"},
+      {Replaced(empty, R"("verdict":"inconclusive")", R"("verdict":"satisfied")"),
+       ".verdict is 'satisfied', but the clauses make it 'inconclusive'"},
+      {Replaced(violated, R"("convergent":false)", R"("convergent":true)"),
+       ".convergent is true, but the clauses make it false"},
+      {Replaced(violated, R"("health":)", R"("health":0,"healthWas":)"),
+       ".health is 0, but the clauses make it"},
+      {Replaced(violated, R"("thresholds":[1,25])", R"("thresholds":[1,99])"),
+       ".thresholds[1] is 99, but the clauses make it 25"},
+      {Replaced(violated, R"("action":"fallback")", R"("action":"none")"),
+       ".action is 'none', but the clauses make it at least 'fallback'"},
+      {Replaced(violated, R"("action":"fallback")", R"("action":"guard")"),
+       ".action is 'guard', but the clauses make it at least 'fallback'"},
+      {Replaced(satisfied, R"("action":"none")", R"("action":"rollback")"),
+       ".action is 'rollback', but the clauses make it 'none'"},
+      {Replaced(empty, R"("action":"guard")", R"("action":"none")"), ".action is 'none'"},
+      {Replaced(violated, clause + R"("violated")", clause + R"("satisfied")"),
+       ".clauses[0].verdict is 'satisfied', but its slices make it 'violated'"},
+      {Replaced(violated, R"("pairs":{"violated":2)", R"("pairs":{"violated":0)"),
+       ".totals.pairs.violated is not 2, as the clauses say"},
+      {Replaced(violated, R"("value":0.)", R"("value":0.0)"),
+       ".clauses[0].slices[0].value is not what the interval says"},
+      {Replaced(violated, "{", R"({"verdict":"violated",)"), "has the key 'verdict' twice"},
+      {Replaced(violated, R"("weight":25)", R"("weight":0)"),
+       ".clauses[0].slices[0].weight is 0, but the clauses make it 25"},
+      {Replaced(violated, R"("deviation":0)", R"("deviation":-3)"),
+       ".clauses[0].slices[0].deviation is not from 0 to 2"},
+  };
+  for (const auto& c : cases) {
+    const auto read = ReadReport(c.text);
+    ASSERT_FALSE(read) << c.message;
+    EXPECT_EQ(read.error().code(), ErrorCode::kInvalid);
+    EXPECT_THAT(read.error().message(), HasSubstr(c.message));
+  }
+}
+
+// A verdict edited everywhere at once still stands beside what it was judged by.
+TEST(ReadReport, CatchesASatisfiedSliceThatShowsItIsNot) {
+  const auto edited = [](ReportData report) {
+    for (ClauseVerdict& clause : report.judgement.clauses) {
+      for (SliceVerdict& slice : clause.slices) {
+        slice.about.verdict = Verdict::kSatisfied;
+        slice.deviation = 0;
+      }
+    }
+    Conclude({}, &report.judgement);
+    return ReadReport(ReportJson(report));
+  };
+  ReportData report = SampleReport();
+  EXPECT_THAT(edited(report).error().message(), HasSubstr("beyond the threshold"));
+  auto& clauses = report.judgement.clauses;
+  std::erase_if(clauses, [](const ClauseVerdict& clause) { return clause.hard; });
+  ASSERT_FALSE(clauses.empty());
+  EXPECT_THAT(edited(report).error().message(), HasSubstr("over the budget"));
+  clauses.resize(1);
+  clauses[0].slices.clear();
+  EXPECT_THAT(edited(report).error().message(), HasSubstr("names no slice"));
+  EXPECT_TRUE(edited(ConvergentSample()));
 }
 
 TEST(ReadReport, RefusesEveryTruncationWithoutHarm) {

@@ -1,5 +1,5 @@
-// report.json -> ReportData. Derived keys (totals, labels, headline) are not read: they are made
-// again from what they derive from.
+// report.json -> ReportData. What derives from other keys is made again: counts and conclusions
+// must agree with what is made (contradiction.h), labels and sentences are not read.
 #include <simdjson.h>
 
 #include <array>
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kcc/report/choices.h"
+#include "kcc/report/contradiction.h"
 #include "kcc/report/json.h"
 
 namespace kcc {
@@ -42,12 +43,18 @@ class Node {
     return element_.is_object() && !element_.at_key(key).error();
   }
 
+  // A key that stands twice is refused: other readers of JSON take the last one, this one the
+  // first.
   Node At(std::string_view key) const {
+    dom::object object;
     dom::element child;
-    if (!element_.is_object() || element_.at_key(key).get(child)) {
+    if (element_.get(object) || object.at_key(key).get(child)) {
       problems_->Add(path_, "lacks the key '" + std::string(key) + "'");
       return *this;
     }
+    size_t found = 0;
+    for (const auto& field : object) found += field.key == key;
+    if (found > 1) problems_->Add(path_, "has the key '" + std::string(key) + "' twice");
     return {child, path_ + "." + std::string(key), problems_};
   }
 
@@ -165,12 +172,21 @@ PopulationVerdict ReadPopulation(const Node& node) {
   return population;
 }
 
+// "value" repeats an interval that is one number.
+void CheckValue(const Node& node, const Interval& interval) {
+  const double value = node.OptionalNumber("value").value_or(kNotMeasured);
+  const double implied = interval.exact() ? interval.lo : kNotMeasured;
+  const bool same = value == implied || (std::isnan(value) && std::isnan(implied));
+  if (!same) node.problems()->Add(node.path() + ".value", "is not what the interval says");
+}
+
 SliceVerdict ReadSlice(const Node& node) {
   SliceVerdict slice;
   slice.slice = node.At("slice").Text();
   slice.about = ReadPopulation(node);
   if (node.Has("other")) slice.other = ReadPopulation(node.At("other"));
   slice.value = node.OptionalInterval("interval");
+  CheckValue(node, slice.value);
   slice.threshold = node.At("threshold").Number();
   if (node.Has("exceedance") && !node.At("exceedance").null()) {
     const Node exceedance = node.At("exceedance");
@@ -299,6 +315,16 @@ KernelProvenance ReadKernel(const Node& node) {
   return {node.TextOr("fingerprint"), node.TextOr("trace"), node.TextOr("model")};
 }
 
+void CheckTotals(const Node& node, const VerdictTotals& totals) {
+  for (const Verdict verdict : kVerdicts) {
+    const Node count = node.At(Name(verdict));
+    if (count.Integer() != totals.of(verdict)) {
+      node.problems()->Add(count.path(),
+                           "is not " + std::to_string(totals.of(verdict)) + ", as the clauses say");
+    }
+  }
+}
+
 ReportData ReadAll(const Node& root) {
   ReportData report;
   const Node contract = root.At("contract");
@@ -344,6 +370,16 @@ Result<ReportData> ReadReport(std::string_view json) {
                         ". Use a newer kcc, or make the report again");
   }
   ReportData report = ReadAll(root);
+  if (problems.any()) return *problems.first();
+  const std::string contradiction = Contradiction(report.judgement);
+  if (!contradiction.empty()) {
+    return InvalidError("report.json: " + contradiction +
+                        ". It was edited or damaged; write it again with `kcc judge`");
+  }
+  if (root.Has("totals")) {
+    CheckTotals(root.At("totals").At("clauses"), CountClauses(report.judgement));
+    CheckTotals(root.At("totals").At("pairs"), CountPairs(report.judgement));
+  }
   if (problems.any()) return *problems.first();
   return report;
 }

@@ -137,3 +137,18 @@ def test_compare_says_what_changed(kcc, tmp_path):
     assert better.code == 0
     assert json.loads(better.out)
     assert kcc("compare", reports[0], reports[0]).code == 0
+
+
+@pytest.mark.parametrize("key, lie", [("verdict", "satisfied"), ("convergent", True), ("health", 0), ("action", "none")])
+def test_an_edited_conclusion_is_caught_on_reading(kcc, tmp_path, pair, key, lie):
+    contract = write(tmp_path, ["{id: N-1, metric: max_kl, atMost: 1e-9, level: L3}"])
+    assert kcc("run", contract, "--train", pair[0], "--infer", pair[1], "--report", tmp_path / "out").code == 1
+    path = tmp_path / "out" / "report.json"
+    honest = tmp_path / "honest.json"
+    honest.write_bytes(path.read_bytes())
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: lie}))
+    for arguments in (["report", path], ["report", path, "-o", tmp_path / "again"], ["compare", honest, path], ["compare", path, honest]):
+        done = kcc(*arguments)
+        assert done.code == 2 and f".{key} is" in done.err and "edited" in done.err, (arguments, done.err)
+        assert not done.out
+    assert not (tmp_path / "again" / "report.json").exists()
