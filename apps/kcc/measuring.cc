@@ -115,6 +115,7 @@ Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
   KCC_TRY(const AskedRequests asked, AskedBy(pair, kernels, &requests));
   options.asked = &asked;
   options.verify = flags.verify;
+  options.exact_for = contract;
   options.request_set = contract != nullptr && !contract->request_set.empty();
   return Measure(pair, PlanOf(contract), options);
 }

@@ -51,12 +51,6 @@ std::string NothingIn(const Facts& facts, const std::string& otherwise) {
 
 }  // namespace
 
-uint64_t QuantileRank(uint64_t n, int percentile_ppm) {
-  const auto product = static_cast<unsigned __int128>(n) * static_cast<unsigned>(percentile_ppm);
-  const auto rank = static_cast<uint64_t>((product + 999999) / 1000000);
-  return std::clamp<uint64_t>(rank, 1, n);
-}
-
 uint64_t AllowedBad(double share, uint64_t n) {
   if (!(share > 0)) return 0;
   if (share >= 1) return n;
@@ -196,6 +190,11 @@ Interval FactReader::Quantile(size_t slice, const Metric& metric) {
   const int ppm = PercentilePpm(metric.aggregate);
   const auto [entry, is_new] = quantiles_.try_emplace({slice, series, ppm});
   if (is_new) {
+    const auto exact = summary_.exact_quantiles.find({slice, series, ppm});
+    if (exact != summary_.exact_quantiles.end()) {
+      entry->second = {exact->second, exact->second};
+      return entry->second;
+    }
     const SeriesView& view = View(slice, series);
     entry->second = {view.Quantile(End::kLow, ppm).lo, view.Quantile(End::kHigh, ppm).hi};
   }

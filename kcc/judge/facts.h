@@ -89,9 +89,6 @@ class FactReader {
   std::map<std::tuple<size_t, std::string, std::vector<std::string>>, PopulationValue> populations_;
 };
 
-// The rank of the type-1 quantile, at least 1 (MATH.md C.1). Precondition: n > 0.
-uint64_t QuantileRank(uint64_t n, int percentile_ppm);
-
 // The most of n units that may be bad where the share of bad ones is at most (or that of good ones
 // at least) `share`. A share is k/n rounded once to a double, so that 29% of 100 are 29, though the
 // double 0.29 lies below. Precondition: n > 0.

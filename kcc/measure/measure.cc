@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "kcc/measure/exact_quantiles.h"
 #include "kcc/measure/pair_walk.h"
 #include "kcc/measure/trace_source.h"
 #include "kcc/summary/accumulator.h"
@@ -18,11 +19,13 @@ namespace {
 // One thread's statistics.
 class SummaryVisitor final : public PairVisitor {
  public:
-  explicit SummaryVisitor(const Plan& plan) : accumulator_(plan, {}) {}
+  SummaryVisitor(const Plan& plan, std::span<const WantedQuantile> quantiles)
+      : accumulator_(plan, {}), quantiles_(quantiles) {}
 
   Result<> BeginRequest(size_t, const RequestPair& request, const SliceBits& bits) override {
     accumulator_.BeginRequest(request, bits);
     if (request.rows_missing > 0) accumulator_.AddMissingTokens(request.rows_missing);
+    if (!quantiles_.empty()) quantiles_.AddRequest(request, bits);
     return {};
   }
   Result<> Read(const TokenEvidence& train, const TokenEvidence& infer) override {
@@ -34,6 +37,7 @@ class SummaryVisitor final : public PairVisitor {
     for (const Unvouched& one : unvouched) accumulator_.AddUnvouched(one);
   }
   Result<> Add(const MeasuredToken& token) override {
+    if (!quantiles_.empty()) quantiles_.AddToken(token);
     const auto& estimates = token.reading.estimates;
     return accumulator_.AddToken({token.position, token.token, token.reading.gold},
                                  token.reading.drift, token.bits,
@@ -48,9 +52,11 @@ class SummaryVisitor final : public PairVisitor {
     summary.advantage_abs_max = static_cast<double>(advantage_abs_max_);
     return summary;
   }
+  QuantileCollector& quantiles() { return quantiles_; }
 
  private:
   Accumulator accumulator_;
+  QuantileCollector quantiles_;
   float advantage_abs_max_ = -1;
 };
 
@@ -119,10 +125,12 @@ Result<Summary> MeasureSource(const PairSource& source, std::span<const int32_t>
   KCC_TRY(const SliceEvaluator slices, MakeSliceEvaluator(plan));
   const size_t threads = std::clamp<size_t>(static_cast<size_t>(options.threads), 1,
                                             std::max<size_t>(1, order.size()));
+  std::vector<WantedQuantile> quantiles;
+  if (options.exact_for != nullptr) quantiles = QuantilesOf(*options.exact_for, plan);
   std::vector<std::unique_ptr<SummaryVisitor>> parts;
   std::vector<PairVisitor*> visitors;
   for (size_t t = 0; t < threads; ++t) {
-    parts.push_back(std::make_unique<SummaryVisitor>(plan));
+    parts.push_back(std::make_unique<SummaryVisitor>(plan, quantiles));
     visitors.push_back(parts.back().get());
   }
   WalkOptions walk;
@@ -145,7 +153,9 @@ Result<Summary> MeasureSource(const PairSource& source, std::span<const int32_t>
   for (size_t t = 1; t < threads; ++t) {
     KCC_TRY(const Summary part, parts[t]->Finish());
     KCC_TRY_VOID(MergeInto(part, &summary));
+    parts[0]->quantiles().Merge(std::move(parts[t]->quantiles()));
   }
+  parts[0]->quantiles().Finish(&summary);
   return summary;
 }
 

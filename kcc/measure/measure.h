@@ -35,6 +35,8 @@ struct MeasureOptions {
   std::function<void(const MeasureProgress&)> progress;
   // What both sides were asked; null: not known, and train's trace says it.
   const AskedRequests* asked = nullptr;
+  // The contract whose percentiles are to be known exactly; null: none. For who judges at once.
+  const Contract* exact_for = nullptr;
   bool request_set = false;  // take the digest of the requests, for a contract that binds it
   // Read every byte of both traces first: check it, and record its digest. Arrays have none.
   bool verify = false;

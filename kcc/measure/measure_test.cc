@@ -8,6 +8,9 @@
 
 #include "kcc/base/file.h"
 #include "kcc/contract/reader.h"
+#include "kcc/measure/pair_walk.h"
+#include "kcc/measure/trace_source.h"
+#include "kcc/metric/token_slots.h"
 #include "kcc/summary/file.h"
 #include "kcc/summary/series.h"
 #include "kcc/summary/summary_test_data.h"
@@ -198,6 +201,54 @@ TEST(Measure, GivesTheExampleTheBytesItAlwaysGave) {
     EXPECT_EQ(bytes.substr(bytes.size() - 64),
               "e8743ba56b6f42c497b82da444c7ddedc385901ad348ba779df34d01cdf07d7d")
         << TargetName(target);
+  }
+}
+
+// A percentile shown is a bucket's edge in a stored summary and the value itself where it is judged
+// at once.
+TEST(Measure, KnowsPercentilesExactlyWhileTheEvidenceIsAtHand) {
+  const ScratchDir dir;
+  const PairedTraces pair = MakePair(dir, LogitsSpec());
+  const ReadOutcome read = ReadContract(R"(
+apiVersion: kcc/v1
+kind: KernelContract
+metadata: {name: exact, version: 1.0.0}
+spec:
+  slices: [{name: late, where: "token.position >= 4"}]
+  numerical:
+    - {id: N-1, metric: p90_kl, atMost: 1, slices: [all, late], level: L3}
+  runtime:
+    - {id: R-1, metric: p50_latency_ms, atMost: 1000, level: L2}
+)");
+  const Contract& contract = *read.contract;
+  const Plan plan = Plan::FromContract(contract);
+  std::vector<double> values;
+  class Collect final : public PairVisitor {
+   public:
+    explicit Collect(std::vector<double>* to) : to_(*to) {}
+    Result<> Add(const MeasuredToken& token) override {
+      to_.push_back(token.reading.drift.lo[TokenSlot("kl")]);
+      return {};
+    }
+
+   private:
+    std::vector<double>& to_;
+  } collect(&values);
+  PairVisitor* const visitors[] = {&collect};
+  WalkOptions walk;
+  walk.wanted.set(TokenSlot("kl"));
+  ASSERT_TRUE(WalkPairs(TraceSource(pair), pair.Order(), *SliceEvaluator::Make({}), walk, visitors)
+                  .has_value());
+  std::sort(values.begin(), values.end());
+  const double p90 = values[QuantileRank(values.size(), 900000) - 1];
+  for (const int threads : {1, 3}) {
+    MeasureOptions options = With(threads);
+    options.exact_for = &contract;
+    const Summary summary = *Measure(pair, plan, options);
+    EXPECT_EQ(summary.exact_quantiles.size(), 3u);
+    const auto all = static_cast<size_t>(plan.FindSlice("all"));
+    EXPECT_EQ(summary.exact_quantiles.at({all, TokenSlot("kl"), 900000}), p90);
+    EXPECT_EQ(EncodeSummary(summary), EncodeSummary(*Measure(pair, plan, With(1)))) << "not stored";
   }
 }
 

@@ -153,6 +153,7 @@ Result<> MergeInto(const Summary& from, Summary* into) {
   }
   KCC_TRY_VOID(CheckPayloads(from.sources, into->sources));
   into->format = std::min(into->format, from.format);
+  into->exact_quantiles.clear();
   into->advantage_abs_max = std::max(into->advantage_abs_max, from.advantage_abs_max);
   std::vector<uint64_t> requests;
   requests.reserve(from.requests.size() + into->requests.size());
@@ -174,6 +175,12 @@ Result<> MergeInto(const Summary& from, Summary* into) {
     into->slices[i].Merge(into->plan, from.slices[i]);
   }
   return into->FoldWindows();
+}
+
+uint64_t QuantileRank(uint64_t n, int percentile_ppm) {
+  const auto product = static_cast<unsigned __int128>(n) * static_cast<unsigned>(percentile_ppm);
+  const auto rank = static_cast<uint64_t>((product + 999999) / 1000000);
+  return std::clamp<uint64_t>(rank, 1, n);
 }
 
 Result<Summary> Merge(const Summary& a, const Summary& b) {

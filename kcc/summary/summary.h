@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "kcc/base/result.h"
@@ -73,6 +74,9 @@ struct Summary {
   std::vector<Source> sources;     // rising, distinct; evidence from memory is one per kind
   // Largest |advantage| of a token that counts; negative: none was recorded.
   double advantage_abs_max = -1;
+  // Percentiles (slice, series, ppm) that are known exactly because the evidence was at hand. Not
+  // stored, and gone after a merge.
+  std::map<std::tuple<size_t, size_t, int>, double> exact_quantiles;
 
   const SliceStats* FindSlice(std::string_view name) const;
   // True if every request of every source was measured, and none besides.
@@ -84,6 +88,9 @@ struct Summary {
   // room for: two requests of one ordinal.
   Result<> FoldWindows();
 };
+
+// The rank of the type-1 quantile, at least 1 (MATH.md C.1). Precondition: n > 0.
+uint64_t QuantileRank(uint64_t n, int percentile_ppm);
 
 // The union of two measurements. Fails on different plans and on requests measured twice.
 Result<Summary> Merge(const Summary& a, const Summary& b);

@@ -1,0 +1,108 @@
+#include "kcc/measure/exact_quantiles.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kcc/summary/request_group.h"
+#include "kcc/summary/series.h"
+
+namespace kcc {
+namespace {
+
+constexpr size_t kValuesMax = size_t{1} << 22;  // of a column: 32 MiB
+
+}  // namespace
+
+std::vector<WantedQuantile> QuantilesOf(const Contract& contract, const Plan& plan) {
+  std::vector<WantedQuantile> wanted;
+  for (const Clause& clause : contract.clauses) {
+    const Quantity& quantity = *clause.metric.quantity;
+    const int ppm = PercentilePpm(clause.metric.aggregate);
+    const bool extreme =
+        clause.metric.aggregate == Aggregate::kMin || clause.metric.aggregate == Aggregate::kMax;
+    if (!clause.hard() || ppm < 0 || extreme || quantity.level == QuantityLevel::kPopulation ||
+        (quantity.level == QuantityLevel::kRequest &&
+         quantity.evidence != EvidenceNeeded::kRequestFields)) {
+      continue;
+    }
+    for (const std::string& name : clause.slices) {
+      for (const std::string& slice : {name, OutcomeTwin(name)}) {
+        const int at = plan.FindSlice(slice);
+        if (at < 0) continue;
+        wanted.push_back({SeriesOf(quantity, clause.metric.side), static_cast<size_t>(at), ppm});
+      }
+    }
+  }
+  return wanted;
+}
+
+QuantileCollector::QuantileCollector(std::span<const WantedQuantile> wanted) : wanted_(wanted) {
+  for (const WantedQuantile& one : wanted) {
+    const bool known = std::any_of(columns_.begin(), columns_.end(), [&](const Column& column) {
+      return column.series == one.series && column.slice == one.slice;
+    });
+    if (!known) columns_.push_back({one.series, one.slice, true, {}});
+  }
+}
+
+void QuantileCollector::Add(double value, Column* column) const {
+  if (column->values.size() == kValuesMax) {
+    column->whole = false;
+    column->values = {};
+  }
+  if (column->whole) column->values.push_back(value);
+}
+
+void QuantileCollector::AddRequest(const RequestPair& request, const SliceBits& bits) {
+  for (Column& column : columns_) {
+    if (IsTokenSeries(column.series) || !bits.Test(column.slice)) continue;
+    const FieldQuantity recorded =
+        RecordedQuantity(SeriesQuantity(column.series), request.side(SeriesSide(column.series)));
+    if (recorded.value) Add(*recorded.value, &column);
+  }
+}
+
+void QuantileCollector::AddToken(const MeasuredToken& token) {
+  const TokenDrift& drift = token.reading.drift;
+  for (Column& column : columns_) {
+    const size_t slot = column.series;
+    if (!column.whole || !IsTokenSeries(slot) || !token.bits.Test(column.slice)) continue;
+    if (!drift.known[slot]) continue;
+    if (drift.lo[slot] == drift.hi[slot]) {
+      Add(drift.lo[slot], &column);
+    } else {
+      column.whole = false;
+    }
+  }
+}
+
+void QuantileCollector::Merge(QuantileCollector&& other) {
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    Column& into = columns_[i];
+    const Column& from = other.columns_[i];
+    into.whole = into.whole && from.whole && into.values.size() + from.values.size() <= kValuesMax;
+    if (into.whole) {
+      into.values.insert(into.values.end(), from.values.begin(), from.values.end());
+    } else {
+      into.values = {};
+    }
+  }
+}
+
+void QuantileCollector::Finish(Summary* summary) {
+  for (const WantedQuantile& one : wanted_) {
+    Column& column = *std::find_if(columns_.begin(), columns_.end(), [&](const Column& candidate) {
+      return candidate.series == one.series && candidate.slice == one.slice;
+    });
+    // What was counted and what was kept must be the same values.
+    const SeriesView view(*summary, one.slice, one.series);
+    if (!column.whole || column.values.empty() || column.values.size() != view.count()) continue;
+    const auto rank =
+        column.values.begin() +
+        static_cast<std::ptrdiff_t>(QuantileRank(column.values.size(), one.percentile_ppm) - 1);
+    std::nth_element(column.values.begin(), rank, column.values.end());
+    summary->exact_quantiles[{one.slice, one.series, one.percentile_ppm}] = *rank;
+  }
+}
+
+}  // namespace kcc
