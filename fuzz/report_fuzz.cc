@@ -14,7 +14,9 @@
 #include "kcc/report/terminal.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto report = kcc::ReadReport(std::string_view(reinterpret_cast<const char*>(data), size));
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto files = kcc::ReadReportFiles(text);
+  const auto report = kcc::ReadReport(text);
   if (!report) {
     KCC_CHECK(!report.error().message().empty());
     return 0;
@@ -23,6 +25,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto again = kcc::ReadReport(json);
   KCC_CHECK(again.has_value());
   KCC_CHECK(kcc::ReportJson(*again) == json);
+  if (files) {
+    const auto named = kcc::ReadReportFiles(kcc::ReportJson(*report, *files));
+    KCC_CHECK(named.has_value() && *named == *files);
+  }
   KCC_CHECK(!kcc::ReportHtml(*report).empty());
   KCC_CHECK(!kcc::ReportMarkdown(*report).empty());
   KCC_CHECK(!kcc::ReportJunit(*report).empty());

@@ -181,10 +181,10 @@ void DeclareRun(Program& program) {
 void DeclareReport(Program& program) {
   auto& options = program.report;
   CLI::App* app = Declare(program, "report", "Show a report.json again, in every format",
-                          "kcc report out/report.json\n"
+                          "kcc report out                        # checks its files too\n"
                           "kcc report out/report.json -o elsewhere",
                           [&](Console& console) { return RunReport(options, console); });
-  Argument(app, "REPORT", options.file, kFileValue, "A report.json; - is standard input")
+  Argument(app, "REPORT", options.file, kFileValue, "A report.json or DIR; - is standard input")
       ->required();
   app->add_option("-o,--output", options.output, "Write all formats here")->type_name("DIR");
   AddSwitch(app, "--sarif", options.sarif, "Write report.sarif too");
@@ -197,8 +197,8 @@ void DeclareCompare(Program& program) {
                           "kcc compare last/report.json this/report.json\n"
                           "kcc compare --markdown last/report.json this/report.json",
                           [&](Console& console) { return RunCompare(options, console); });
-  Argument(app, "BEFORE", options.before, kFileValue, "The older report.json")->required();
-  Argument(app, "AFTER", options.after, kFileValue, "The newer report.json")->required();
+  Argument(app, "BEFORE", options.before, kFileValue, "The older report.json or DIR")->required();
+  Argument(app, "AFTER", options.after, kFileValue, "The newer report.json or DIR")->required();
   AddSwitch(app, "--markdown", options.markdown, "Print Markdown, for a pull request");
 }
 

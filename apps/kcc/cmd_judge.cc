@@ -34,7 +34,7 @@ int ExitCodeOf(const Judgement& judgement, const std::string& fail_on) {
 // A summary alone does not hold what stands around the worst tokens; traces add it.
 int JudgeAndReport(const ValidContract& contract, const std::string& file, const Summary& summary,
                    std::span<const PairedTraces> traces, const JudgeFlags& flags,
-                   Console& console) {
+                   std::optional<ReportDirectory>& directory, Console& console) {
   const Judgement judgement = Judge(contract.contract, summary, ToJudgeOptions(flags));
   ReportData report =
       MakeReport(contract.contract, DisplayName(file), Version(), summary, judgement);
@@ -42,15 +42,16 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
     const Result<> added = AddWorstContext(pair, &report);
     if (!added.has_value()) return ReportError(added.error(), console);
   }
-  if (!flags.report.empty()) {
-    const Result<> written = WriteReports(report, flags.report, flags.sarif);
+  if (directory) {
+    const Result<> written = directory->Write(report, flags.sarif);
     if (!written.has_value()) return ReportError(written.error(), console);
   }
   PrintReport(report, flags.all, console);
-  if (!flags.report.empty() && !console.json) {
+  if (directory && !console.json) {
     console.out << "\nreport in " << (std::filesystem::path(flags.report) / "report.html").string()
                 << '\n';
   }
+  KeepIfPrinted(directory, console);
   return ExitCodeOf(judgement, flags.fail_on);
 }
 
@@ -82,6 +83,8 @@ JudgeOptions ToJudgeOptions(const JudgeFlags& flags) {
 }
 
 int RunJudge(const JudgeCommandOptions& options, Console& console) {
+  auto directory = TakeReportDirectory(options.flags.report, options.flags.sarif);
+  if (!directory.has_value()) return ReportError(directory.error(), console);
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);
   if (!contract) return exit_code;
@@ -93,10 +96,13 @@ int RunJudge(const JudgeCommandOptions& options, Console& console) {
     if (!pair.has_value()) return ReportError(pair.error(), console);
     traces.push_back(std::move(*pair));
   }
-  return JudgeAndReport(*contract, options.contract, *summary, traces, options.flags, console);
+  return JudgeAndReport(*contract, options.contract, *summary, traces, options.flags, *directory,
+                        console);
 }
 
 int RunRun(const RunOptions& options, Console& console) {
+  auto directory = TakeReportDirectory(options.flags.report, options.flags.sarif);
+  if (!directory.has_value()) return ReportError(directory.error(), console);
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);
   if (!contract) return exit_code;
@@ -110,7 +116,8 @@ int RunRun(const RunOptions& options, Console& console) {
   }
   std::span<const PairedTraces> known;
   if (traces) known = {&*traces, 1};
-  return JudgeAndReport(*contract, options.contract, *summary, known, options.flags, console);
+  return JudgeAndReport(*contract, options.contract, *summary, known, options.flags, *directory,
+                        console);
 }
 
 }  // namespace kcc::cli

@@ -5,39 +5,72 @@
 #include "apps/kcc/reporting.h"
 #include "kcc/base/file.h"
 #include "kcc/report/compare.h"
-#include "kcc/report/html.h"
 #include "kcc/report/json.h"
-#include "kcc/report/junit.h"
-#include "kcc/report/markdown.h"
-#include "kcc/report/sarif.h"
+#include "kcc/report/own_files.h"
 #include "kcc/report/terminal.h"
 
 namespace kcc::cli {
 namespace {
 
-Result<ReportData> LoadReport(const std::string& path, Console& console) {
-  KCC_TRY(const std::string text, ReadInput(path, kReportBytesMax, console));
+namespace fs = std::filesystem;
+
+Result<ReportData> ParseReport(const std::string& text, const std::string& file) {
   Result<ReportData> report = ReadReport(text);
-  if (!report.has_value()) return std::move(report.error()).At(Place{DisplayName(path)});
+  if (!report.has_value()) return std::move(report.error()).At(Place{file});
   return report;
+}
+
+// A directory is a report of several files, which must all be of one run.
+Result<ReportData> LoadDirectory(const std::string& directory, Console& console) {
+  const fs::path path = fs::path(directory) / kReportJsonName;
+  std::error_code unknown;
+  if (!fs::exists(path, unknown)) {
+    return IoError("holds no report.json: no run has finished its report here", Place{directory});
+  }
+  KCC_TRY(const std::string text, ReadFile(path.string(), kReportBytesMax));
+  KCC_TRY(ReportData report, ParseReport(text, path.string()));
+  Result<ReportFiles> files = ReadReportFiles(text);
+  if (!files.has_value()) return std::move(files.error()).At(Place{path.string()});
+  if (files->empty()) {
+    console.err << path.string()
+                << ": warning: it names no files, as written by an earlier kcc; those beside it "
+                   "were not checked\n";
+    return report;
+  }
+  KCC_TRY_VOID(VerifyReportFiles(directory, *files));
+  return report;
+}
+
+Result<ReportData> LoadReport(const std::string& path, Console& console) {
+  std::error_code unknown;
+  if (path != "-" && fs::is_directory(path, unknown)) return LoadDirectory(path, console);
+  KCC_TRY(const std::string text, ReadInput(path, kReportBytesMax, console));
+  return ParseReport(text, DisplayName(path));
+}
+
+// Whether a report lies in the directory it is to be written to, or would if it were there; of a
+// pipe nobody knows.
+bool MayLieIn(const std::string& file, const std::string& directory) {
+  std::error_code failed;
+  const fs::file_status status = fs::status(file, failed);
+  const bool folder = fs::is_directory(status);
+  if (file == "-" || (fs::exists(status) && !fs::is_regular_file(status) && !folder)) return true;
+  const fs::path real = fs::weakly_canonical(fs::absolute(file, failed), failed);
+  return fs::equivalent(folder ? real : real.parent_path(), directory, failed);
 }
 
 }  // namespace
 
-Result<> WriteReports(const ReportData& report, const std::string& directory, bool sarif) {
-  const std::filesystem::path folder(directory);
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed) return IoError("cannot make the directory: " + failed.message(), Place{directory});
-  const auto write = [&](const char* name, const std::string& text) {
-    return WriteFileAtomically((folder / name).string(), text);
-  };
-  KCC_TRY_VOID(write("report.json", ReportJson(report)));
-  KCC_TRY_VOID(write("report.html", ReportHtml(report)));
-  KCC_TRY_VOID(write("report.md", ReportMarkdown(report)));
-  KCC_TRY_VOID(write("junit.xml", ReportJunit(report)));
-  if (sarif) KCC_TRY_VOID(write("report.sarif", ReportSarif(report)));
-  return {};
+Result<std::optional<ReportDirectory>> TakeReportDirectory(const std::string& path, bool sarif) {
+  if (path.empty()) return std::optional<ReportDirectory>();
+  KCC_TRY(std::optional<ReportDirectory> directory, ReportDirectory::Open(path));
+  KCC_TRY_VOID(directory->Clear(sarif));
+  return directory;
+}
+
+void KeepIfPrinted(std::optional<ReportDirectory>& directory, Console& console) {
+  console.out.flush();
+  if (!console.out && directory) directory->Discard();
 }
 
 void PrintReport(const ReportData& report, bool all, Console& console) {
@@ -49,13 +82,27 @@ void PrintReport(const ReportData& report, bool all, Console& console) {
 }
 
 int RunReport(const ReportOptions& options, Console& console) {
-  const Result<ReportData> report = LoadReport(options.file, console);
-  if (!report.has_value()) return ReportError(report.error(), console);
+  std::optional<ReportDirectory> directory;
   if (!options.output.empty()) {
-    const Result<> written = WriteReports(*report, options.output, options.sarif);
+    Result<ReportDirectory> opened = ReportDirectory::Open(options.output);
+    if (!opened.has_value()) return ReportError(opened.error(), console);
+    directory.emplace(std::move(*opened));
+  }
+  const Result<ReportData> report = LoadReport(options.file, console);
+  if (!report.has_value()) {
+    // What the directory held must not pass for what was asked; but a report that was to be
+    // written over itself stays, for its owner to look at.
+    if (directory && !MayLieIn(options.file, options.output)) {
+      (void)directory->Clear(options.sarif);
+    }
+    return ReportError(report.error(), console);
+  }
+  if (directory) {
+    const Result<> written = directory->Write(*report, options.sarif);
     if (!written.has_value()) return ReportError(written.error(), console);
   }
   PrintReport(*report, options.all, console);
+  KeepIfPrinted(directory, console);
   return kExitOk;
 }
 

@@ -1,19 +1,25 @@
 // Writing and printing reports, as judge, run and report all do it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "apps/kcc/console.h"
 #include "kcc/base/result.h"
 #include "kcc/report/report.h"
+#include "kcc/report/report_directory.h"
 
 namespace kcc::cli {
 
-// report.json, report.html, report.md and junit.xml in a directory made if need be, each written
-// atomically; report.sarif where asked.
-Result<> WriteReports(const ReportData& report, const std::string& directory, bool sarif);
+// The directory that --report names, locked; none where it names none. Taken with nothing of an
+// earlier run in it, before anything else can fail: whatever happens then, no old verdict stays.
+Result<std::optional<ReportDirectory>> TakeReportDirectory(const std::string& path, bool sarif);
 
 // The terminal's form, or report.json with --json.
 void PrintReport(const ReportData& report, bool all, Console& console);
+
+// After the last word on standard output. A run whose output was lost fails, so a report that it
+// wrote is taken back.
+void KeepIfPrinted(std::optional<ReportDirectory>& directory, Console& console);
 
 }  // namespace kcc::cli

@@ -83,7 +83,8 @@ Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
   }
 }
 
-Result<> WriteFileAtomically(const std::string& path, std::string_view bytes) {
+Result<> WriteFileAtomically(const std::string& path, std::string_view bytes,
+                             std::string_view neighbour_prefix) {
   // A symbolic link stays a link: the file it points to is the one replaced.
   std::error_code unresolved;
   std::filesystem::path target = std::filesystem::canonical(path, unresolved);
@@ -91,7 +92,9 @@ Result<> WriteFileAtomically(const std::string& path, std::string_view bytes) {
   const std::filesystem::path folder =
       target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
 
-  std::string pattern = (folder / ("." + target.filename().string() + ".XXXXXX")).string();
+  const std::string prefix =
+      neighbour_prefix.empty() ? "." + target.filename().string() : std::string(neighbour_prefix);
+  std::string pattern = (folder / (prefix + ".XXXXXX")).string();
   FileDescriptor file(::mkostemp(pattern.data(), O_CLOEXEC));
   if (file.get() < 0) return SystemError("cannot write here", path);
   Neighbour neighbour(pattern);

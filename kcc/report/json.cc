@@ -271,9 +271,7 @@ void WriteProvenance(const Provenance& provenance, JsonWriter* json) {
   json->EndObject();
 }
 
-}  // namespace
-
-std::string ReportJson(const ReportData& report, JsonWriter::Style style) {
+std::string Json(const ReportData& report, const ReportFiles& files, JsonWriter::Style style) {
   JsonWriter json(style);
   json.BeginObject();
   json.Field("kccReport", kReportFormat);
@@ -299,8 +297,23 @@ std::string ReportJson(const ReportData& report, JsonWriter::Style style) {
   }
   json.EndArray();
   WriteProvenance(report.provenance, &json);
+  if (!files.empty()) {
+    json.Key("files").BeginObject();
+    for (const auto& [name, digest] : files) json.Field(name, digest);
+    json.EndObject();
+  }
   json.EndObject();
   return json.Take();
+}
+
+}  // namespace
+
+std::string ReportJson(const ReportData& report, JsonWriter::Style style) {
+  return Json(report, {}, style);
+}
+
+std::string ReportJson(const ReportData& report, const ReportFiles& files) {
+  return Json(report, files, JsonWriter::Style::kPretty);
 }
 
 }  // namespace kcc

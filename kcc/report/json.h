@@ -4,6 +4,7 @@
 // A number that is not finite is the string "inf", "-inf" or "nan"; what was not measured is null.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -15,15 +16,22 @@ namespace kcc {
 
 inline constexpr int kReportFormat = 1;
 
+// Digests of the files beside a report.json, by name: {"report.html", "sha256:…"}.
+using ReportFiles = std::map<std::string, std::string>;
+
 std::string ReportJson(const ReportData& report,
                        JsonWriter::Style style = JsonWriter::Style::kPretty);
+// As it stands in a report directory (report_directory.h): with the key "files".
+std::string ReportJson(const ReportData& report, const ReportFiles& files);
 
 // What ReportJson wrote, by this version or an earlier one; keys it does not know are ignored. A
 // verdict, total, health or action that does not follow from the clauses is an error: the file was
 // edited. Errors name the JSON path. ReportJson(*ReadReport(text)) == text for text that ReportJson
-// wrote (finite statistics: a "nan" among them is read as not measured).
+// wrote without files (finite statistics: a "nan" among them is read as not measured).
 inline constexpr size_t kReportBytesMax = size_t{1} << 30;
 Result<ReportData> ReadReport(std::string_view json);
+// The key "files" alone; empty where it is missing, as in what earlier versions wrote.
+Result<ReportFiles> ReadReportFiles(std::string_view json);
 
 // JSON Schema, draft 2020-12; committed as docs/report.schema.json.
 std::string ReportJsonSchema();

@@ -351,16 +351,34 @@ ReportData ReadAll(const Node& root) {
   return report;
 }
 
-}  // namespace
-
-Result<ReportData> ReadReport(std::string_view json) {
+// The document lives in the parser.
+Result<dom::element> Parse(std::string_view json, dom::parser* parser) {
   if (json.size() > kReportBytesMax) return InvalidError("report.json is larger than 1 GiB");
-  dom::parser parser;
   const simdjson::padded_string padded(json);
   dom::element document;
-  if (const auto error = parser.parse(padded).get(document)) {
+  if (const auto error = parser->parse(padded).get(document)) {
     return InvalidError(std::string("report.json is not JSON: ") + simdjson::error_message(error));
   }
+  return document;
+}
+
+}  // namespace
+
+Result<ReportFiles> ReadReportFiles(std::string_view json) {
+  dom::parser parser;
+  KCC_TRY(const dom::element document, Parse(json, &parser));
+  Problems problems;
+  const Node root(document, "", &problems);
+  ReportFiles files;
+  if (!root.Has("files")) return files;
+  for (const auto& [name, digest] : root.At("files").Members()) files[name] = digest.Text();
+  if (problems.any()) return *problems.first();
+  return files;
+}
+
+Result<ReportData> ReadReport(std::string_view json) {
+  dom::parser parser;
+  KCC_TRY(const dom::element document, Parse(json, &parser));
   Problems problems;
   const Node root(document, "", &problems);
   const int64_t format = root.At("kccReport").Integer();

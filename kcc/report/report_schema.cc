@@ -234,6 +234,10 @@ std::string Root() {
       {"worst", ListOf(worst, "worst tokens by quantity and slice")},
       {"bounds", ListOf(bound, "what the clauses imply if they hold")},
       {"provenance", ProvenanceSchema()},
+      {"files",
+       MapOf("{\"type\":\"string\",\"pattern\":\"^sha256:[0-9a-f]{64}$\"}",
+             "digests of the files beside it in its directory, by name"),
+       false},
   });
 }
 

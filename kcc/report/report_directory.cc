@@ -1,0 +1,252 @@
+#include "kcc/report/report_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "kcc/base/file.h"
+#include "kcc/base/sha256.h"
+#include "kcc/report/html.h"
+#include "kcc/report/junit.h"
+#include "kcc/report/markdown.h"
+#include "kcc/report/own_files.h"
+#include "kcc/report/sarif.h"
+
+namespace kcc {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The lock is ".kcc-report.lock"; a file that is being written is ".kcc-report." and six letters or
+// digits, so that what a killed run left behind is known by its name.
+constexpr std::string_view kPrefix = ".kcc-report";
+constexpr size_t kRandomLetters = 6;
+
+Error SystemError(const std::string& what, const std::string& path) {
+  return IoError(what + ": " + std::strerror(errno), Place{path});
+}
+
+std::string LockName(const std::string& directory) {
+  return (fs::path(directory) / (std::string(kPrefix) + ".lock")).string();
+}
+
+bool SameFile(int fd, const std::string& path) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+// A writer removes the lock's file before it lets go of the lock. Who opened that file just before
+// holds a lock that nobody else will see, and must begin again: a lock counts only while its file
+// still has its name.
+Result<int> TakeLock(const std::string& directory) {
+  const std::string path = LockName(directory);
+  for (;;) {
+    const int fd =
+        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (fd < 0) return SystemError("cannot write into the report directory", directory);
+    struct stat info {};
+    if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+      ::close(fd);
+      return InvalidError("is not a regular file, so it cannot lock the directory", Place{path});
+    }
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+      if (SameFile(fd, path)) return fd;
+    } else if (errno == EWOULDBLOCK) {
+      ::close(fd);
+      return IoError(
+          "another run is writing its report here; wait for it, or name another directory",
+          Place{directory});
+    } else if (errno != EINTR) {
+      const Error failed = SystemError("cannot lock the report directory", directory);
+      ::close(fd);
+      return failed;
+    }
+    ::close(fd);
+  }
+}
+
+bool IsUnfinished(std::string_view name) {
+  if (!name.starts_with(kPrefix) || name.size() != kPrefix.size() + 1 + kRandomLetters)
+    return false;
+  name.remove_prefix(kPrefix.size());
+  return name[0] == '.' && std::all_of(name.begin() + 1, name.end(), [](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) != 0;
+         });
+}
+
+// What stands under one of the names.
+enum class Found { kNothing, kOurs, kForeign };
+
+Result<Found> Look(const std::string& path, std::string_view name, const ReportFiles& known) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT) return Found::kNothing;
+    return SystemError("cannot look at", path);
+  }
+  if (!S_ISREG(info.st_mode)) return Found::kForeign;
+  if (info.st_size == 0) return Found::kOurs;  // says nothing, and nobody loses anything
+  if (static_cast<uint64_t>(info.st_size) > kReportBytesMax) return Found::kForeign;
+  KCC_TRY(const std::string bytes, ReadFile(path, kReportBytesMax));
+  if (HasReportMark(name, bytes)) return Found::kOurs;
+  const auto digest = known.find(std::string(name));
+  return digest != known.end() && digest->second == Sha256Of(bytes) ? Found::kOurs
+                                                                    : Found::kForeign;
+}
+
+void SyncDirectory(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  (void)::fsync(fd);  // as in WriteFileAtomically: a refusal is not an error
+  ::close(fd);
+}
+
+// The digests that an earlier report.json names; none where there is no such report.
+ReportFiles KnownFiles(const std::string& report_json) {
+  const Result<std::string> text = ReadFile(report_json, kReportBytesMax);
+  if (!text.has_value() || !HasReportMark(kReportJsonName, *text)) return {};
+  Result<ReportFiles> files = ReadReportFiles(*text);
+  return files.has_value() ? std::move(*files) : ReportFiles();
+}
+
+Error ForeignFile(const std::string& path) {
+  return InvalidError(
+      "was not written by kcc, and a report would replace it; move it, or name another directory",
+      Place{path});
+}
+
+}  // namespace
+
+Result<ReportDirectory> ReportDirectory::Open(const std::string& path) {
+  std::error_code failed;
+  fs::create_directories(path, failed);
+  std::error_code unknown;
+  if (failed && fs::exists(path, unknown) && !fs::is_directory(path, unknown)) {
+    return InvalidError("is a file, not a directory for a report", Place{path});
+  }
+  if (failed) return IoError("cannot make the directory: " + failed.message(), Place{path});
+  KCC_TRY(const int lock, TakeLock(path));
+  return ReportDirectory(path, lock);
+}
+
+ReportDirectory::ReportDirectory(ReportDirectory&& other) noexcept
+    : path_(std::move(other.path_)),
+      lock_(std::exchange(other.lock_, -1)),
+      written_(std::move(other.written_)) {}
+
+ReportDirectory::~ReportDirectory() {
+  if (lock_ < 0) return;
+  struct stat info {};
+  const std::string lock_name = LockName(path_);
+  const bool empty = ::fstat(lock_, &info) == 0 && info.st_size == 0;
+  if (empty && SameFile(lock_, lock_name)) ::unlink(lock_name.c_str());
+  ::close(lock_);
+}
+
+std::string ReportDirectory::File(std::string_view name) const {
+  return (fs::path(path_) / name).string();
+}
+
+Result<> ReportDirectory::Clear(bool sarif) {
+  const ReportFiles known = KnownFiles(File(kReportJsonName));
+  std::optional<Error> problem;  // the first one; the rest is removed all the same
+  const auto note = [&problem](Error error) {
+    if (!problem) problem = std::move(error);
+  };
+  bool removed = false;
+  const auto remove = [&](const std::string& path) {
+    if (::unlink(path.c_str()) == 0) {
+      removed = true;
+    } else if (errno != ENOENT) {
+      note(SystemError("cannot remove an earlier report's file", path));
+    }
+  };
+  for (const std::string_view name : kReportFileNames) {
+    const std::string path = File(name);
+    const Result<Found> found = Look(path, name, known);
+    if (!found.has_value()) {
+      note(found.error());
+    } else if (*found == Found::kOurs) {
+      remove(path);
+    } else if (*found == Found::kForeign && (name != kReportSarifName || sarif)) {
+      note(ForeignFile(path));
+    }
+  }
+  std::error_code unreadable;
+  for (fs::directory_iterator entry(path_, unreadable), end; !unreadable && entry != end;
+       entry.increment(unreadable)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code unknown;
+    if (IsUnfinished(name) && fs::is_regular_file(entry->symlink_status(unknown))) {
+      remove(File(name));
+    }
+  }
+  if (removed) SyncDirectory(path_);
+  written_.clear();
+  if (problem) return *std::move(problem);
+  return {};
+}
+
+Result<> ReportDirectory::Write(const ReportData& report, bool sarif) {
+  KCC_TRY_VOID(Clear(sarif));
+  ReportFiles files;
+  const auto write = [&](std::string_view name, const std::string& text) -> Result<> {
+    KCC_TRY_VOID(WriteFileAtomically(File(name), text, kPrefix));
+    written_.push_back(name);
+    files.emplace(name, Sha256Of(text));
+    return {};
+  };
+  const auto write_all = [&]() -> Result<> {
+    KCC_TRY_VOID(write("report.html", ReportHtml(report)));
+    KCC_TRY_VOID(write("report.md", ReportMarkdown(report)));
+    KCC_TRY_VOID(write("junit.xml", ReportJunit(report)));
+    if (sarif) KCC_TRY_VOID(write(kReportSarifName, ReportSarif(report)));
+    return write(kReportJsonName, ReportJson(report, files));
+  };
+  Result<> done = write_all();
+  if (!done.has_value()) Discard();
+  return done;
+}
+
+void ReportDirectory::Discard() {
+  std::reverse(written_.begin(), written_.end());  // report.json first
+  for (const std::string_view name : written_) ::unlink(File(name).c_str());
+  if (!written_.empty()) SyncDirectory(path_);
+  written_.clear();
+}
+
+Result<> VerifyReportFiles(const std::string& directory, const ReportFiles& files) {
+  for (const auto& [name, digest] : files) {
+    const std::string path = (fs::path(directory) / name).string();
+    const auto& names = kReportFileNames;
+    if (name == kReportJsonName || std::find(names.begin(), names.end(), name) == names.end()) {
+      continue;  // of a later version
+    }
+    KCC_TRY(const std::string bytes, ReadFile(path, kReportBytesMax));
+    if (Sha256Of(bytes) != digest) {
+      return InvalidError("is not the file that report.json names: it was edited or replaced",
+                          Place{path});
+    }
+  }
+  for (const std::string_view name : kReportFileNames) {
+    if (name == kReportJsonName || files.contains(std::string(name))) continue;
+    const std::string path = (fs::path(directory) / name).string();
+    const Result<std::string> bytes = ReadFile(path, kReportBytesMax);
+    if (bytes.has_value() && HasReportMark(name, *bytes)) {
+      return InvalidError("is of another report: report.json does not name it", Place{path});
+    }
+  }
+  return {};
+}
+
+}  // namespace kcc
