@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kcc/base/strings.h"
 #include "kcc/judge/rate_counts.h"
 #include "kcc/summary/series.h"
 
@@ -47,6 +48,18 @@ void DecideUnits(const Clause& clause, UnitCounts units, Facts* facts) {
 
 std::string NothingIn(const Facts& facts, const std::string& otherwise) {
   return facts.samples.requests == 0 ? "no request of the evidence is in this slice" : otherwise;
+}
+
+// Why requests are in no window: the side that places them does not say when they came.
+std::string Unplaced(const Clause& clause, uint64_t requests) {
+  const std::string field = clause.window.kind == Window::Kind::kTime ? "started_at_ms" : "ordinal";
+  const PlanWindow window{clause.metric, clause.window, {}, {}, {}, false};
+  const bool by_infer = PlacementOf(window) == Placement::kInfer;
+  std::string text = std::to_string(requests) + (requests == 1 ? " request is" : " requests are") +
+                     " missing from the windows: no " + field + " on the " +
+                     (by_infer ? "infer" : "train") + " side, which places them";
+  if (!by_infer) text += "; evidence.trust: [" + field + "] would believe infer's";
+  return text;
 }
 
 }  // namespace
@@ -297,6 +310,9 @@ void FactReader::ReadWindows(const Clause& clause, Facts* facts) {
   const WindowCounts& folded = outcome->folded;
   const WindowCounts& open = outcome->open;
   facts->missing = folded.incomplete + folded.unplaced + open.incomplete + open.unplaced;
+  if (folded.unplaced + open.unplaced > 0) {
+    facts->unplaced = Unplaced(clause, folded.unplaced + open.unplaced);
+  }
   const bool at_most = AtMost(clause);
   // Each window with a gap, each request without a place and each one not measured may turn one
   // window good, and make one more.
@@ -319,8 +335,10 @@ void FactReader::ReadWindows(const Clause& clause, Facts* facts) {
   };
   const UnitCounts units = count({&folded, &open});
   if (units.units == 0) {
-    facts->why_not = NothingIn(*facts, "no window of the slice holds a value of " +
-                                           std::string(clause.metric.quantity->id));
+    facts->why_not =
+        NothingIn(*facts, facts->unplaced.empty() ? "no window of the slice holds a value of " +
+                                                        std::string(clause.metric.quantity->id)
+                                                  : facts->unplaced);
     return;
   }
   facts->complete_windows = count({&folded});

@@ -74,6 +74,7 @@ std::string TooLittle(const Clause& clause, const Facts& facts) {
 
 // What is not in the evidence and might change the verdict.
 std::string Missing(const Facts& facts) {
+  if (!facts.unplaced.empty()) return facts.unplaced;
   if (facts.missing > 0) {
     return std::to_string(facts.missing) + " values are missing from the evidence";
   }

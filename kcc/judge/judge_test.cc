@@ -10,6 +10,7 @@
 
 #include "kcc/contract/reader.h"
 #include "kcc/judge/judge_test_data.h"
+#include "kcc/summary/file.h"
 
 namespace kcc {
 namespace {
@@ -373,6 +374,91 @@ INSTANTIATE_TEST_SUITE_P(
                            OneClause("mean_kl, atMost: 0.5", Binding()), OfModel("", kDigest),
                            kInconclusive, "does not say which model"}),
     Named);
+
+// --- Whose word the evidence is.
+
+Evidence Declaring(const std::map<std::string, std::string>& infer) {
+  Evidence evidence = Tokens("kl", {0});
+  evidence.change_source = [=](Source* s) { s->infer.declares = infer; };
+  return evidence;
+}
+
+const std::string kBindsEngine = "  binds: {infer: {engine: vllm}}\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    Declared, Rules,
+    ::testing::Values(
+        Rule{"what is bound is declared", OneClause("mean_kl, atMost: 0.5", kBindsEngine),
+             Declaring({{"engine", "vllm"}}), kSatisfied, ""},
+        Rule{"another value is an error", OneClause("mean_kl, atMost: 0.5", kBindsEngine),
+             Declaring({{"engine", "sglang"}}), kError, "declares engine 'sglang'"},
+        Rule{"what is not declared is not satisfied",
+             OneClause("mean_kl, atMost: 0.5", kBindsEngine), Declaring({{"dtype", "bf16"}}),
+             kInconclusive, "which the infer kernel does not declare"},
+        Rule{"other requests than those bound",
+             OneClause("mean_kl, atMost: 0.5",
+                       "  binds: {requests: \"" + std::string(kDigest) + "\"}\n"),
+             With(Tokens("kl", {0}),
+                  [](Evidence* e) {
+                    e->change_source = [](Source* s) { s->request_set = "sha256:1"; };
+                  }),
+             kError, "about the requests sha256:1"},
+        Rule{
+            "a temperature that is not known", OneClause("mean_kl, atMost: 0.5"),
+            With(Tokens("kl", {0}),
+                 [](Evidence* e) { e->change_source = [](Source* s) { s->temperature.reset(); }; }),
+            kInconclusive, "does not say at which temperature"}),
+    Named);
+
+// What a summary of format 1 says of a contract, and its warnings.
+Judgement OfFormat1(const Contract& contract, const Evidence& evidence) {
+  const Summary summary = Measure(contract, evidence);
+  const Result<Summary> old = DecodeSummary(EncodeSummary(summary, 1));
+  EXPECT_TRUE(old.has_value());
+  EXPECT_EQ(Judge(contract, summary).verdict, kSatisfied);
+  return Judge(contract, *old);
+}
+
+TEST(Judge, ASummaryOfFormat1IsNotSatisfiedByWhatItDoesNotSay) {
+  const Evidence evidence = Tokens("kl", {0, 0.25});
+  Evidence in_memory = evidence;
+  in_memory.change_source = [](Source* s) { s->evidence = EvidenceLevel::kSampledToken; };
+  const Judgement plain = OfFormat1(OneClause("mean_kl, atMost: 0.5"), in_memory);
+  EXPECT_EQ(plain.verdict, kInconclusive) << "evidence from memory: at which temperature?";
+
+  Evidence traced = evidence;
+  traced.change_source = [](Source* s) {
+    s->train.identity = "sha256:1";
+    s->infer.identity = "sha256:2";
+  };
+  const Judgement known = OfFormat1(OneClause("mean_kl, atMost: 0.5"), traced);
+  EXPECT_EQ(known.verdict, kSatisfied);
+  ASSERT_EQ(known.warnings.size(), 1u);
+  EXPECT_THAT(known.warnings[0], HasSubstr("format 1"));
+
+  const std::string slices = "  slices: [{name: s, where: kept == true}]\n";
+  Evidence kept = traced;
+  for (JudgedRequest& request : kept.requests) request.Both("kept", true);
+  const Judgement sliced = OfFormat1(OneClause("mean_kl, atMost: 0.5, slices: [s]", slices), kept);
+  EXPECT_EQ(sliced.verdict, kInconclusive);
+  EXPECT_THAT(sliced.clauses[0].slices[0].about.reason, HasSubstr("whose word 'kept' is"));
+
+  const Judgement bound =
+      OfFormat1(OneClause("mean_kl, atMost: 0.5", "  binds: {infer: {engine: vllm}}\n"), traced);
+  EXPECT_EQ(bound.verdict, kInconclusive);
+}
+
+TEST(Judge, NamesTheFieldThatWouldPlaceRequestsInWindows) {
+  const Contract contract = OneClause("mean_kl, atMost: 0.5, exceedance: 10%, window: 2 requests");
+  Evidence evidence = Tokens("kl", {0, 0.25});
+  for (size_t i = 0; i < 2; ++i) {
+    evidence.requests[i].infer.fields["ordinal"] = static_cast<double>(i);
+  }
+  const SliceVerdict slice = Judge(contract, Measure(contract, evidence)).clauses[0].slices[0];
+  EXPECT_EQ(slice.verdict(), kInconclusive);
+  EXPECT_THAT(slice.about.reason,
+              HasSubstr("2 requests are missing from the windows: no ordinal on the train side"));
+}
 
 // --- Actions, stages and what they add up to.
 
