@@ -25,12 +25,13 @@ struct TopListPair {
   double infer_logprob = std::numeric_limits<double>::quiet_NaN();
 };
 
-// Adds the wanted slots. kl, reverse_kl, chi2, reverse_chi2, logit_span, _linf and _l2 are bounded
-// from below only (the end above is +inf) unless the lists cover the vocabulary; raw logit
-// distances stay unknown, since log-probs do not hold them. Overlaps are exact up to the length of
-// the lists, with ties by id; only a visible tie at the last place of a list makes an interval of
-// them. Fails on empty lists, ids outside the vocabulary or twice, and log-probs that are no
-// log-probs.
+// Adds the wanted slots. kl, reverse_kl, chi2, reverse_chi2, logit_span and _linf are bounded from
+// below only (the end above is +inf) unless the lists cover the vocabulary, logit_l2 always; raw
+// logit distances stay unknown, since log-probs do not hold them. Overlaps and ranks are exact
+// where the lists decide them and intervals over the orders that a tie leaves open
+// (top_list_order.h): the last place of a list is open unless the unlisted mass is too small for a
+// tie there. A log-prob of -inf is a probability of 0, and ends a list. Fails on empty lists, ids
+// outside the vocabulary or twice and log-probs that are no log-probs.
 Result<> MeasureTopK(const TopListPair& pair, const SlotSet& wanted, TokenDrift* out);
 
 }  // namespace kcc

@@ -1,0 +1,122 @@
+#include "kcc/drift/top_list_view.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "kcc/base/strings.h"
+#include "kcc/numeric/double_math.h"
+
+namespace kcc {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Known Widen(const TopListPair& pair, int32_t id, double logprob) {
+  if (logprob == -kInf) return {id, logprob, 0, {0, 0}};
+  const double error = pair.rounding * (1 + std::fabs(logprob));
+  return {id,
+          logprob,
+          error,
+          {std::min(1.0, Exp(logprob - error)), std::min(1.0, Exp(logprob + error))}};
+}
+
+// Unlisted tokens can tie with the last listed one only while their mass lasts.
+size_t TiesBeyond(const SideView& view, size_t vocab, const Known* sampled) {
+  if (view.exhausted) return 0;
+  const size_t unlisted = vocab - view.ranked.size();
+  const double last = view.ranked.back().p.lo;
+  const size_t token = sampled != nullptr && sampled->p.hi >= last ? 1 : 0;
+  const double most = view.rest.hi * (1 + kListSumError) / last;  // +inf where last is 0
+  if (!(most < static_cast<double>(unlisted))) return unlisted;
+  return std::min(unlisted, static_cast<size_t>(most) + token);
+}
+
+}  // namespace
+
+Result<SideView> ViewOf(const TopListPair& pair, Side side) {
+  const bool train = side == Side::kTrain;
+  const TopList& list = train ? pair.train : pair.infer;
+  const double token_logprob = train ? pair.train_logprob : pair.infer_logprob;
+  const auto broken = [&](const std::string& what) {
+    return BrokenEvidenceError(std::string("the ") + (train ? "train" : "infer") + " top-k list " +
+                               what);
+  };
+  if (list.ids.empty() || list.ids.size() != list.logprobs.size()) {
+    return broken("has " + std::to_string(list.ids.size()) + " ids and " +
+                  std::to_string(list.logprobs.size()) + " log-probs");
+  }
+  SideView view;
+  view.ranked.reserve(list.ids.size());
+  view.known.reserve(list.ids.size() + 1);
+  for (size_t i = 0; i < list.ids.size(); ++i) {
+    const int32_t id = list.ids[i];
+    const double logprob = list.logprobs[i];
+    if (id < 0 || static_cast<size_t>(id) >= pair.vocab) {
+      return broken("names token " + std::to_string(id) + ", outside the vocabulary of " +
+                    std::to_string(pair.vocab));
+    }
+    if (std::isnan(logprob) || logprob > 1e-3) {
+      return broken("gives token " + std::to_string(id) + " the log-prob " +
+                    ShortestNumber(logprob));
+    }
+    view.known.push_back(Widen(pair, id, logprob));
+    if (logprob > -kInf) view.ranked.push_back(view.known.back());
+  }
+  if (view.ranked.empty()) return broken("gives every token the log-prob -inf");
+  const auto likelier = [](const Known& a, const Known& b) { return a.logprob > b.logprob; };
+  const auto by_id = [](const Known& a, const Known& b) { return a.id < b.id; };
+  const auto same_id = [](const Known& a, const Known& b) { return a.id == b.id; };
+  if (!std::is_sorted(view.ranked.begin(), view.ranked.end(), likelier)) {
+    std::stable_sort(view.ranked.begin(), view.ranked.end(), likelier);
+  }
+  view.exhausted = view.ranked.size() < view.known.size();
+  std::sort(view.known.begin(), view.known.end(), by_id);
+  if (std::adjacent_find(view.known.begin(), view.known.end(), same_id) != view.known.end()) {
+    return broken("names a token twice");
+  }
+  const Known token = Widen(pair, pair.token, token_logprob);
+  if (pair.token >= 0 && !std::isnan(token_logprob)) {
+    const auto at = std::lower_bound(view.known.begin(), view.known.end(), token, by_id);
+    if (at == view.known.end() || at->id != token.id) {
+      view.known.insert(at, token);
+      view.unlisted = token.id;
+    }
+  }
+  Interval sum;
+  for (const Known& known : view.known) {
+    sum.lo += known.p.lo;
+    sum.hi += known.p.hi;
+  }
+  if (!view.exhausted && view.known.size() < pair.vocab) {
+    view.rest = {std::max(0.0, 1 - sum.hi * (1 + kListSumError)),
+                 std::max(kListSumError, 1 - sum.lo * (1 - kListSumError))};
+  }
+  view.cap = std::min(view.ranked.back().p.hi, view.rest.hi);
+  view.ties_beyond = TiesBeyond(view, pair.vocab, view.unlisted >= 0 ? &token : nullptr);
+  return view;
+}
+
+Matched Match(const SideView& p, const SideView& q) {
+  Matched match;
+  size_t i = 0;
+  size_t j = 0;
+  while (i < p.known.size() || j < q.known.size()) {
+    const bool take_p =
+        j == q.known.size() || (i < p.known.size() && p.known[i].id <= q.known[j].id);
+    const bool take_q =
+        i == p.known.size() || (j < q.known.size() && q.known[j].id <= p.known[i].id);
+    if (take_p && take_q) {
+      const Known& a = p.known[i++];
+      const Known& b = q.known[j++];
+      match.both.push_back({a.id, b.logprob - a.logprob, a.error + b.error, a.p, b.p});
+    } else if (take_p) {
+      match.train_only.push_back(p.known[i++]);
+    } else {
+      match.infer_only.push_back(q.known[j++]);
+    }
+  }
+  return match;
+}
+
+}  // namespace kcc
