@@ -1,8 +1,9 @@
 // Quantities of the sampled token alone, from its two log-probs, in double (DESIGN.md section 6).
 //
-// They are exact facts about the token. What a single token y ~ infer says about the whole
-// distributions is only an unbiased estimate (MATH.md B.4): a different function with a different
-// result type, so that one cannot be stored as the other.
+// They follow from the two log-probs alone, at whatever temperature those are: nothing here is in
+// logits, so nothing is unscaled. They are exact facts about the token. What a single token y ~
+// infer says about the whole distributions is only an unbiased estimate (MATH.md B.4): a different
+// function with a different result type, so that one cannot be stored as the other.
 #pragma once
 
 #include <array>
@@ -29,10 +30,11 @@ void PublishSampledToken(const SampledToken& token, const SlotSet& wanted, Token
 
 SlotSet SampledTokenSlots();
 
-// One-sample estimates of distributional quantities, unbiased if and only if y ~ infer: their mean
-// over tokens is meaningful, a percentile or maximum of them is not. By slot, for the slots of
-// EstimableSlots(): tv (1-w)+, kl w log w - w + 1, reverse_kl w - 1 - log w, js, hellinger
-// (1 - sqrt w)^2 / 2, chi2 (w-1)^2, reverse_chi2 (w-1)^2 / w.
+// One-sample estimates of distributional quantities, unbiased if and only if y ~ infer, that is
+// sampled at the temperature that the log-probs are at: their mean over tokens is meaningful, a
+// percentile or maximum of them is not. By slot, for the slots of EstimableSlots(): tv (1-w)+,
+// kl w log w - w + 1, reverse_kl w - 1 - log w, js, hellinger (1 - sqrt w)^2 / 2, chi2 (w-1)^2,
+// reverse_chi2 (w-1)^2 / w.
 struct SampleEstimates {
   std::array<double, kTokenSlotsMax> value{};
   SlotSet known;

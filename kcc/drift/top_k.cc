@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
 #include <vector>
 
+#include "kcc/base/strings.h"
 #include "kcc/drift/sampled_token.h"
 #include "kcc/drift/top_list_order.h"
 #include "kcc/drift/top_list_view.h"
@@ -294,22 +296,25 @@ void PublishDivergences(const SideView& p, const SideView& q, const Matched& mat
   publish(slots.js, {LowerBound(&JsDivergenceTerm, p, q, match), kLn2 * tv.hi});
 }
 
+// Differences of log-probs are those of logits over the temperature, up to a constant.
 void PublishDistances(const TopListPair& pair, const Matched& match, const Publisher& publish) {
   const Slots& slots = SlotsOf();
   double lowest = kInf;  // the largest that the smallest difference can be
   double highest = -kInf;
   double low_end = kInf;
   double high_end = -kInf;
+  bool one_sided = false;  // impossible on one side only
   for (const Shared& token : match.both) {
+    one_sided = one_sided || std::isinf(token.difference);
     if (!std::isfinite(token.difference)) continue;
     lowest = std::min(lowest, token.difference + token.error);
     highest = std::max(highest, token.difference - token.error);
     low_end = std::min(low_end, token.difference - token.error);
     high_end = std::max(high_end, token.difference + token.error);
   }
-  const double span = std::max(0.0, highest - lowest);
+  const double span = one_sided ? kInf : std::max(0.0, highest - lowest);
   const bool complete = match.both.size() == pair.vocab;
-  const double span_end = complete ? high_end - low_end : kInf;
+  const double span_end = complete && !one_sided ? high_end - low_end : kInf;
   publish(slots.logit_span, {span, span_end});
   publish(slots.logit_linf, {0.5 * span * pair.temperature, 0.5 * span_end * pair.temperature});
   publish(slots.logit_l2, {span * pair.temperature / std::sqrt(2.0) * (1 - kListSumError), kInf});
@@ -324,9 +329,22 @@ Interval MarginInterval(const SideView& side, double temperature) {
   return {std::max(0.0, margin - error) * temperature, (margin + error) * temperature};
 }
 
+Result<> CheckPair(const TopListPair& pair) {
+  if (!(pair.temperature > 0) || !std::isfinite(pair.temperature)) {
+    return InvalidError("temperature " + ShortestNumber(pair.temperature) +
+                        " is not a positive number");
+  }
+  if (pair.token >= 0 && static_cast<size_t>(pair.token) >= pair.vocab) {
+    return BrokenEvidenceError("sampled token " + std::to_string(pair.token) +
+                               " is outside the vocabulary of " + std::to_string(pair.vocab));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<> MeasureTopK(const TopListPair& pair, const SlotSet& wanted, TokenDrift* out) {
+  KCC_TRY_VOID(CheckPair(pair));
   KCC_TRY(const SideView p, ViewOf(pair, Side::kTrain));
   KCC_TRY(const SideView q, ViewOf(pair, Side::kInfer));
   const Matched match = Match(p, q);

@@ -363,6 +363,39 @@ TEST(TopK, HaveNoUpperEndWhereAnUnseenTokenCouldBeImpossible) {
   EXPECT_LE(drift.hi[TokenSlot("tv")], 1);
 }
 
+// Log-probs at temperature 2 are of half the logits: what is stated in logits is twice as large.
+TEST(TopK, DistancesAndMarginsAreInUnscaledLogitsAtAnyTemperature) {
+  const size_t vocab = 60;
+  const TestRow row = ModelRow(vocab, 0.5, 0, 1, 12);
+  for (const double temperature : {0.1, 0.5, 1.0, 2.0, 5.0}) {
+    RowPair full;
+    full.train = row.train.data();
+    full.infer = row.infer.data();
+    full.vocab = vocab;
+    full.temperature = temperature;
+    TokenDrift truth;
+    ASSERT_TRUE(MeasureRowReference(full, AllTokenSlots(), &truth));
+    TestRow scaled = row;
+    for (auto* side : {&scaled.train, &scaled.infer}) {
+      for (float& z : *side) z = static_cast<float>(z / temperature);
+    }
+    const Lists lists = ListsOf(scaled, vocab);
+    TopListPair pair = lists.Pair(vocab);
+    pair.temperature = temperature;
+    TokenDrift drift;
+    ASSERT_TRUE(MeasureTopK(pair, AllTokenSlots(), &drift));
+    for (const char* name : {"logit_span", "logit_linf", "margin", "train_margin"}) {
+      const size_t slot = TokenSlot(name);
+      EXPECT_LE(drift.lo[slot], truth.lo[slot]) << name << " T=" << temperature;
+      EXPECT_GE(drift.hi[slot], truth.lo[slot]) << name << " T=" << temperature;
+      EXPECT_NEAR(drift.lo[slot], drift.hi[slot], 1e-3) << name << " T=" << temperature;
+    }
+    const size_t l2 = TokenSlot("logit_l2");
+    EXPECT_LE(drift.lo[l2], truth.lo[l2]) << "T=" << temperature;
+    EXPECT_GE(drift.lo[l2], truth.lo[TokenSlot("logit_linf")]) << "T=" << temperature;
+  }
+}
+
 TEST(TopK, RefusesListsThatAreNone) {
   const TestRow row = ModelRow(50, 0.1, 0, 1, 4);
   const auto message = [](const Lists& lists) {
@@ -388,6 +421,16 @@ TEST(TopK, RefusesListsThatAreNone) {
   lists = ListsOf(row, 2);
   lists.logprobs[0] = {-static_cast<float>(kInf), -static_cast<float>(kInf)};
   EXPECT_NE(message(lists).find("every token the log-prob -inf"), std::string::npos);
+  lists = ListsOf(row, 5);
+  TokenDrift drift;
+  for (const double temperature : {0.0, -1.0, kInf, std::nan("")}) {
+    TopListPair pair = lists.Pair(50);
+    pair.temperature = temperature;
+    EXPECT_FALSE(MeasureTopK(pair, AllTokenSlots(), &drift)) << temperature;
+  }
+  TopListPair pair = lists.Pair(50);
+  pair.token = 50;
+  EXPECT_FALSE(MeasureTopK(pair, AllTokenSlots(), &drift));
 }
 
 }  // namespace

@@ -12,9 +12,10 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
+// A float32 kernel rounds the scaled logit too, which grows as the temperature falls.
 Known Widen(const TopListPair& pair, int32_t id, double logprob) {
   if (logprob == -kInf) return {id, logprob, 0, {0, 0}};
-  const double error = pair.rounding * (1 + std::fabs(logprob));
+  const double error = pair.rounding * (std::max(1.0, 1 / pair.temperature) + std::fabs(logprob));
   return {id,
           logprob,
           error,
