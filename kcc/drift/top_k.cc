@@ -44,6 +44,7 @@ double KlTerm(double p, double q) {
 double ReverseKlTerm(double p, double q) { return KlTerm(q, p); }
 double Chi2Term(double p, double q) { return p == q ? 0 : q == 0 ? kInf : (p - q) / q * (p - q); }
 double ReverseChi2Term(double p, double q) { return Chi2Term(q, p); }
+double TvTerm(double p, double q) { return 0.5 * std::fabs(p - q); }
 double HellingerTerm(double p, double q) {
   const double root = std::sqrt(p) - std::sqrt(q);
   return 0.5 * root * root;
@@ -192,7 +193,24 @@ double UpperBound(Term term, size_t vocab, const Matched& match) {
   return sum * (1 + kListSumError);
 }
 
-// MATH.md B.1: 1 - the largest and the smallest possible overlap of the distributions.
+// The divergences with an upper end are c - sum of overlaps, with overlaps that grow with p and q:
+// what is unknown can only lower them (MATH.md B.3).
+double HellingerOverlap(double p, double q) { return std::sqrt(p * q); }
+double JsOverlap(double p, double q) {  // (p log((p + q) / p) + q log((p + q) / q)) / 2
+  const double larger = std::max(p, q);
+  const double ratio = std::min(p, q) / larger;
+  if (!(ratio > 0)) return 0;
+  const double log = Log1p(ratio);
+  return 0.5 * larger * (log + ratio * (log - Log(ratio)));
+}
+double UpperBoundByOverlap(double most, Term overlap, const Matched& match) {
+  double sum = 0;
+  for (const Shared& token : match.both) sum += overlap(token.p.lo, token.q.lo);
+  return std::max(0.0, most - sum * (1 - kListSumError));
+}
+
+// MATH.md B.1: 1 - the largest and the smallest possible overlap of the distributions. Where that
+// is lost in the rounding of the log-probs, merging what is unknown is the better lower end.
 Interval TotalVariationInterval(const SideView& p, const SideView& q, const Matched& match,
                                 size_t vocab) {
   Interval overlap;
@@ -209,7 +227,7 @@ Interval TotalVariationInterval(const SideView& p, const SideView& q, const Matc
   const size_t listed = match.both.size() + match.train_only.size() + match.infer_only.size();
   const double unseen = static_cast<double>(vocab - listed) * std::min(p.cap, q.cap);
   overlap.hi += x + y + std::max(0.0, std::min({p.rest.hi - y, q.rest.hi - x, unseen}));
-  return {std::max(0.0, 1 - overlap.hi * (1 + kListSumError)),
+  return {std::max(LowerBound(&TvTerm, p, q, match), 1 - overlap.hi * (1 + kListSumError)),
           std::clamp(1 - overlap.lo * (1 - kListSumError), 0.0, 1.0)};
 }
 
@@ -266,6 +284,7 @@ const Slots& SlotsOf() {
 class Publisher {
  public:
   Publisher(const SlotSet& wanted, TokenDrift* out) : wanted_(wanted), out_(out) {}
+  bool Wants(size_t slot) const { return wanted_[slot]; }
   void operator()(size_t slot, const Interval& value) const {
     if (wanted_[slot]) out_->SetInterval(slot, value.lo, value.hi);
   }
@@ -278,8 +297,7 @@ class Publisher {
 void PublishDivergences(const SideView& p, const SideView& q, const Matched& match, size_t vocab,
                         const Publisher& publish) {
   const Slots& slots = SlotsOf();
-  const Interval tv = TotalVariationInterval(p, q, match, vocab);
-  publish(slots.tv, tv);
+  publish(slots.tv, TotalVariationInterval(p, q, match, vocab));
   const auto both_ends = [&](Term term) {
     return Interval{LowerBound(term, p, q, match), UpperBound(term, vocab, match)};
   };
@@ -291,9 +309,13 @@ void PublishDivergences(const SideView& p, const SideView& q, const Matched& mat
                              UpperBound(&ReverseKlTerm, vocab, match)});
   publish(slots.chi2, both_ends(&Chi2Term));
   publish(slots.reverse_chi2, both_ends(&ReverseChi2Term));
-  // 1 - BC <= TV and JS <= ln 2 TV.
-  publish(slots.hellinger, {LowerBound(&HellingerTerm, p, q, match), tv.hi});
-  publish(slots.js, {LowerBound(&JsDivergenceTerm, p, q, match), kLn2 * tv.hi});
+  const auto with_overlap = [&](size_t slot, Term term, double most, Term overlap) {
+    if (!publish.Wants(slot)) return;
+    const Interval ends = both_ends(term);
+    publish(slot, {ends.lo, std::min(ends.hi, UpperBoundByOverlap(most, overlap, match))});
+  };
+  with_overlap(slots.hellinger, &HellingerTerm, 1, &HellingerOverlap);
+  with_overlap(slots.js, &JsDivergenceTerm, kLn2, &JsOverlap);
 }
 
 // Differences of log-probs are those of logits over the temperature, up to a constant.

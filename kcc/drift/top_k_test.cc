@@ -172,13 +172,29 @@ double KlOf(const Completion& a, const Completion& b) {
   return sum;
 }
 
+double HellingerOf(const Completion& a, const Completion& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.p.size(); ++i) sum += std::sqrt(a.p[i] * b.p[i]);
+  return 1 - sum;
+}
+
+double JsOf(const Completion& a, const Completion& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.p.size(); ++i) {
+    const double m = (a.p[i] + b.p[i]) / 2;
+    if (a.p[i] > 0) sum += a.p[i] * std::log(a.p[i] / m) / 2;
+    if (b.p[i] > 0) sum += b.p[i] * std::log(b.p[i] / m) / 2;
+  }
+  return sum;
+}
+
 // Lists that differ in some of their tokens, with a tail; probabilities exactly those listed.
 Lists RandomLists(size_t k, size_t vocab, std::mt19937* random) {
   const TestRow row = ModelRow(vocab, 1.2, 0, 1.4, (*random)());
   return ListsOf(row, k);
 }
 
-TEST(TopK, BothEndsOfTvAreAttainedByCompletions) {
+TEST(TopK, BothEndsOfTvAndTheUpperEndsOfHellingerAndJsAreAttainedByCompletions) {
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {
     const size_t vocab = 4000;
@@ -210,6 +226,8 @@ TEST(TopK, BothEndsOfTvAreAttainedByCompletions) {
     p.Spread(a, cap_p, up);
     q.Spread(b, cap_q, down);
     EXPECT_NEAR(TvOf(p, q), drift.hi[tv], 1e-9) << "k=" << k;
+    EXPECT_NEAR(HellingerOf(p, q), drift.hi[TokenSlot("hellinger")], 1e-9) << "k=" << k;
+    EXPECT_NEAR(JsOf(p, q), drift.hi[TokenSlot("js")], 1e-9) << "k=" << k;
 
     // Closest: the other's tokens as far as caps and mass allow, the rest in common.
     p = start(0);
