@@ -6,6 +6,7 @@
 #include "kcc/bounds/implied.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/certifiable.h"
+#include "kcc/contract/values.h"
 
 namespace kcc::cli {
 namespace {
@@ -76,7 +77,7 @@ std::string RequirementSentence(const Clause& clause) {
 
 std::string StrictnessSentence(const Clause& clause) {
   if (clause.hard()) return "hard: there is no budget; beyond the threshold is a violation";
-  return "soft: up to " + PercentWords(clause.exceedance) + " of the windows may breach it";
+  return "soft: up to " + PercentText(clause.exceedance) + " of the windows may breach it";
 }
 
 std::string SliceSentence(const Contract& contract, const std::string& name) {
@@ -101,7 +102,7 @@ bool IsAboutTraffic(const Contract& contract, const Clause& clause) {
 
 std::string DecisionSentence(const Contract& contract, const Clause& clause) {
   const std::string confidence =
-      PercentWords(clause.confidence.value_or(contract.decision.confidence));
+      PercentText(clause.confidence.value_or(contract.decision.confidence));
   const std::string traffic = "a sample of traffic, decided with " + confidence + " confidence";
   std::string text;
   if (!contract.decision.about) {

@@ -1,7 +1,5 @@
 #include "apps/kcc/metric_words.h"
 
-#include <cmath>
-
 #include "kcc/base/strings.h"
 
 namespace kcc::cli {
@@ -96,17 +94,6 @@ std::string DirectionWords(Direction direction) {
 std::string AmountWords(double value, const Metric& metric) {
   const bool pure = metric.aggregate == Aggregate::kRate || metric.quantity->unit.empty();
   return ShortestNumber(value) + (pure ? "" : " " + std::string(metric.quantity->unit));
-}
-
-std::string PercentWords(double ratio) {
-  // 0.07 * 100 is not 7 in binary: the fewest digits that mean the same ratio are shown.
-  const double percent = ratio * 100;
-  double scale = 1;
-  for (int digits = 0; digits <= 12; ++digits, scale *= 10) {
-    const double rounded = std::round(percent * scale) / scale;
-    if (rounded / 100 == ratio) return ShortestNumber(rounded) + "%";
-  }
-  return ShortestNumber(percent) + "%";
 }
 
 }  // namespace kcc::cli

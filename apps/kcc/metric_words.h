@@ -20,6 +20,5 @@ std::string DirectionWords(Direction direction);
 
 // "0.002 nat", "1%" for a share.
 std::string AmountWords(double value, const Metric& metric);
-std::string PercentWords(double ratio);
 
 }  // namespace kcc::cli

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kcc/base/strings.h"
+#include "kcc/contract/values.h"
 
 namespace kcc {
 namespace {
@@ -33,12 +34,6 @@ std::vector<T> Missing(const std::vector<T>& wanted, const std::vector<T>& from)
 std::string OnSlices(const Clause& clause) {
   const std::vector<std::string_view> names(clause.slices.begin(), clause.slices.end());
   return (names.size() == 1 ? "on slice " : "on slices ") + JoinWords(names);
-}
-
-std::string PercentText(double ratio) {
-  constexpr size_t kShort = 6;
-  const std::string percent = ShortestNumber(ratio * 100);
-  return percent.size() > kShort ? ShortestNumber(ratio) : percent + "%";
 }
 
 class ClauseDiff {

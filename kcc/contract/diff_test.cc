@@ -314,7 +314,7 @@ INSTANTIATE_TEST_SUITE_P(Thresholds, DiffWords, testing::Values(
 INSTANTIATE_TEST_SUITE_P(Budgets, DiffWords, testing::Values(
     Case{"level: L2, minS", "exceedance: 50%, level: L2, minS", kLooser, "clause N-1", "hard clause became soft: 50% of windows (request) may break the threshold of p99_kl", true},
     Case{"exceedance: 25%, window: 2 requests", "exceedance: 50%, window: 2 requests", kLooser, "clause N-2", "raised from 25% to 50%", true},
-    Case{"exceedance: 25%, window: 2 requests", "exceedance: 7%, window: 2 requests", kTighter, "clause N-2", "lowered from 25% to 0.07"},
+    Case{"exceedance: 25%, window: 2 requests", "exceedance: 7%, window: 2 requests", kTighter, "clause N-2", "lowered from 25% to 7%"},
     Case{"2 requests", "3 requests", kLooser, "clause N-2", "window of mean_kl changed from 2 requests to 3 requests; not comparable", true},
     Case{"exceedance: 25%, window: 2 requests, ", "", kLooser, "clause N-2", "became hard on mean_kl over the whole slice; not comparable", true},
     Case{"exceedance: 25%, level", "level", kTighter, "clause N-3", "soft clause (25% of windows, request) became hard on max_kl"}));

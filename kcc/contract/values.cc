@@ -130,6 +130,17 @@ Result<double> ReadRatio(std::string_view text) {
   return Not(text, "a ratio; write a number from 0 to 1, or a percentage such as 1%");
 }
 
+std::string PercentText(double ratio) {
+  // 0.07 * 100 is not 7 in binary.
+  const double percent = ratio * 100;
+  double scale = 1;
+  for (int digits = 0; digits <= 12; ++digits, scale *= 10) {
+    const double rounded = std::round(percent * scale) / scale;
+    if (rounded / 100 == ratio) return ShortestNumber(rounded) + "%";
+  }
+  return ShortestNumber(percent) + "%";
+}
+
 Result<Window> ReadWindow(std::string_view text) {
   constexpr std::string_view kForms = "a window; write request, 100 requests, or a time such as 1m";
   constexpr double kRequestsMax = 1e9;

@@ -20,6 +20,9 @@ Result<double> ReadNumber(std::string_view text);
 // "0.01" or "1%".
 Result<double> ReadRatio(std::string_view text);
 
+// "1%" of 0.01: the fewest digits that mean the same ratio.
+std::string PercentText(double ratio);
+
 // "request", "100 requests", "250ms", "30s", "5m", "24h".
 Result<Window> ReadWindow(std::string_view text);
 
