@@ -54,6 +54,10 @@ void WriteMetadata(const Contract& contract, JsonWriter* json) {
 void WriteAssumptions(const Assumptions& assumptions, JsonWriter* json) {
   json->Key("assumptions").BeginObject();
   WriteIfSet("advantageMax", assumptions.advantage_max, json);
+  // Left out at its default: contracts older than the key keep their digest.
+  if (assumptions.advantages != Assumptions().advantages) {
+    json->Field("advantages", Name(assumptions.advantages));
+  }
   WriteIfSet("rewardMax", assumptions.reward_max, json);
   WriteIfSet("scoreNormMax", assumptions.score_norm_max, json);
   json->Field("temperature", assumptions.temperature);

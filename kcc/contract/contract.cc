@@ -58,6 +58,9 @@ std::string_view Name(Stage stage) { return kStages[static_cast<size_t>(stage)];
 std::string_view Name(Population about) {
   return about == Population::kTraffic ? "traffic" : "evaluation-set";
 }
+std::string_view Name(AdvantageKind kind) {
+  return kind == AdvantageKind::kToken ? "token" : "outcome";
+}
 std::string_view Name(BoundKind bound) {
   return bound == BoundKind::kAtMost ? "atMost" : "atLeast";
 }

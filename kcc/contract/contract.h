@@ -25,6 +25,8 @@ enum class ViolationLevel : uint8_t { kL1, kL2, kL3 };
 enum class Action : uint8_t { kLog, kGuard, kFreeze, kFallback, kRollback };  // in rising severity
 enum class Stage : uint8_t { kOffline, kShadow, kCanary, kFull };
 enum class Population : uint8_t { kEvaluationSet, kTraffic };
+// What an advantage is a function of: the whole continuation (GRPO), or its token and prefix.
+enum class AdvantageKind : uint8_t { kOutcome, kToken };
 enum class BoundKind : uint8_t { kAtMost, kAtLeast };
 
 // Where something stands in the source text; 0 = it was made, not read.
@@ -86,6 +88,7 @@ struct Assumptions {
   std::optional<double> advantage_max;
   std::optional<double> score_norm_max;
   std::optional<int64_t> tokens_max;
+  AdvantageKind advantages = AdvantageKind::kOutcome;  // the default holds for both kinds
 };
 
 struct Decision {
@@ -143,6 +146,7 @@ std::string_view Name(ViolationLevel level);   // "L2"
 std::string_view Name(Action action);          // "fallback"
 std::string_view Name(Stage stage);            // "canary"
 std::string_view Name(Population about);       // "evaluation-set"
+std::string_view Name(AdvantageKind kind);     // "outcome"
 std::string_view Name(BoundKind bound);        // "atMost"
 std::string WindowText(const Window& window);  // "request", "100 requests", "1m"
 

@@ -186,6 +186,7 @@ Contract AnyContract(const ContractGenOptions& options) {
   if (Flip()) assumptions.advantage_max = Pick<double>({0, 4});
   if (Flip()) assumptions.score_norm_max = Pick<double>({0, 8});
   if (Flip()) assumptions.tokens_max = Whole(1, 1'000'000'000);
+  if (Flip()) assumptions.advantages = Word<AdvantageKind>(2);
   if (Flip()) contract.decision.about = Word<Population>(2);
   if (Flip()) contract.decision.confidence = Pick<double>({0.5, 0.9, 0.99});
   contract.slices.push_back({"all", {}, {}});
@@ -276,6 +277,8 @@ std::vector<Mutation> ContractMutations() {
          return Replace(Flip() ? std::optional<int64_t>(Whole(4, 20)) : std::nullopt,
                         &c->assumptions.tokens_max);
        }},
+      {"advantages",
+       [](Contract* c) { return Replace(Word<AdvantageKind>(2), &c->assumptions.advantages); }},
       {"about",
        [](Contract* c) {
          return Replace(Pick<std::optional<Population>>(

@@ -91,6 +91,7 @@ TEST(KeyTables, ListWordsInTheOrderOfTheirEnums) {
   ExpectInOrder<Action>("clause", "action");
   ExpectInOrder<Stage>("clause", "stages");
   ExpectInOrder<Population>("decision", "about");
+  ExpectInOrder<AdvantageKind>("assumptions", "advantages");
   ExpectInOrder<Family>("override", "family");
   ExpectInOrder<ViolationLevel>("override", "level");
   ExpectInOrder<Action>("override", "action");

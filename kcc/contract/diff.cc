@@ -152,6 +152,10 @@ class ContractDiff {
     Assumption("advantageMax", false, a.advantage_max, b.advantage_max);
     Assumption("scoreNormMax", false, a.score_norm_max, b.score_norm_max);
     Assumption("tokensMax", true, a.tokens_max, b.tokens_max);
+    if (a.advantages != b.advantages) {
+      Note("assumptions", "advantages changed " + FromTo(Name(a.advantages), Name(b.advantages)) +
+                              "; bounds only");
+    }
   }
 
   void CompareDecision() {

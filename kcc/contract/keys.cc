@@ -19,6 +19,7 @@ constexpr bool kClosed = false;
 constexpr std::array<std::string_view, 1> kApiVersions = {"kcc/v1"};
 constexpr std::array<std::string_view, 1> kKinds = {"KernelContract"};
 constexpr std::array<std::string_view, 2> kPopulations = {"evaluation-set", "traffic"};
+constexpr std::array<std::string_view, 2> kAdvantages = {"outcome", "token"};
 constexpr std::array<std::string_view, 4> kFamilies = {"numerical", "statistical", "runtime",
                                                        "observability"};
 constexpr std::array<std::string_view, 3> kLevels = {"L1", "L2", "L3"};
@@ -85,6 +86,7 @@ constexpr KeyRow kAssumptions[] = {
     {"advantageMax", kNumber, kOptional, "", "largest |advantage| of a token", {}, 0, kInf},
     {"scoreNormMax", kNumber, kOptional, "", "largest norm of a token's score, the gradient of its log-probability", {}, 0, kInf},
     {"tokensMax", kInteger, kOptional, "", "most output tokens of a request; needed to certify token rates for traffic", {}, 1, 1e9},
+    {"advantages", kWord, kOptional, "outcome", "what an advantage may depend on. outcome: the whole continuation, as in GRPO; token: its prefix and its token only. What is stated for outcome holds for both", kAdvantages},
 };
 
 constexpr KeyRow kDecision[] = {

@@ -30,6 +30,8 @@ Assumptions ReadAssumptions(const MappingReader& mapping) {
   assumptions.advantage_max = mapping.Number("advantageMax");
   assumptions.score_norm_max = mapping.Number("scoreNormMax");
   assumptions.tokens_max = mapping.Integer("tokensMax");
+  assumptions.advantages =
+      mapping.EnumWord<AdvantageKind>("advantages").value_or(assumptions.advantages);
   return assumptions;
 }
 

@@ -76,6 +76,9 @@ YamlValue AssumptionsOf(const Assumptions& assumptions) {
   if (assumptions.advantage_max) map.Add("advantageMax", Number(*assumptions.advantage_max));
   if (assumptions.score_norm_max) map.Add("scoreNormMax", Number(*assumptions.score_norm_max));
   if (assumptions.tokens_max) map.Add("tokensMax", Integer(*assumptions.tokens_max));
+  if (assumptions.advantages != Assumptions().advantages) {
+    map.Add("advantages", YamlValue::Token(Name(assumptions.advantages)));
+  }
   return map;
 }
 
