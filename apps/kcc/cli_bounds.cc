@@ -18,6 +18,15 @@ void DeclareAssumptions(CLI::App* app, BoundAssumptions& given) {
       ->disable_flag_override();
   add("--advantage-max", given.advantage_max, "Largest |advantage|");
   add("--score-norm-max", given.score_norm_max, "Largest norm of the score");
+  app->add_option_function<std::string>(
+         "--advantages",
+         [&given](const std::string& kind) {
+           given.advantages = kind == "token" ? AdvantageKind::kToken : AdvantageKind::kOutcome;
+         },
+         "What they may depend on: the whole continuation (default; holds for both), or its prefix "
+         "and token")
+      ->type_name("outcome|token")
+      ->check(CLI::IsMember({"outcome", "token"}));
   app->add_option("--tokens", given.tokens, "Tokens of a continuation, at most")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));

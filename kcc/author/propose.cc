@@ -178,6 +178,9 @@ class Author {
                      ", score norm <= " + Number(*input_.assumptions.score_norm_max);
     if (input_.assumptions.tokens) {
       why += ", up to " + std::to_string(*input_.assumptions.tokens) + " tokens";
+      if (what == Tolerated::kGradientBias) {
+        why += ", advantages: " + std::string(Name(input_.assumptions.advantages));
+      }
     }
     why += "): " + std::string(chosen->metric) + " <= " + Number(chosen->at_most);
     Add("numerical",
@@ -243,6 +246,7 @@ class Author {
     if (given.advantage_max) text += ", advantageMax: " + Number(*given.advantage_max);
     if (given.score_norm_max) text += ", scoreNormMax: " + Number(*given.score_norm_max);
     if (given.tokens) text += ", tokensMax: " + std::to_string(*given.tokens);
+    text += ", advantages: " + std::string(Name(given.advantages));
     text +=
         "}\n  decision: {about: evaluation-set, confidence: " + Number(input_.confidence) + "}\n";
     return text;

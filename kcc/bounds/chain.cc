@@ -14,22 +14,8 @@
 namespace kcc {
 namespace {
 
-// Logit drifts reduce to a span; the others do not have one.
-std::optional<double> SpanOf(DriftForm form, double value, double temperature) {
-  switch (form) {
-    case DriftForm::kSpan:
-      return value;
-    case DriftForm::kLinf:
-      return SpanOfLinf(value, temperature);
-    case DriftForm::kL2:
-      return SpanOfL2(value, temperature);
-    case DriftForm::kTv:
-    case DriftForm::kKl:
-    case DriftForm::kAbsLogRatio:
-      break;
-  }
-  return {};
-}
+constexpr std::string_view kTokenTrajectory = "2 A G sum_t tv(first t tokens)";
+constexpr std::string_view kOutcomeTrajectory = "2 A G T sequence_tv";
 
 class ForwardWriter {
  public:
@@ -37,7 +23,7 @@ class ForwardWriter {
       : form_(form),
         value_(value),
         given_(assumptions),
-        span_(SpanOf(form, value, assumptions.temperature)),
+        span_(SpanOfDrift(form, value, assumptions.temperature)),
         tv_(TvOfDrift(form, value, assumptions.temperature)) {}
 
   Chain Write() {
@@ -119,8 +105,8 @@ class ForwardWriter {
     const double g = *given_.score_norm_max;
     std::optional<double> textbook;
     if (span_) textbook = 2 * a * g * TvOfLinfTextbook(Linf(), given_.temperature);
-    Row("gradient_bias", "policy-gradient bias, uncorrected", GradientBiasOfTv(tv_, a, g),
-        "2 A G tv", textbook, span_ ? "A G s" : "");
+    Row("gradient_bias", "policy-gradient bias of one token, uncorrected",
+        GradientBiasOfTv(tv_, a, g), "2 A G tv", textbook, span_ ? "A G s" : "");
     if (!span_) return;
     const auto corrected = [&](Correction correction, CorrectionRange range) {
       return GradientBiasOfSpan(*span_, correction, range, a, g);
@@ -163,10 +149,17 @@ class ForwardWriter {
     if (!span_ || !given_.has_bias()) return;
     const double a = *given_.advantage_max;
     const double g = *given_.score_norm_max;
-    Row("trajectory_bias", "gradient bias over a trajectory, uncorrected",
-        TrajectoryBiasOfSpan(*span_, t, a, g), "2 A G sum_t tv(first t tokens)");
-    Row("trajectory_bias_token_weights", "the same with token weights w_t",
-        TrajectoryBiasWithTokenWeights(*span_, t, a, g), "2 A G sum_(t<T) tv(first t tokens)");
+    if (given_.advantages == AdvantageKind::kToken) {
+      Row("trajectory_bias", "gradient bias over a trajectory, uncorrected, advantages of tokens",
+          TrajectoryBiasOfSpan(*span_, t, a, g), kTokenTrajectory);
+      Row("trajectory_bias_token_weights", "the same with token weights w_t",
+          TrajectoryBiasWithTokenWeights(*span_, t, a, g), "2 A G sum_(t<T) tv(first t tokens)");
+    } else {
+      Row("trajectory_bias", "gradient bias over a trajectory, uncorrected, advantages of outcomes",
+          OutcomeBiasOfSpan(*span_, t, a, g), kOutcomeTrajectory);
+      Row("trajectory_bias_token_weights", "the same with token weights w_t",
+          OutcomeBiasWithTokenWeights(*span_, t, a, g), "2 A G T tv(T - 1 tokens)");
+    }
   }
 
   DriftForm form_;
@@ -223,8 +216,24 @@ std::string_view Name(Tolerated what) {
   return what == Tolerated::kRewardDrift ? "reward_drift" : "gradient_bias";
 }
 
+std::optional<double> SpanOfDrift(DriftForm form, double value, double temperature) {
+  switch (form) {
+    case DriftForm::kSpan:
+      return value;
+    case DriftForm::kLinf:
+      return SpanOfLinf(value, temperature);
+    case DriftForm::kL2:
+      return SpanOfL2(value, temperature);
+    case DriftForm::kTv:
+    case DriftForm::kKl:
+    case DriftForm::kAbsLogRatio:
+      break;
+  }
+  return {};
+}
+
 double TvOfDrift(DriftForm form, double value, double temperature) {
-  if (const auto span = SpanOf(form, value, temperature)) return TvOfSpan(*span);
+  if (const auto span = SpanOfDrift(form, value, temperature)) return TvOfSpan(*span);
   switch (form) {
     case DriftForm::kKl:
       return TvOfKl(value);
@@ -236,7 +245,8 @@ double TvOfDrift(DriftForm form, double value, double temperature) {
 }
 
 double SequenceTvOfDrift(DriftForm form, double value, double temperature, int64_t tokens) {
-  if (const auto span = SpanOf(form, value, temperature)) return SequenceTvOfSpan(*span, tokens);
+  if (const auto span = SpanOfDrift(form, value, temperature))
+    return SequenceTvOfSpan(*span, tokens);
   if (form == DriftForm::kTv) return SequenceTvOfTokenTv(std::fmin(1.0, value), tokens);
   return SequenceTvOfMeanDrift(form, value, temperature, tokens);
 }
@@ -287,11 +297,17 @@ Result<std::vector<ThresholdRow>> BackwardChain(Tolerated what, double budget,
   const double a = *assumptions.advantage_max;
   const double g = *assumptions.score_norm_max;
   if (assumptions.tokens) {
+    const bool of_tokens = assumptions.advantages == AdvantageKind::kToken;
     const auto trajectory = [&](DriftForm form, double x) {
-      return TrajectoryBiasOfSpan(*SpanOf(form, x, tau), *assumptions.tokens, a, g);
+      const double span = *SpanOfDrift(form, x, tau);
+      return of_tokens ? TrajectoryBiasOfSpan(span, *assumptions.tokens, a, g)
+                       : OutcomeBiasOfSpan(span, *assumptions.tokens, a, g);
     };
     AddThresholds(budget, trajectory, std::span(kSequenceThresholds).first(3), &rows);
-    for (ThresholdRow& row : rows) row.formula = "2 A G sum_t tv(first t tokens) = budget, solved";
+    for (ThresholdRow& row : rows) {
+      row.formula = of_tokens ? "2 A G sum_t tv(first t tokens) = budget, solved"
+                              : "2 A G T sequence_tv = budget, solved";
+    }
     return rows;
   }
   const auto token = [&](DriftForm form, double x) {

@@ -13,6 +13,7 @@
 
 #include "kcc/base/result.h"
 #include "kcc/bounds/consequence.h"
+#include "kcc/contract/contract.h"
 
 namespace kcc {
 
@@ -30,16 +31,20 @@ struct BoundAssumptions {
   std::optional<double> advantage_max;
   std::optional<double> score_norm_max;
   std::optional<int64_t> tokens;  // of a continuation, at most
+  AdvantageKind advantages = AdvantageKind::kOutcome;
   CorrectionRange weights{0.8, 1.2};
 
   bool has_bias() const { return advantage_max && score_norm_max; }
 };
 
+// Logit drifts reduce to a span; the others have none.
+std::optional<double> SpanOfDrift(DriftForm form, double value, double temperature);
 // Total variation at a drift of this size; concave and rising in `value`, 0 at 0, at most 1.
 double TvOfDrift(DriftForm form, double value, double temperature);
 // Of continuations of `tokens` tokens, the drift holding at every step and prefix.
 double SequenceTvOfDrift(DriftForm form, double value, double temperature, int64_t tokens);
-// The same where only the mean over a continuation's tokens is known and infer chose them.
+// The same where only the mean over a continuation's tokens is known and infer chose them. Of kKl
+// that is KL(infer || train): only this direction adds up over the prefixes that infer draws.
 double SequenceTvOfMeanDrift(DriftForm form, double value, double temperature, int64_t tokens);
 
 struct ChainRow {

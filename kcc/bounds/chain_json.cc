@@ -18,6 +18,7 @@ void WriteAssumptions(const BoundAssumptions& given, JsonWriter* json) {
   if (given.advantage_max) json->Field("advantageMax", *given.advantage_max);
   if (given.score_norm_max) json->Field("scoreNormMax", *given.score_norm_max);
   if (given.tokens) json->Field("tokensMax", *given.tokens);
+  json->Field("advantages", Name(given.advantages));
   json->Field("weightMin", given.weights.low).Field("weightMax", given.weights.high);
   json->EndObject();
 }

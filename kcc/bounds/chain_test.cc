@@ -76,6 +76,38 @@ TEST(ForwardChain, RewardsFromZeroHaveHalfTheRange) {
               1e-12);
 }
 
+// T = 2, train (.5, .5) at both steps, log w = ±0.1 about it. With w_t on each token the prefix of
+// the second is still infer's, and an outcome advantage sees the second token at the first as well:
+// A = S_1 S_2 with scores S_t = ±1, which have mean 0 under train, attains 4 tv.
+TEST(ForwardChain, HoldsForAdvantagesOfOutcomesUnlessTheyAreSaidToBeOfTokens) {
+  const double q = 1 / (1 + std::exp(0.2));  // infer's likelihood of the token that train prefers
+  const double w[2] = {0.5 / q, 0.5 / (1 - q)};
+  const double law[2] = {q, 1 - q};
+  double weighted = 0;
+  double uncorrected = 0;
+  for (int i = 0; i < 2; ++i) {
+    for (int j = 0; j < 2; ++j) {
+      const double of_both = law[i] * law[j];
+      const int score[2] = {i == 0 ? 1 : -1, j == 0 ? 1 : -1};
+      const int advantage = score[0] * score[1];
+      const double whole = w[i] * w[j];
+      weighted += of_both * advantage * ((whole - w[i]) * score[0] + (whole - w[j]) * score[1]);
+      uncorrected += of_both * std::fabs(whole - 1) * 2;  // scores of one sign
+    }
+  }
+  EXPECT_NEAR(weighted, 0.199, 1e-3);
+  BoundAssumptions given;
+  given.advantage_max = given.score_norm_max = 1;
+  given.tokens = 2;
+  const Chain both = ForwardChain(DriftForm::kSpan, 0.2, given);
+  EXPECT_GE(Find(both, "trajectory_bias_token_weights")->value, weighted);
+  EXPECT_GE(Find(both, "trajectory_bias")->value, uncorrected);
+  given.advantages = AdvantageKind::kToken;
+  const Chain tokens = ForwardChain(DriftForm::kSpan, 0.2, given);
+  EXPECT_NEAR(Find(tokens, "trajectory_bias_token_weights")->value, 0.0999, 1e-4);
+  EXPECT_LT(Find(tokens, "trajectory_bias")->value, Find(both, "trajectory_bias")->value);
+}
+
 TEST(BackwardChain, NeedsWhatItsForwardBoundNeeds) {
   EXPECT_FALSE(BackwardChain(Tolerated::kRewardDrift, 0.1, BoundAssumptions()).has_value());
   EXPECT_FALSE(BackwardChain(Tolerated::kGradientBias, 0.1, BoundAssumptions()).has_value());
@@ -105,6 +137,7 @@ TEST(BackwardChain, ThresholdsGuaranteeTheBudget) {
     given.advantage_max = 4;
     given.score_norm_max = 0.3;
     if (*rc::gen::arbitrary<bool>()) given.tokens = *rc::gen::inRange<int64_t>(1, 5000);
+    if (*rc::gen::arbitrary<bool>()) given.advantages = AdvantageKind::kToken;
     for (const Tolerated what : {Tolerated::kRewardDrift, Tolerated::kGradientBias}) {
       const auto rows = BackwardChain(what, budget, given);
       RC_ASSERT(rows.has_value());
@@ -126,7 +159,9 @@ TEST(BackwardChain, ThresholdsGuaranteeTheBudget) {
           const double span = form == DriftForm::kSpan   ? x
                               : form == DriftForm::kLinf ? SpanOfLinf(x, given.temperature)
                                                          : SpanOfL2(x, given.temperature);
-          return TrajectoryBiasOfSpan(span, *given.tokens, 4, 0.3);
+          return given.advantages == AdvantageKind::kToken
+                     ? TrajectoryBiasOfSpan(span, *given.tokens, 4, 0.3)
+                     : OutcomeBiasOfSpan(span, *given.tokens, 4, 0.3);
         };
         RC_ASSERT(cost(row.at_most) <= budget);
         const bool whole = form == DriftForm::kTv && row.at_most == 1;

@@ -84,10 +84,20 @@ double TrajectoryBiasWithTokenWeights(double span, int64_t tokens, double advant
                               score_norm_max);
 }
 
+double OutcomeBiasOfTv(double sequence_tv, int64_t tokens, double advantage_max,
+                       double score_norm_max) {
+  const double gap = 2.0 * static_cast<double>(tokens) * std::fmin(1.0, sequence_tv);
+  return GradientBiasOfGap(gap, advantage_max, score_norm_max);
+}
+
+double OutcomeBiasOfSpan(double span, int64_t tokens, double advantage_max, double score_norm_max) {
+  return OutcomeBiasOfTv(SequenceTvOfSpan(span, tokens), tokens, advantage_max, score_norm_max);
+}
+
 double OutcomeBiasWithTokenWeights(double span, int64_t tokens, double advantage_max,
                                    double score_norm_max) {
   const double tv = SequenceTvOfSpan(span, std::max<int64_t>(0, tokens - 1));
-  return GradientBiasOfGap(2.0 * static_cast<double>(tokens) * tv, advantage_max, score_norm_max);
+  return OutcomeBiasOfTv(tv, tokens, advantage_max, score_norm_max);
 }
 
 double OutcomeBiasTruncated(double span, int64_t tokens, double c, double advantage_max,

@@ -20,7 +20,8 @@ double RewardDriftOfTv(double tv, double reward_max, RewardRange range);
 double RewardDriftOfChi2(double chi2, double reward_sd);
 // The lesser of osc(r) tanh(s/4) and sd_q(r) sinh(s/2).
 double RewardDriftOfSpan(double span, double reward_max, RewardRange range, double reward_sd);
-// A soft clause, span <= s on all but a share eps of contexts: osc ((1 - eps) tanh(s/4) + eps).
+// A percentile clause, span <= s on all but a share eps of contexts: osc ((1 - eps) tanh(s/4) +
+// eps).
 double RewardDriftOfSoftSpan(double span, double exceedance, double reward_max, RewardRange range);
 
 // --- gradient bias of one token ----------------------------------------------------------------
@@ -39,16 +40,24 @@ double GradientBiasOfMeanAbsLogRatio(double mean, double advantage_max, double s
 // Full importance sampling has no bias and this second moment E_q w^2: cosh(s/2)^2. Sharp.
 double ImportanceVarianceFactor(double span);
 
-// --- trajectories of T tokens, span <= s at every step and prefix
-// --------------------------------- Per-step advantages, uncorrected: 2 A G sum_{t<=T} TV(P_<=t,
-// Q_<=t), with A.6 (c) inside. Grows like A G s T^{3/2}/3. Cost: O(min(T, 4096 log T)).
+// --- trajectories of T tokens, span <= s at every step and prefix ---------------------------
+// An advantage of a token depends on the prefix and that token; an outcome advantage (GRPO) on the
+// whole continuation. A bound for outcomes holds for tokens as well, and is never the smaller.
+//
+// Advantages of tokens, uncorrected: 2 A G sum_{t<=T} TV(P_<=t, Q_<=t), with A.6 (c) inside. Grows
+// like A G s T^{3/2}/3. Cost: O(min(T, 4096 log T)).
 double TrajectoryBiasOfSpan(double span, int64_t tokens, double advantage_max,
                             double score_norm_max);
-// Per-step advantages, token weights w_t: prefixes still come from Q, so not 0 but
+// Advantages of tokens, token weights w_t: prefixes still come from Q, so not 0 but
 // 2 A G sum_{t<T} TV(P_<=t, Q_<=t).
 double TrajectoryBiasWithTokenWeights(double span, int64_t tokens, double advantage_max,
                                       double score_norm_max);
-// Outcome advantages (one A for the whole sequence), token weights: A G sum_t E_Q|W - w_t|, where
+// Outcome advantages, uncorrected: 2 A G T TV(P, Q): each of the T scores meets an advantage that
+// sees all of the continuation.
+double OutcomeBiasOfTv(double sequence_tv, int64_t tokens, double advantage_max,
+                       double score_norm_max);
+double OutcomeBiasOfSpan(double span, int64_t tokens, double advantage_max, double score_norm_max);
+// Outcome advantages, token weights: A G sum_t E_Q|W - w_t|, where
 // E_Q|W - w_t| = 2 TV(P, Q with step t drawn from P) <= 2 TV over T - 1 steps.
 double OutcomeBiasWithTokenWeights(double span, int64_t tokens, double advantage_max,
                                    double score_norm_max);

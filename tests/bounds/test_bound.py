@@ -54,6 +54,16 @@ def test_gradient_bias_backward(kcc):
     assert done.json["thresholds"]["tv"]["metric"] == "mean_tv"
 
 
+def test_a_bias_over_a_trajectory_holds_for_outcomes_unless_told_otherwise(kcc):
+    flags = ["--span", "0.2", "--tokens", "2", "--advantage-max", "1", "--score-norm-max", "1", "--json"]
+    row = "trajectory_bias_token_weights"
+    assert kcc("bound", *flags).json["bounds"][row]["atMost"] >= 0.199  # attained (docs/bounds.md)
+    tokens = kcc("bound", *flags, "--advantages", "token").json
+    assert tokens["bounds"][row]["atMost"] == pytest.approx(2 * math.tanh(0.05))
+    assert tokens["assumptions"]["advantages"] == "token"
+    assert kcc("bound", *flags, "--advantages", "sequence").code == 2
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [
