@@ -148,8 +148,10 @@ KCC_API kcc_status kcc_judge(const kcc_contract* contract, const kcc_summary* su
 /* ---- Bounds --------------------------------------------------------------------------------- */
 
 /* options: those of `kcc bound` as a JSON object, {"linf": 0.05, "reward_max": 1}; one of span,
- * linf, l2, tv, kl, abs_log_ratio (what follows), reward_drift, gradient_bias (what guarantees it).
- * Gives what `kcc bound --json` prints. */
+ * linf, l2, tv, kl, abs_log_ratio (what follows), reward_drift, gradient_bias (what guarantees it);
+ * with temperature, reward_max, rewards_from_zero (true or false), advantage_max, score_norm_max,
+ * advantages ("outcome" or "token"), tokens, weight_min, weight_max. Gives what `kcc bound --json`
+ * prints. */
 KCC_API kcc_status kcc_bound(const char* options, kcc_text* out);
 
 /* ---- RL ------------------------------------------------------------------------------------ */

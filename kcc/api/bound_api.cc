@@ -51,13 +51,39 @@ Result<> Take(std::string_view key, double value, Asked* asked) {
   } else if (key == "tokens") {
     if (value < 1 || value > 1e15) return InvalidError("bound: tokens must be at least 1");
     given.tokens = static_cast<int64_t>(value);
+  } else if (key == "weight_min") {
+    if (value < 1e-9 || value > 1) return InvalidError("bound: weight_min must be in [1e-9, 1]");
+    given.weights.low = value;
+  } else if (key == "weight_max") {
+    if (value < 1 || value > 1e9) return InvalidError("bound: weight_max must be in [1, 1e9]");
+    given.weights.high = value;
   } else {
     return InvalidError("bound: no option '" + std::string(key) +
                         "'; there are span, linf, l2, tv, kl, abs_log_ratio, reward_drift, "
-                        "gradient_bias, temperature, reward_max, advantage_max, score_norm_max, "
-                        "tokens");
+                        "gradient_bias, temperature, reward_max, rewards_from_zero, advantage_max, "
+                        "score_norm_max, advantages, tokens, weight_min, weight_max");
   }
   return {};
+}
+
+// The options that are no numbers.
+Result<> TakeWord(std::string_view key, simdjson::dom::element value, Asked* asked) {
+  BoundAssumptions& given = asked->assumptions;
+  if (key == "rewards_from_zero") {
+    bool from_zero = false;
+    if (value.get(from_zero) != simdjson::SUCCESS) {
+      return InvalidError("bound: 'rewards_from_zero' must be true or false");
+    }
+    given.reward_range = from_zero ? RewardRange::kZeroToR : RewardRange::kMinusRToR;
+    return {};
+  }
+  std::string_view kind;
+  for (const AdvantageKind known : {AdvantageKind::kOutcome, AdvantageKind::kToken}) {
+    if (value.get(kind) != simdjson::SUCCESS || kind != Name(known)) continue;
+    given.advantages = known;
+    return {};
+  }
+  return InvalidError("bound: 'advantages' must be \"outcome\" or \"token\"");
 }
 
 Result<Asked> Parse(std::string_view text) {
@@ -68,6 +94,10 @@ Result<Asked> Parse(std::string_view text) {
   }
   Asked asked;
   for (const auto& [key, value] : object) {
+    if (key == "rewards_from_zero" || key == "advantages") {
+      KCC_TRY_VOID(TakeWord(key, value, &asked));
+      continue;
+    }
     double number = 0;
     if (value.get(number) != simdjson::SUCCESS) {
       return InvalidError("bound: '" + std::string(key) + "' must be a number");

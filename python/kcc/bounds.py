@@ -8,11 +8,12 @@ from typing import Any
 from . import _library as c
 
 
-def bound(**options: float) -> dict[str, Any]:
+def bound(**options: float | bool | str) -> dict[str, Any]:
     """The bounds of `kcc bound --json`, with its options as keywords.
 
     Forward from one of span, linf, l2, tv, kl, abs_log_ratio; backward from reward_drift or
-    gradient_bias; with temperature, reward_max, advantage_max, score_norm_max, tokens.
+    gradient_bias; with temperature, reward_max, rewards_from_zero, advantage_max, score_norm_max,
+    advantages ("outcome" or "token"), tokens, weight_min, weight_max.
 
     >>> answer = bound(linf=0.05, reward_max=1.0)
     >>> round(answer["bounds"]["tv"]["atMost"], 6)

@@ -54,6 +54,39 @@ def test_gradient_bias_backward(kcc):
     assert done.json["thresholds"]["tv"]["metric"] == "mean_tv"
 
 
+def test_the_library_takes_every_option_of_the_program(kcc):
+    """Names and meaning: the C interface (through Python) answers what `kcc bound --json` prints."""
+    import kcc as package
+
+    words = {"advantages": "token", "rewards_from_zero": True}
+    numbers = {"temperature": 0.7, "reward_max": 2, "advantage_max": 3, "score_norm_max": 4, "tokens": 9,
+               "weight_min": 0.6, "weight_max": 1.7}  # fmt: skip
+    asked = {"span", "linf", "l2", "tv", "kl", "abs_log_ratio", "reward_drift", "gradient_bias"}
+    flags = {name[2:].replace("-", "_") for name in kcc("bound", "--help").out.split() if name.startswith("--")}
+    assert flags - {"help", "json", "check"} == asked | words.keys() | numbers.keys()
+    arguments = ["--rewards-from-zero", "--advantages", "token"]
+    for name, value in numbers.items():
+        arguments += ["--" + name.replace("_", "-"), str(value)]
+    for name in sorted(asked):
+        shown = kcc("bound", "--" + name.replace("_", "-"), "0.9", *arguments, "--json").json
+        assert package.bound(**{name: 0.9}, **numbers, **words) == shown, name
+    plain = {"span": 0.9, "advantage_max": 1, "score_norm_max": 1}
+    wide = package.bound(**plain, weight_min=0.1, weight_max=9)["bounds"]
+    default = package.bound(**plain)["bounds"]
+    assert wide["gradient_bias_clipped"]["atMost"] < default["gradient_bias_clipped"]["atMost"]
+
+
+@pytest.mark.parametrize(
+    "option", [{"weight_min": 0}, {"weight_min": 1.5}, {"weight_max": 0.5}, {"weight_max": "2"},
+               {"advantages": "group"}, {"advantages": 1}, {"rewards_from_zero": 1}]
+)  # fmt: skip
+def test_the_library_refuses_a_bad_option_by_name(option):
+    import kcc as package
+
+    with pytest.raises(ValueError, match=next(iter(option))):
+        package.bound(span=0.1, **option)
+
+
 def test_a_bias_over_a_trajectory_holds_for_outcomes_unless_told_otherwise(kcc):
     flags = ["--span", "0.2", "--tokens", "2", "--advantage-max", "1", "--score-norm-max", "1", "--json"]
     row = "trajectory_bias_token_weights"
