@@ -143,7 +143,7 @@ std::string_view CautionWords(Certifiable certifiable) {
 
 // What reward and gradient may lose while the clause holds (docs/bounds.md).
 void AddImplications(const Contract& contract, const Clause& clause, std::vector<Sentence>* rows) {
-  const std::vector<Implication> implied = ImplicationsOf(clause, contract.assumptions);
+  const std::vector<Implication> implied = ImplicationsOf(contract, clause);
   if (implied.empty()) return;
   for (const Implication& row : implied) {
     rows->push_back({&row == &implied.front() ? "implies" : "",
@@ -209,9 +209,13 @@ void WriteClause(const Contract& contract, const Clause& clause, JsonWriter* jso
     json->BeginObject().Field("about", about).Field("text", row.text).EndObject();
   }
   json->EndArray().Key("implies").BeginArray();
-  for (const Implication& row : ImplicationsOf(clause, contract.assumptions)) {
+  for (const Implication& row : ImplicationsOf(contract, clause)) {
     json->BeginObject().Field("quantity", row.quantity).Field("text", row.text);
-    json->Field("atMost", row.value).Field("vacuous", row.vacuous).EndObject();
+    json->Field("atMost", row.value).Field("vacuous", row.vacuous);
+    if (row.exceedance > 0) {
+      json->Field("exceedance", row.exceedance).Field("window", WindowText(clause.window));
+    }
+    json->EndObject();
   }
   json->EndArray().EndObject();
 }

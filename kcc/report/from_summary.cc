@@ -158,9 +158,9 @@ std::vector<ImpliedBound> BoundsOf(const Contract& contract, const Judgement& ju
   for (const ClauseVerdict& verdict : judgement.clauses) {
     const Clause* clause = contract.FindClause(verdict.id);
     if (clause == nullptr) continue;
-    for (Implication& row : ImplicationsOf(*clause, contract.assumptions)) {
-      bounds.push_back(
-          {clause->id, std::move(row.text), row.value, std::string(row.quantity), row.vacuous});
+    for (Implication& row : ImplicationsOf(contract, *clause)) {
+      bounds.push_back({clause->id, std::move(row.text), row.value, std::string(row.quantity),
+                        row.vacuous, row.exceedance});
     }
   }
   return bounds;

@@ -293,6 +293,7 @@ std::string Json(const ReportData& report, const ReportFiles& files, JsonWriter:
     json.BeginObject().Field("clause", bound.clause).Field("text", bound.text);
     NumberField("value", bound.value, &json);
     json.Field("quantity", bound.quantity).Field("vacuous", bound.vacuous);
+    if (bound.exceedance > 0) json.Field("exceedance", bound.exceedance);
     json.EndObject();
   }
   json.EndArray();

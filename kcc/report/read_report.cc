@@ -339,6 +339,7 @@ ReportData ReadAll(const Node& root) {
     ImpliedBound bound{node.At("clause").Text(), node.At("text").Text(), node.At("value").Number(),
                        node.TextOr("quantity"), false};
     if (node.Has("vacuous")) bound.vacuous = node.At("vacuous").Bool();
+    if (node.Has("exceedance")) bound.exceedance = node.At("exceedance").Number();
     report.bounds.push_back(std::move(bound));
   }
   const Node provenance = root.At("provenance");

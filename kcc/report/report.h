@@ -85,8 +85,9 @@ struct ImpliedBound {
   std::string clause;
   std::string text;
   double value = 0;
-  std::string quantity;  // "tv", "reward_drift", "gradient_bias", "sequence_reward_drift"
-  bool vacuous = false;  // hardly less than what holds of any two kernels
+  std::string quantity;   // as in bounds/implied.h
+  bool vacuous = false;   // hardly less than what holds of any two kernels
+  double exceedance = 0;  // the share of windows, at most, in which it may not hold
 };
 
 struct KernelProvenance {

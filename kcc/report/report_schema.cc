@@ -198,12 +198,16 @@ std::string Root() {
               {"token", "{\"type\":\"integer\"}"},
               {"context", Text("the tokens or the text around it; it stands in ⟦⟧"), false},
               {"tags", ListOf(Text(""), "of its request"), false}});
-  const Schema bound =
-      Object({{"clause", Text("")},
-              {"text", Text("what is bounded, and under which assumptions")},
-              {"value", Ref("numberOrNull")},
-              {"quantity", Text("tv, reward_drift, gradient_bias, sequence_reward_drift"), false},
-              {"vacuous", Bool("hardly less than what holds of any two kernels"), false}});
+  const Schema bound = Object(
+      {{"clause", Text("")},
+       {"text", Text("what is bounded, and under which assumptions")},
+       {"value", Ref("numberOrNull")},
+       {"quantity", Text("tv, reward_drift, gradient_bias, sequence_reward_drift, trajectory_bias"),
+        false},
+       {"vacuous", Bool("hardly less than what holds of any two kernels"), false},
+       {"exceedance",
+        Described("\"type\":\"number\"", "share of windows, at most, in which it may not hold"),
+        false}});
   return Object({
       {"kccReport", "{\"const\":" + std::to_string(kReportFormat) + "}"},
       {"contract", Object({{"name", Text("")},

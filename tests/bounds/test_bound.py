@@ -208,6 +208,55 @@ def test_explain_and_the_report_say_what_a_clause_implies(kcc, tmp_path):
     assert "what the clauses imply" in kcc("report", out / "report.json", "--all").out
 
 
+SOFT = """\
+apiVersion: kcc/v1
+kind: KernelContract
+metadata: {name: soft, version: 1.0.0}
+spec:
+  assumptions: {rewardMax: 0.5, tokensMax: 2000}
+  numerical:
+    - {id: N-1, metric: mean_kl, atMost: 0.002, exceedance: 1%, level: L2}
+"""
+
+
+def uneven_pair(root):
+    """99 requests of one token on which both sides agree, one of 2,000 on which they do not at all."""
+    lengths = [1] * 99 + [2000]
+    requests = [{"id": f"r{i}", "prompt_tokens": 1, "output_tokens": n} for i, n in enumerate(lengths)]
+    rows = sum(lengths)
+    columns = {
+        "request": np.repeat(np.arange(100, dtype=np.int32), lengths),
+        "position": np.concatenate([np.arange(n, dtype=np.int32) + 1 for n in lengths]),
+        "token": np.zeros(rows, np.int32),
+    }
+    far = (columns["request"] == 99).astype(np.float32)[:, None] * np.array([[12, -12]], np.float32)
+    for side, sign in (("train", -1), ("infer", 1)):
+        info = {"vocabSize": 2, "evidence": "logits", "kernelFingerprint": side}
+        write_trace(root / side, info, requests, columns | {"logits": sign * far})
+    return root / "train", root / "infer"
+
+
+def test_what_a_soft_clause_implies_is_true_of_the_report_that_says_it(kcc, tmp_path):
+    contract = tmp_path / "c.yaml"
+    contract.write_text(SOFT)
+    train, infer = uneven_pair(tmp_path)
+    out = tmp_path / "out"
+    assert kcc("run", contract, "--train", train, "--infer", infer, "--report", out).code == 0
+    report = json.loads((out / "report.json").read_text())
+    mean_tv = report["quantities"]["tv"]["all"]["mean"]
+    assert mean_tv == pytest.approx(2000 / 2099, rel=1e-6)
+    assert {row["quantity"] for row in report["bounds"]} == {"tv", "reward_drift", "sequence_reward_drift"}
+    for row in report["bounds"]:
+        if row["quantity"] == "sequence_reward_drift":
+            # One request in a hundred is answered otherwise: its reward may move by 2 R = 1.
+            assert row["value"] >= 0.01 and "exceedance" not in row
+        else:
+            assert row["exceedance"] == 0.01 and "in all but 1% of the requests" in row["text"]
+    implied = kcc("explain", contract, "--json").json["clauses"][0]["implies"]
+    tv = next(row for row in implied if row["quantity"] == "tv")
+    assert (tv["exceedance"], tv["window"]) == (0.01, "request")
+
+
 def test_worst_tokens_come_with_their_surroundings(kcc, tmp_path):
     contract = tmp_path / "c.yaml"
     contract.write_text(CONTRACT)
