@@ -17,8 +17,8 @@ SearchOptions Small() {
 }
 
 template <class Case>
-void ExpectSound(const std::vector<Claim<Case>>& claims) {
-  for (const Finding& f : Search(claims, Small())) {
+void ExpectSound(const std::vector<Claim<Case>>& claims, const SearchOptions& options = Small()) {
+  for (const Finding& f : Search(claims, options)) {
     EXPECT_EQ(f.violations, 0) << f.name << " (" << f.statement << ") at " << f.violation_at;
     if (f.tight) {
       EXPECT_GE(f.best_everyday, 0.99) << f.name << " is claimed tight";
@@ -28,8 +28,7 @@ void ExpectSound(const std::vector<Claim<Case>>& claims) {
 
 // No source is patched: the claim's bound is multiplied on its way into the search.
 template <class Case>
-void ExpectMutantsFound(const std::vector<Claim<Case>>& claims) {
-  SearchOptions options = Small();
+void ExpectMutantsFound(const std::vector<Claim<Case>>& claims, SearchOptions options = Small()) {
   options.scale = 0.99;
   for (const Finding& f : Search(claims, options)) {
     if (f.tight) {
@@ -41,6 +40,27 @@ void ExpectMutantsFound(const std::vector<Claim<Case>>& claims) {
 TEST(BoundSearch, FindsNoCounterexampleForOneToken) { ExpectSound(TokenClaims()); }
 TEST(BoundSearch, FindsNoCounterexampleForNormsAndOrder) { ExpectSound(LogitClaims()); }
 TEST(BoundSearch, FindsNoCounterexampleForSequences) { ExpectSound(TreeClaims()); }
+
+// What clauses imply and what is stated of continuations, against reports that were measured.
+SearchOptions SmallReports() {
+  SearchOptions options = Small();
+  options.random_cases = 2000;
+  options.ascents = 10;
+  return options;
+}
+
+TEST(BoundSearch, FindsNoReportThatBreaksWhatItsClausesImply) {
+  ExpectSound(ReportClaims(), SmallReports());
+}
+TEST(BoundMutation, EveryTightImplicationTimes099IsRefuted) {
+  ExpectMutantsFound(ReportClaims(), SmallReports());
+}
+TEST(BoundMutation, WhatWasOnceStatedFalselyIsRefuted) {
+  for (const Finding& f : Search(FalseReportClaims(), SmallReports())) {
+    EXPECT_GT(f.violations, 0) << f.name << " (" << f.statement << ") survives the search";
+    EXPECT_GT(f.best, 1.02) << f.name;
+  }
+}
 
 TEST(BoundMutation, EveryTightTokenBoundTimes099IsRefuted) { ExpectMutantsFound(TokenClaims()); }
 TEST(BoundMutation, EveryTightNormBoundTimes099IsRefuted) { ExpectMutantsFound(LogitClaims()); }
