@@ -6,7 +6,6 @@
 
 #include "kcc/bounds/divergence.h"
 #include "kcc/bounds/rank.h"
-#include "kcc/bounds/sequence.h"
 #include "kcc/bounds/weights.h"
 #include "kcc/measure/pair_walk.h"
 #include "kcc/measure/trace_source.h"
@@ -111,7 +110,7 @@ struct SampleRows {
   int64_t weighed = 0;
   double rewards[2] = {0, 0};  // train, infer
   double reward_abs_max = 0;
-  double sequence_tv = 0;
+  double sequence_tv = 0;  // of all requests, a sum over their tokens
   int64_t rewarded = 0;
 };
 
@@ -135,7 +134,8 @@ void AddRequest(const PairedTraces& pair, int32_t i, const std::vector<double>& 
   sums->rewards[0] += *train;
   sums->rewards[1] += *infer;
   sums->reward_abs_max = std::max({sums->reward_abs_max, std::fabs(*train), std::fabs(*infer)});
-  sums->sequence_tv += SequenceTvOfSpans(spans);
+  // Spans along one path bound no other path, so that only their sum carries over (MATH.md A.6 b).
+  for (const double span : spans) sums->sequence_tv += TvOfSpan(span);
   ++sums->rewarded;
 }
 
@@ -153,7 +153,7 @@ void AppendSampleRows(const SampleRows& sums, const BoundAssumptions& assumption
     const auto n = static_cast<double>(sums.rewarded);
     const double most = assumptions.reward_max.value_or(sums.reward_abs_max);
     rows->push_back(
-        SampleRow("reward_drift", "reward_drift against osc(r) times the continuations' tv",
+        SampleRow("reward_drift", "reward_drift against osc(r) times the sum of tanh(s/4)",
                   sums.rewarded, std::fabs(sums.rewards[0] - sums.rewards[1]) / n,
                   RewardDriftOfTv(sums.sequence_tv / n, most, assumptions.reward_range)));
   }

@@ -160,6 +160,33 @@ def test_evidence_that_breaks_a_theorem_stops_the_run(kcc, tmp_path):
     assert kcc("bound", "--check", *honest).code == 0
 
 
+def test_rewards_are_compared_with_what_bounds_their_expectation(kcc, tmp_path):
+    """Two tokens, drawn by infer in their proportions; spans along one path bound no other path."""
+    first, count = {"train": 0.81, "infer": 0.366}, 1000
+    begins_0 = np.arange(count) < first["infer"] * count
+    columns = {
+        "request": np.repeat(np.arange(count, dtype=np.int32), 2),
+        "position": np.tile(np.array([1, 2], np.int32), count),
+        "token": np.stack([~begins_0, np.zeros(count)], axis=1).astype(np.int32).reshape(-1),
+    }
+    # After a 0 infer goes on with 0 and train with 1; rewards tell these apart.
+    rewards = {"train": np.arange(count) < first["train"] * count, "infer": np.zeros(count, bool)}
+    for side, sign in (("train", -1), ("infer", 1)):
+        logits = np.zeros((count, 2, 2), np.float32)
+        logits[:, 0, 0] = math.log(first[side] / (1 - first[side]))
+        logits[begins_0, 1, 0] = 12 * sign
+        requests = [
+            {"id": f"r{i}", "prompt_tokens": 1, "output_tokens": 2, "reward": 1 if good else -1}
+            for i, good in enumerate(rewards[side])
+        ]
+        info = {"vocabSize": 2, "evidence": "logits", "kernelFingerprint": side}
+        write_trace(tmp_path / side, info, requests, columns | {"logits": logits.reshape(-1, 2)})
+    done = kcc("bound", "--check", tmp_path / "train", tmp_path / "infer", "--reward-max", "1", "--json")
+    row = next(row for row in done.json["bounds"] if row["quantity"] == "reward_drift")
+    assert row["closest"]["measured"] == pytest.approx(1.62)
+    assert 0.9 < row["ratioMax"] <= 1
+
+
 def test_sampled_tokens_alone_decide_nothing(kcc, tmp_path):
     columns = {
         "request": np.zeros(4, np.int32),
