@@ -2,7 +2,7 @@
 // of 16, 8 or 1 real lanes walks them in groups, so that a lane's sum has the same terms in the
 // same order everywhere. Fused multiply-adds are written out and are fused on every target.
 //
-// Also the float32 polynomials for 2^r and e^x - 1 with their errors. Included once per target.
+// Also the float32 polynomials for 2^r and e^x with their errors. Included once per target.
 #if defined(KCC_NUMERIC_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef KCC_NUMERIC_LANES_INL_H_
 #undef KCC_NUMERIC_LANES_INL_H_
@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "kcc/numeric/exp_series.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kcc {
@@ -129,42 +130,22 @@ HWY_INLINE FloatVec Exp2Whole(const TableOf8& table, FloatVec t) {
   return hn::BitCast(FloatTag(), hn::Add(hn::BitCast(IntTag(), LookUp(table, t)), power));
 }
 
-// e^x - 1 by its even and odd halves: with u = x^2,
-//   cosh x - 1 = u C(u),  sinh x - x = x u S(u),  e^x - 1 - x = u (C(u) + x S(u)).
-// Degrees by range. Errors relative to x^2/2: below 1.2e-7, 3.1e-8 and 1.1e-7; in the nearest range
-// e^x - 1 alone is meant, within 2.2e-8.
-enum ExpRange : int { kNearest, kWithin1Over8, kWithin1Over2, kWithin2, kWide, kRanges };
+// The halves of e^x - 1 by their series in u = x^2 (exp_series.h).
+template <size_t kTerms>
+HWY_INLINE FloatVec SeriesIn(FloatVec u, const float (&terms)[kTerms]) {
+  FloatVec sum = Set(terms[0]);
+  for (size_t k = 1; k < kTerms; ++k) sum = Fma(u, sum, Set(terms[k]));
+  return sum;
+}
 
 template <int kRange>
 HWY_INLINE FloatVec EvenSeries(FloatVec u) {
-  FloatVec sum;
-  if constexpr (kRange == kNearest) {
-    sum = Set(0.0416720919f);
-  } else if constexpr (kRange == kWithin1Over8) {
-    sum = Set(0.0416846499f);
-  } else if constexpr (kRange == kWithin1Over2) {
-    sum = Fma(u, Set(0.00139754952f), Set(0.0416659974f));
-  } else {
-    sum = Fma(u, Set(2.96679787e-07f), Set(2.4729763e-05f));
-    sum = Fma(u, sum, Set(0.00138898462f));
-    sum = Fma(u, sum, Set(0.0416666269f));
-  }
-  return Fma(u, sum, Set(0.5f));
+  return SeriesIn(u, ExpSeries<kRange>::kEven);
 }
 
 template <int kRange>
 HWY_INLINE FloatVec OddSeries(FloatVec u) {
-  if constexpr (kRange == kNearest) {
-    return Set(0.166693598f);
-  } else if constexpr (kRange == kWithin1Over8) {
-    return Fma(u, Set(0.00833720993f), Set(0.166666657f));
-  } else if constexpr (kRange == kWithin1Over2) {
-    return Fma(u, Fma(u, Set(0.000199621965f), Set(0.00833318196f)), Set(0.166666672f));
-  } else {
-    FloatVec sum = Fma(u, Set(2.99042676e-06f), Set(0.00019769877f));
-    sum = Fma(u, sum, Set(0.00833413284f));
-    return Fma(u, sum, Set(0.166666418f));
-  }
+  return SeriesIn(u, ExpSeries<kRange>::kOdd);
 }
 
 // e^x for |x| <= 86, relative error below 2e-7.

@@ -75,8 +75,8 @@ struct Excess {
   float even;      // C, or cosh x - 1 itself where x is far
 };
 
-// Errors relative to the series' value: 1.9e-6 up to |x| = 1/4 in the small range, its last
-// coefficients being a little larger than the series' own; 6e-7 at |x| = 1.
+// Errors relative to the series' value: 2.0e-6 up to |x| = 1/4 in the small range, its last
+// coefficients being a little larger than the series' own; 7e-7 at |x| = 1.
 template <TermRange kRange>
 __device__ __forceinline__ Excess NearTerms(float x, float u) {
   float even;
