@@ -48,7 +48,8 @@ class Drift(dict):
         if bad:
             row = int((self.status > 1).nonzero()[0])
             raise ValueError(
-                f"{bad} rows hold NaN, +inf, no finite logit or a token outside the vocabulary; "
+                f"{bad} rows hold NaN, +inf, no finite logit or a token outside the vocabulary, or were "
+                f"measured wrongly (status 6: a divergence below 0, or against Pinsker's inequality); "
                 f"the first is row {row}, status {int(self.status[row])}"
             )
         return self
@@ -141,19 +142,29 @@ def _measure_cpu(train, infer, tokens, temperature, vocab):
     b = infer[:, :vocab].detach().cpu().double()
     log_p = torch.log_softmax(a / temperature, -1)
     log_q = torch.log_softmax(b / temperature, -1)
-    p, q, d = log_p.exp(), log_q.exp(), b - a
-    spread = d.amax(-1) - d.amin(-1)
+    p, q = log_p.exp(), log_q.exp()
+    # What no double can hold weighs nothing; -inf on both sides leaves an entry out, on one side it
+    # is a probability of 0.
+    share = lambda weight, of: torch.where(weight > 0, weight * of, 0.0)
+    moved = lambda p, q, log_p, log_q: torch.where(
+        q > 0, (p - q) ** 2 / q, torch.where(p > 0, (2 * log_p - log_q).exp(), 0.0))
+    left = ~(a.isneginf() & b.isneginf())
+    d = b - a
+    one_sided = (d.isinf() & left).any(-1)
+    spread = torch.where(left, d, -torch.inf).amax(-1) - torch.where(left, d, torch.inf).amin(-1)
+    mean = torch.where(left, d, 0.0).sum(-1, keepdim=True) / left.sum(-1, keepdim=True)
+    norm = lambda of: torch.where(one_sided, torch.inf, torch.where(left, of, 0.0).norm(dim=-1))
     drift = Drift(
-        kl=(p * (log_p - log_q)).sum(-1).clamp(min=0),
-        reverse_kl=(q * (log_q - log_p)).sum(-1).clamp(min=0),
+        kl=share(p, log_p - log_q).sum(-1).clamp(min=0),
+        reverse_kl=share(q, log_q - log_p).sum(-1).clamp(min=0),
         tv=0.5 * (p - q).abs().sum(-1),
-        chi2=((p - q) ** 2 / q).sum(-1),
-        entropy=-(q * log_q).sum(-1),
-        train_entropy=-(p * log_p).sum(-1),
+        chi2=moved(p, q, log_p, log_q).sum(-1),
+        entropy=-share(q, log_q).sum(-1),
+        train_entropy=-share(p, log_p).sum(-1),
         logit_span=spread / temperature,
         logit_linf=0.5 * spread,
-        logit_l2=(d - d.mean(-1, keepdim=True)).norm(dim=-1),
-        raw_logit_l2=d.norm(dim=-1),
+        logit_l2=norm(d - mean),
+        raw_logit_l2=norm(d),
     )
     drift.argmax = torch.stack([b.argmax(-1), a.argmax(-1)]).int()
     drift.status = torch.zeros(a.shape[0], dtype=torch.int32)
