@@ -61,6 +61,12 @@ double Exp(double x) {
   return y * PowerOfTwo(n + 100) * PowerOfTwo(-100);  // a subnormal result, rounded once
 }
 
+ScaledExponential ExpScaled(double x) {
+  const double n = (x * kLog2e + kRound) - kRound;
+  const double r = (x - n * kLn2High) - n * kLn2Low;
+  return {1 + (r + r * r * ResidualSeries(r)), static_cast<int64_t>(n)};
+}
+
 double Expm1(double x) {
   if (std::isnan(x)) return x;
   if (x > 709.782712893384) return kInf;

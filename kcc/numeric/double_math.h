@@ -5,9 +5,18 @@
 // values follow C: Exp(-inf) = 0, Log(0) = -inf, Log(negative) = NaN.
 #pragma once
 
+#include <cstdint>
+
 namespace kcc {
 
 double Exp(double x);
+// e^x = mantissa * 2^exponent, the mantissa in [0.7, 1.42], for |x| < 10^12. Beyond 1.4e6 the
+// mantissa is as uncertain as a change of x in its last bit makes it.
+struct ScaledExponential {
+  double mantissa;
+  int64_t exponent;
+};
+ScaledExponential ExpScaled(double x);
 double Expm1(double x);
 double Log(double x);
 double Log1p(double x);
