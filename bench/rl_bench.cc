@@ -78,14 +78,15 @@ int main(int argc, char** argv) {
     const auto step = Clock::now();
     kcc::RlSummary summary;
     const auto stepped = kcc::StepRl(batch, correction, output, threads, &summary);
-    const kcc::RlFigures all = summary.Figures();
-    const auto judged = kcc::JudgeRl(all, limits);
+    const auto all = summary.Figures();
+    if (!all.has_value()) return 1;
+    const auto judged = kcc::JudgeRl(*all, limits);
     best = std::min(best, Milliseconds(step));
     if (!figures.has_value() || !corrected.has_value()) return 1;
     if (!stepped.has_value() || !judged.has_value() || separate != weights) return 1;
     const auto exact = static_cast<double>(k3 / n);
-    if (std::fabs(all.at(kcc::RlLevel::kToken).k3 - exact) > 1e-9 * exact) return 1;
-    if (figures->at(kcc::RlLevel::kToken).k3 != all.at(kcc::RlLevel::kToken).k3) return 1;
+    if (std::fabs(all->at(kcc::RlLevel::kToken).k3 - exact) > 1e-9 * exact) return 1;
+    if (figures->at(kcc::RlLevel::kToken).k3 != all->at(kcc::RlLevel::kToken).k3) return 1;
   }
   std::printf(
       "{\"tokens\": %lld, \"threads\": %d, \"ms\": %.3f, \"diagnose_ms\": %.3f, "

@@ -123,14 +123,24 @@ void PrintJudgements(const std::vector<RlJudgement>& judged, Console& console) {
   }
 }
 
-void WriteDiagnosis(const RlSummary& summary, const std::vector<RlJudgement>& judged,
+// Of everything, then by slice.
+Result<std::vector<RlFigures>> AllFigures(const RlSummary& summary) {
+  std::vector<RlFigures> out;
+  KCC_TRY(RlFigures all, summary.Figures());
+  out.push_back(std::move(all));
+  for (const std::string& slice : summary.slices()) {
+    KCC_TRY(RlFigures figures, summary.Figures(slice));
+    out.push_back(std::move(figures));
+  }
+  return out;
+}
+
+void WriteDiagnosis(const std::vector<RlFigures>& figures, const std::vector<RlJudgement>& judged,
                     Console& console) {
   JsonWriter json;
-  const auto raw = [&](const RlFigures& figures) { json.Raw(FiguresJson(figures)); };
-  json.BeginObject().Key("figures");
-  raw(summary.Figures());
+  json.BeginObject().Key("figures").Raw(FiguresJson(figures[0]));
   json.Key("slices").BeginArray();
-  for (const std::string& slice : summary.slices()) raw(summary.Figures(slice));
+  for (size_t i = 1; i < figures.size(); ++i) json.Raw(FiguresJson(figures[i]));
   json.EndArray();
   json.Key("limits").BeginArray();
   for (const RlJudgement& one : judged) {
@@ -161,14 +171,15 @@ int RunRlDiagnose(const RlOptions& options, Console& console) {
     const auto written = WriteFileAtomically(options.output, summary->Serialize());
     if (!written.has_value()) return ReportError(written.error(), console);
   }
-  const auto judged = JudgeRl(summary->Figures(), limits);
+  const auto figures = AllFigures(*summary);
+  if (!figures.has_value()) return ReportError(figures.error(), console);
+  const auto judged = JudgeRl((*figures)[0], limits);
   if (!judged.has_value()) return ReportError(judged.error(), console);
   if (console.json) {
-    WriteDiagnosis(*summary, *judged, console);
+    WriteDiagnosis(*figures, *judged, console);
     return OutcomeCode(*judged);
   }
-  PrintFigures(summary->Figures(), console);
-  for (const std::string& slice : summary->slices()) PrintFigures(summary->Figures(slice), console);
+  for (const RlFigures& each : *figures) PrintFigures(each, console);
   PrintJudgements(*judged, console);
   return OutcomeCode(*judged);
 }

@@ -154,13 +154,15 @@ Result<> Correct(const kcc_rl_batch* batch, const char* correction, int threads,
   return figures == nullptr ? Result<>() : GiveText(CorrectionFiguresJson(result), figures);
 }
 
-std::string AllFigures(const RlSummary& summary, double confidence) {
+Result<std::string> AllFigures(const RlSummary& summary, double confidence) {
   RlReportOptions options;
   options.confidence = confidence;
   JsonWriter json;
-  json.BeginObject().Key("").Raw(FiguresJson(summary.Figures(options)));
+  KCC_TRY(const RlFigures all, summary.Figures(options));
+  json.BeginObject().Key("").Raw(FiguresJson(all));
   for (const std::string& slice : summary.slices()) {
-    json.Key(slice).Raw(FiguresJson(summary.Figures(slice, options)));
+    KCC_TRY(const RlFigures figures, summary.Figures(slice, options));
+    json.Key(slice).Raw(FiguresJson(figures));
   }
   json.EndObject();
   return json.Take();
@@ -223,7 +225,8 @@ kcc_status kcc_rl_summary_figures(const kcc_rl_summary* summary, double confiden
   return Guard([&]() -> Result<> {
     KCC_TRY_VOID(RequirePointer(summary, "summary"));
     if (!(confidence > 0 && confidence < 1)) return InvalidError("confidence must be in (0, 1)");
-    return GiveText(AllFigures(summary->summary, confidence), out);
+    KCC_TRY(const std::string figures, AllFigures(summary->summary, confidence));
+    return GiveText(figures, out);
   });
 }
 
@@ -236,8 +239,8 @@ kcc_status kcc_rl_summary_judge(const kcc_rl_summary* summary, const char* limit
     KCC_TRY(const std::vector<kcc::RlLimit> parsed, ParseLimits(limits));
     kcc::RlReportOptions options;
     options.confidence = confidence;
-    KCC_TRY(const std::vector<kcc::RlJudgement> judgements,
-            kcc::JudgeRl(summary->summary.Figures(options), parsed));
+    KCC_TRY(const kcc::RlFigures figures, summary->summary.Figures(options));
+    KCC_TRY(const std::vector<kcc::RlJudgement> judgements, kcc::JudgeRl(figures, parsed));
     return GiveText(JudgementsJson(judgements), out);
   });
 }

@@ -1,8 +1,6 @@
 // CorrectRl and StepRl: rows shared out to threads, figures added up in the order of the rows, so
 // that neither weights nor figures depend on the number of threads.
-#include <algorithm>
-#include <cmath>
-
+#include "kcc/base/strings.h"
 #include "kcc/rl/correction.h"
 #include "kcc/rl/corrector.h"
 #include "kcc/rl/summary_pass.h"
@@ -27,7 +25,7 @@ struct Totals {
     rows_kept += row.tokens_kept > 0;
   }
 
-  RlCorrectionFigures Figures(std::string slice, double normalizer) const {
+  Result<RlCorrectionFigures> Figures(std::string slice, const WideDouble& normalizer) const {
     RlCorrectionFigures out;
     out.slice = std::move(slice);
     out.tokens = sum.tokens;
@@ -36,27 +34,36 @@ struct Totals {
     out.rows_kept = rows_kept;
     out.units_outside = sum.outside;
     const auto n = static_cast<double>(sum.tokens);
-    out.mean_weight = sum.weight / n;
-    out.mean_weight_kept = sum.weight_kept / static_cast<double>(sum.tokens_kept);
-    out.normalizer = normalizer;
-    out.ess = sum.square > 0 ? sum.weight_kept * sum.weight_kept / (n * sum.square) : 0;
-    out.bias_token = sum.bias_token / n;
-    out.bias_sequence = sum.bias_sequence / n;
-    out.variance = sum.square / n;
-    return out;
+    out.mean_weight = (sum.weight / n).ToDouble();
+    out.mean_weight_kept = (sum.weight_kept / static_cast<double>(sum.tokens_kept)).ToDouble();
+    out.normalizer = normalizer.ToDouble();
+    out.bias_token = (sum.bias_token / n).ToDouble();
+    out.bias_sequence = (sum.bias_sequence / n).ToDouble();
+    out.variance = (sum.square / n).ToDouble();
+    if (sum.square.IsZero()) return out;  // nothing has a weight: its ess stays 0
+    // In (0, 1] by Cauchy and Schwarz, but for roundings.
+    const double ess = (sum.weight_kept * sum.weight_kept / (n * sum.square)).ToDouble();
+    out.ess = ess > 1 && ess < 1 + 1e-9 ? 1 : ess;
+    if (out.ess > 0 && out.ess <= 1) return out;
+    return BrokenEvidenceError("the weights of " +
+                               (out.slice.empty() ? "everything" : "slice \"" + out.slice + "\"") +
+                               " have an effective sample size of " + ShortestNumber(ess) +
+                               ", outside (0, 1]: no weights have");
   }
 };
 
-double Normalizer(const RlWeightRule& rule, const std::vector<RlRowResult>& rows) {
-  double sum = 0, count = 0;
+// The mean weight; 1 where it is below 1e-8, as in verl.
+WideDouble Normalizer(const RlWeightRule& rule, const std::vector<RlRowResult>& rows) {
+  WideDouble sum;
+  double count = 0;
   const bool by_row = rule.level == RlLevel::kSequence || rule.level == RlLevel::kGeometric;
   for (const RlRowResult& row : rows) {
     if (row.tokens == 0) continue;
     sum += by_row ? row.sequence_weight : row.weight;
     count += by_row ? 1 : static_cast<double>(row.tokens);
   }
-  const double mean = count > 0 ? sum / count : 1;
-  return mean > 1e-8 && std::isfinite(mean) ? mean : 1;
+  const WideDouble mean = count > 0 ? sum / count : 1;
+  return WideDouble(1e-8) < mean ? mean : 1;
 }
 
 Result<> CheckOutput(const RlBatch& batch, const RlCorrectOutput& output) {
@@ -73,48 +80,48 @@ Result<> CheckOutput(const RlBatch& batch, const RlCorrectOutput& output) {
 }
 
 // Totals of everything, then by slice, in the order of the rows.
-std::vector<RlCorrectionFigures> AllFigures(const RlBatch& batch,
-                                            const std::vector<RlRowResult>& rows,
-                                            double normalizer) {
+Result<std::vector<RlCorrectionFigures>> AllFigures(const RlBatch& batch,
+                                                    const std::vector<RlRowResult>& rows,
+                                                    const WideDouble& normalizer) {
   Totals all;
   std::vector<Totals> by_slice(batch.slice_of_row.empty() ? 0 : batch.slice_names.size());
   for (size_t r = 0; r < rows.size(); ++r) {
     all.Add(rows[r]);
     if (!by_slice.empty()) by_slice[static_cast<size_t>(batch.slice_of_row[r])].Add(rows[r]);
   }
-  std::vector<RlCorrectionFigures> figures = {all.Figures("", normalizer)};
+  std::vector<RlCorrectionFigures> figures;
+  KCC_TRY(RlCorrectionFigures whole, all.Figures("", normalizer));
+  figures.push_back(std::move(whole));
   for (size_t s = 0; s < by_slice.size(); ++s) {
-    figures.push_back(by_slice[s].Figures(batch.slice_names[s], normalizer));
+    KCC_TRY(RlCorrectionFigures slice, by_slice[s].Figures(batch.slice_names[s], normalizer));
+    figures.push_back(std::move(slice));
   }
   return figures;
 }
 
-// Corrects every row; with a summary, diagnoses it too. Only if every row is sound is anything
-// added.
+// Corrects every row; with passes, diagnoses it too.
 Result<> VisitRows(const RlBatch& batch, const RlCorrection& correction,
-                   const RlCorrectOutput& output, double normalizer, int threads,
-                   std::vector<RlRowResult>* results, RlSummary* summary) {
+                   const RlCorrectOutput& output, const WideDouble& normalizer, int threads,
+                   std::vector<RlRowResult>* results, std::vector<RlPass>* passes) {
   const Target target = BestTarget();
   const auto parts = static_cast<size_t>(RlParts(batch.rows, threads));
-  std::vector<RlPass> passes;
   std::vector<RlCorrector> correctors;
   std::vector<RlRowTerms> terms(parts);
   for (size_t p = 0; p < parts; ++p) {
     correctors.emplace_back(correction, target);
-    if (summary != nullptr) passes.emplace_back(batch, target);
+    if (passes != nullptr) passes->emplace_back(batch, target);
   }
-  const RlRowTerms::Wanted wanted = {correctors[0].wanted().log_ratio, summary != nullptr};
-  KCC_TRY_VOID(ForRlRows(batch.rows, threads, [&](size_t part, int64_t row) -> Result<> {
+  const RlRowTerms::Wanted wanted = {correctors[0].wanted().log_ratio, passes != nullptr};
+  return ForRlRows(batch.rows, threads, [&](size_t part, int64_t row) -> Result<> {
     KCC_TRY_VOID(terms[part].Load(batch, row, wanted, target));
     (*results)[static_cast<size_t>(row)] =
         correctors[part].Correct(terms[part], normalizer, RlRowOutput::Of(batch, output, row));
-    if (summary != nullptr) passes[part].AddRow(row, &terms[part]);
+    if (passes != nullptr) (*passes)[part].AddRow(row, &terms[part]);
     return {};
-  }));
-  for (RlPass& pass : passes) pass.MergeInto(summary);
-  return {};
+  });
 }
 
+// Only if every row is sound is anything added to the summary.
 Result<std::vector<RlCorrectionFigures>> Run(const RlBatch& batch, const RlCorrection& correction,
                                              const RlCorrectOutput& output, int threads,
                                              RlSummary* summary) {
@@ -122,13 +129,17 @@ Result<std::vector<RlCorrectionFigures>> Run(const RlBatch& batch, const RlCorre
   KCC_TRY_VOID(CheckCorrection(correction));
   KCC_TRY_VOID(CheckOutput(batch, output));
   std::vector<RlRowResult> results(static_cast<size_t>(batch.rows));
-  double normalizer = 1;
+  std::vector<RlPass> passes;
+  WideDouble normalizer = 1;
   if (correction.weight.batch_normalize) {
     KCC_TRY_VOID(VisitRows(batch, correction, {}, 1, threads, &results, nullptr));
     normalizer = Normalizer(correction.weight, results);
   }
-  KCC_TRY_VOID(VisitRows(batch, correction, output, normalizer, threads, &results, summary));
-  return AllFigures(batch, results, normalizer);
+  KCC_TRY_VOID(VisitRows(batch, correction, output, normalizer, threads, &results,
+                         summary == nullptr ? nullptr : &passes));
+  KCC_TRY(auto figures, AllFigures(batch, results, normalizer));
+  for (RlPass& pass : passes) pass.MergeInto(summary);
+  return figures;
 }
 
 }  // namespace

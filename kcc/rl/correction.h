@@ -33,7 +33,8 @@ struct RlWeightRule {
   RlLevel level = RlLevel::kToken;
   double low = 0;   // > 0 where used; ignored by kTruncate
   double high = 2;  // >= low
-  // Divides by the mean weight: over valid tokens, at sequence levels over sequences.
+  // Divides by the mean weight: over valid tokens, at sequence levels over sequences. A mean below
+  // 1e-8 is left alone, as in verl.
   bool batch_normalize = false;
 
   bool operator==(const RlWeightRule&) const = default;
@@ -107,7 +108,9 @@ struct RlCorrectionFigures {
   double mean_weight = 0;           // over tokens before rejection, after the weight rule
   double mean_weight_kept = 0;
   double normalizer = 1;  // what weights were divided by
-  double ess = 0;         // (sum phi)^2 / (n sum phi^2) over valid tokens, rejected ones as 0
+  // (sum phi)^2 / (n sum phi^2) over valid tokens, rejected ones as 0: in (0, 1], 0 if no token has
+  // a weight. Figures are computed at any size; beyond double's range they are infinite or 0.
+  double ess = 0;
   // E|w - phi(w)| per token, phi the final weight and w the token's own ratio: bias per unit of
   // A G if only the token's context counts (MATH.md A.7, one context). Sequence: E|W - phi|
   // against the whole sequence's ratio, the measure for outcome advantages.

@@ -13,33 +13,35 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 double LogBound(double bound) { return bound > 0 ? Log(bound) : -kInf; }
 
-// phi of one unit.
-double WeightOf(const RlWeightRule& rule, double w) {
+// phi of one unit, w a double or a WideDouble.
+template <class T>
+T WeightOf(const RlWeightRule& rule, const T& w) {
   switch (rule.mode) {
     case RlWeightMode::kOff:
       return 1;
     case RlWeightMode::kFull:
       return w;
     case RlWeightMode::kTruncate:
-      return std::min(w, rule.high);
+      return std::min(w, T(rule.high));
     case RlWeightMode::kClip:
-      return std::min(std::max(w, rule.low), rule.high);
+      return std::min(std::max(w, T(rule.low)), T(rule.high));
     case RlWeightMode::kMask:
-      return w >= rule.low && w <= rule.high ? w : 0;
+      return w < T(rule.low) || T(rule.high) < w ? T(0) : w;
   }
   return 1;
 }
 
-bool IsOutside(const RlWeightRule& rule, double w) {
+template <class T>
+bool IsOutside(const RlWeightRule& rule, const T& w) {
   switch (rule.mode) {
     case RlWeightMode::kOff:
     case RlWeightMode::kFull:
       return false;
     case RlWeightMode::kTruncate:
-      return w > rule.high;
+      return T(rule.high) < w;
     case RlWeightMode::kClip:
     case RlWeightMode::kMask:
-      return w < rule.low || w > rule.high;
+      return w < T(rule.low) || T(rule.high) < w;
   }
   return false;
 }
@@ -97,6 +99,11 @@ double SumOf(const RlRow::Run& run, F value) {
   return sum;
 }
 
+// A token's ratio in a row that is corrected in WideDouble.
+WideDouble FarRatio(const RlRowTerms& terms, size_t i) {
+  return terms.near ? WideDouble(1 + terms.excess[i]) : WideExp(terms.log_ratio[i]);
+}
+
 // Zero before and after the runs.
 template <class T>
 void ClearPadding(const std::vector<RlRow::Run>& runs, int64_t columns, T* to) {
@@ -140,24 +147,48 @@ RlCorrector::RlCorrector(const RlCorrection& correction, Target target)
   for (const RlRejectRule& rule : correction.reject) by_token_ |= !IsOfWhole(rule);
 }
 
-RlRowResult RlCorrector::Correct(const RlRowTerms& terms, double normalizer,
+RlRowResult RlCorrector::Correct(const RlRowTerms& terms, const WideDouble& normalizer,
                                  const RlRowOutput& output) {
   RlRowResult out;
   out.tokens = terms.tokens;
   ClearPadding(terms.runs, output.columns, output.weights);
   ClearPadding(terms.runs, output.columns, output.weights_double);
   ClearPadding(terms.runs, output.columns, output.mask);
+  if (IsFar(terms, normalizer)) {
+    CorrectFar(terms, normalizer, output, &out);
+    return out;
+  }
+  const double scale = 1 / normalizer.ToDouble();
   if (by_token_ || terms.runs.size() > 1) {
-    CorrectTokens(terms, 1 / normalizer, output, &out);
+    CorrectTokens(terms, scale, output, &out);
   } else {
-    CorrectWhole(terms, 1 / normalizer, output, &out);
+    CorrectWhole(terms, scale, output, &out);
   }
   return out;
 }
 
-double RlCorrector::WholeRatio(const RlRowTerms& terms) const {
+// Whether a weight, a square or a sum of them could leave double's range, or tokens' ratios lose
+// their digits beside the 1. Squares of weights and of their quotients by the normaliser are what
+// leaves it first; W alone, which the bias is measured by, may be larger, and 0 if it is small.
+bool RlCorrector::IsFar(const RlRowTerms& terms, const WideDouble& normalizer) const {
+  constexpr double kBoundMax = 1e40, kWeightLogMax = 250, kWholeLogMax = 600;
+  const RlWeightRule& rule = correction_.weight;
+  const bool weighs = rule.mode != RlWeightMode::kOff;
+  if (!terms.near || terms.sums.d > kWholeLogMax) return true;
+  if (normalizer < WideDouble(1 / kBoundMax) || WideDouble(kBoundMax) < normalizer) return true;
+  if (weighs && rule.mode != RlWeightMode::kFull && rule.high > kBoundMax) return true;
+  if (!weighs || terms.sums.abs_d <= kWeightLogMax) return false;
+  if (rule.level == RlLevel::kSequence) return std::fabs(terms.sums.d) > kWeightLogMax;
+  return rule.level == RlLevel::kSegment &&
+         std::any_of(terms.runs.begin(), terms.runs.end(), [&](const RlRow::Run& run) {
+           const double sum = SumOf(run, [&](size_t i) { return terms.log_ratio[i]; });
+           return std::fabs(sum) > kWeightLogMax;
+         });
+}
+
+double RlCorrector::WholeLogRatio(const RlRowTerms& terms) const {
   const auto count = static_cast<double>(std::max<int64_t>(1, terms.tokens));
-  return Exp(correction_.weight.level == RlLevel::kSequence ? terms.sums.d : terms.sums.d / count);
+  return correction_.weight.level == RlLevel::kSequence ? terms.sums.d : terms.sums.d / count;
 }
 
 bool RlCorrector::RejectsWhole(const RlRowTerms& terms) const {
@@ -195,10 +226,10 @@ void RlCorrector::CorrectWhole(const RlRowTerms& terms, double scale, const RlRo
     in.inside = Exp(terms.sums.min_d) * (1 - 1e-12) - 1e-15 >= in.low &&
                 Exp(terms.sums.max_d) * (1 + 1e-12) + 1e-15 <= in.high;
   } else {
-    const double w = WholeRatio(terms);
-    out->sequence_weight = WeightOf(rule, w);
+    const double w = Exp(WholeLogRatio(terms));
+    in.low = in.high = WeightOf(rule, w);
+    out->sequence_weight = in.high;
     out->outside = terms.tokens > 0 && IsOutside(rule, w);
-    in.low = in.high = out->sequence_weight;
   }
   const int64_t column = terms.runs.empty() ? 0 : terms.runs[0].column;
   const RlPhiSums sums =
@@ -224,15 +255,68 @@ void RlCorrector::CorrectTokens(const RlRowTerms& terms, double scale, const RlR
   in.count = count;
   in.sequence_ratio = Exp(terms.sums.d);
   out->weight = SumRlPhi(in, nullptr, nullptr, target_).kept;
-  keep_.assign(count, static_cast<uint8_t>(!RejectsWhole(terms)));
+  FillKeep(terms, out);
+  for (size_t i = 0; i < count; ++i) weight_[i] = keep_[i] != 0 ? weight_[i] * scale : 0;
+  Take(SumRlPhi(in, nullptr, nullptr, target_), out);
+  WriteTokens(terms, output);
+}
+
+// The same in WideDouble.
+void RlCorrector::CorrectFar(const RlRowTerms& terms, const WideDouble& normalizer,
+                             const RlRowOutput& output, RlRowResult* out) {
+  const auto count = static_cast<size_t>(terms.tokens);
+  far_weight_.resize(count);
+  weight_.resize(count);
+  FillFarWeights(terms, out);
+  FillKeep(terms, out);
+  const WideDouble whole = WideExp(terms.sums.d);
+  for (size_t i = 0; i < count; ++i) {
+    out->weight += far_weight_[i];
+    const WideDouble phi = keep_[i] != 0 ? far_weight_[i] / normalizer : WideDouble();
+    weight_[i] = phi.ToDouble();
+    out->weight_kept += phi;
+    out->square += phi * phi;
+    out->bias_token += Abs(FarRatio(terms, i) - phi);
+    out->bias_sequence += Abs(whole - phi);
+  }
+  WriteTokens(terms, output);
+}
+
+void RlCorrector::FillFarWeights(const RlRowTerms& terms, RlRowResult* out) {
+  const RlWeightRule& rule = correction_.weight;
+  const auto count = static_cast<size_t>(terms.tokens);
+  if (rule.mode != RlWeightMode::kOff && rule.level == RlLevel::kToken) {
+    for (size_t i = 0; i < count; ++i) {
+      const WideDouble w = FarRatio(terms, i);
+      out->outside += IsOutside(rule, w);
+      far_weight_[i] = WeightOf(rule, w);
+    }
+    return;
+  }
+  if (rule.mode != RlWeightMode::kOff && rule.level == RlLevel::kSegment) {
+    for (const RlRow::Run& run : terms.runs) {
+      const WideDouble w = WideExp(SumOf(run, [&](size_t i) { return terms.log_ratio[i]; }));
+      out->outside += IsOutside(rule, w);
+      std::fill_n(far_weight_.begin() + run.token, run.length, WeightOf(rule, w));
+    }
+    return;
+  }
+  const WideDouble w = WideExp(WholeLogRatio(terms));
+  if (count > 0) out->outside += IsOutside(rule, w);
+  out->sequence_weight = WeightOf(rule, w);
+  std::fill(far_weight_.begin(), far_weight_.end(), out->sequence_weight);
+}
+
+// Which tokens no rule rejects.
+void RlCorrector::FillKeep(const RlRowTerms& terms, RlRowResult* out) {
+  keep_.assign(static_cast<size_t>(terms.tokens), static_cast<uint8_t>(!RejectsWhole(terms)));
   for (const RlRejectRule& rule : correction_.reject) {
     if (!IsOfWhole(rule)) Reject(rule, terms);
   }
-  for (size_t i = 0; i < count; ++i) {
-    out->tokens_kept += keep_[i];
-    weight_[i] = keep_[i] != 0 ? weight_[i] * scale : 0;
-  }
-  Take(SumRlPhi(in, nullptr, nullptr, target_), out);
+  for (const uint8_t keep : keep_) out->tokens_kept += keep;
+}
+
+void RlCorrector::WriteTokens(const RlRowTerms& terms, const RlRowOutput& output) const {
   for (const RlRow::Run& run : terms.runs) {
     const double* from = weight_.data() + run.token;
     for (int64_t i = 0; i < run.length && output.weights != nullptr; ++i) {
@@ -266,10 +350,11 @@ void RlCorrector::FillWeights(const RlRowTerms& terms, RlRowResult* out) {
     }
     return;
   }
-  const double w = WholeRatio(terms);
+  const double w = Exp(WholeLogRatio(terms));
+  const double weight = WeightOf(rule, w);
   if (count > 0) out->outside += IsOutside(rule, w);
-  out->sequence_weight = WeightOf(rule, w);
-  std::fill_n(weight_.begin(), terms.tokens, out->sequence_weight);
+  out->sequence_weight = weight;
+  std::fill_n(weight_.begin(), terms.tokens, weight);
 }
 
 void RlCorrector::Reject(const RlRejectRule& rule, const RlRowTerms& terms) {

@@ -5,7 +5,8 @@
 //   tv = (1 - w)+ in [0, 1]: the judged form; tv_abs = |w - 1|/2: the same mean, unbounded
 //   chi2 = E(w - 1)^2       ess = (E w)^2 / E w^2       mean w = the kept mass of a cut sampler
 // Units: the token, the sequence (w = product, log w = S), its geometric mean (log w = S/T), and
-// the segment (a run of ones in the mask: a turn). Nothing is clamped.
+// the segment (a run of ones in the mask: a turn). Nothing is clamped, nothing overflows on the
+// way: a figure beyond double's range is infinite or 0, ess never is (rl/level_state.h).
 //
 // A row's sums are taken in a fixed order over its valid tokens; rows are added up exactly. So a
 // summary of rows is the same bytes whatever the padding, the split over ranks or steps, and the
@@ -39,7 +40,7 @@ struct RlLevelFigures {
   double tv = 0, tv_abs = 0;                      // means
   double mean_abs_log_ratio = 0;
   double mean_w = 0, sd_w = 0;  // sd: of the units, divisor n
-  double chi2 = 0, ess = 0;     // ess in (0, 1]
+  double chi2 = 0, ess = 0;     // ess in (0, 1]; NaN too where an old summary has lost it
   double log_ratio_min = 0, log_ratio_max = 0;
 };
 
@@ -109,9 +110,10 @@ class RlSummary {
 
   int64_t tokens() const;
   std::vector<std::string> slices() const;  // sorted; without the whole
-  // Of everything, and of one slice. Unknown slice: figures of nothing.
-  RlFigures Figures(const RlReportOptions& options = {}) const;
-  RlFigures Figures(std::string_view slice, const RlReportOptions& options = {}) const;
+  // Of everything, and of one slice. Unknown slice: figures of nothing. An effective sample size
+  // outside (0, 1], which no rows give, is an error that names it: the summary's bytes were wrong.
+  Result<RlFigures> Figures(const RlReportOptions& options = {}) const;
+  Result<RlFigures> Figures(std::string_view slice, const RlReportOptions& options = {}) const;
 
  private:
   friend class RlPass;

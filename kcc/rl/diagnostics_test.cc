@@ -127,7 +127,7 @@ TEST(RlDiagnostics, BytesDoNotDependOnTheSplitPaddingOrThreads) {
   const auto read = RlSummary::Parse(want);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->Serialize(), want);
-  EXPECT_EQ(FiguresJson(read->Figures()), FiguresJson(whole.Figures()));
+  EXPECT_EQ(FiguresJson(*read->Figures()), FiguresJson(*whole.Figures()));
 }
 
 TEST(RlDiagnostics, PackedRowsAreThePaddedOnes) {
@@ -349,7 +349,7 @@ TEST(RlJudge, CertifiesTvAndComparesTheRest) {
   ASSERT_FALSE(judged.has_value());
   EXPECT_NE(judged.error().message().find("token.k"), std::string::npos);
   const RlLimit limit = {"tv_rows", 1};
-  EXPECT_EQ((*JudgeRl(RlSummary().Figures(), std::span(&limit, 1)))[0].outcome,
+  EXPECT_EQ((*JudgeRl(*RlSummary().Figures(), std::span(&limit, 1)))[0].outcome,
             RlOutcome::kInconclusive);
 }
 

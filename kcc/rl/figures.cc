@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kcc/base/strings.h"
 #include "kcc/numeric/double_math.h"
 #include "kcc/rl/diagnostics.h"
 #include "kcc/rl/slice_state.h"
@@ -49,15 +50,29 @@ double TailIndex(const std::vector<uint64_t>& buckets, uint64_t total) {
   return sum / static_cast<double>(count);
 }
 
-RlFigures FiguresOf(const RlSliceState& state, std::string_view name,
-                    const RlReportOptions& options) {
+Result<> CheckEss(std::string_view slice, std::string_view level, const RlLevelState& state,
+                  const RlLevelFigures& figures) {
+  const bool lost = state.unsplit > 0 && std::isnan(figures.ess);
+  if (figures.units == 0 || lost || (figures.ess > 0 && figures.ess <= 1)) return {};
+  return BrokenEvidenceError(
+      std::string(level) + ".ess of " +
+      (slice.empty() ? "everything" : "slice \"" + std::string(slice) + "\"") + " is " +
+      ShortestNumber(figures.ess) +
+      ", outside (0, 1]: no rows give such sums; the summary was damaged or made up");
+}
+
+Result<RlFigures> FiguresOf(const RlSliceState& state, std::string_view name,
+                            const RlReportOptions& options) {
   RlFigures out;
   out.slice = name;
   out.rows = static_cast<int64_t>(state.rows);
   out.empty_rows = static_cast<int64_t>(state.empty_rows);
   out.zero_ratio = static_cast<int64_t>(state.zero_ratio);
   out.infinite_ratio = static_cast<int64_t>(state.infinite_ratio);
-  for (size_t l = 0; l < state.level.size(); ++l) out.level[l] = state.level[l].Figures();
+  for (size_t l = 0; l < state.level.size(); ++l) {
+    out.level[l] = state.level[l].Figures();
+    KCC_TRY_VOID(CheckEss(name, RlLevelName(kRlLevels[l]), state.level[l], out.level[l]));
+  }
   const RlLevelState& token = state.level[0];
   out.tokens = static_cast<int64_t>(token.units);
   const auto n = static_cast<double>(token.units);
@@ -86,16 +101,17 @@ RlFigures FiguresOf(const RlSliceState& state, std::string_view name,
   }
   const RlSkewState& skew = state.skew;
   out.has_advantages = skew.tokens > 0;
-  const auto weighed = static_cast<double>(skew.tokens);
-  out.skew.positive = skew.positive.Value() / weighed;
-  out.skew.negative = skew.negative.Value() / weighed;
-  out.skew.mean_abs_advantage = skew.abs_advantage.Value() / weighed;
-  out.skew.bias_bound = skew.bound.Value() / weighed;
+  out.skew.positive = skew.positive.Mean(skew.tokens);
+  out.skew.negative = skew.negative.Mean(skew.tokens);
+  out.skew.mean_abs_advantage = skew.abs_advantage.Mean(skew.tokens);
+  out.skew.bias_bound = skew.bound.Mean(skew.tokens);
   out.skew.tokens_positive = static_cast<int64_t>(skew.tokens_positive);
   out.skew.tokens_negative = static_cast<int64_t>(skew.tokens_negative);
   out.has_old = state.mismatch.units + state.staleness.units > 0;
   out.mismatch = state.mismatch.Figures();
   out.staleness = state.staleness.Figures();
+  KCC_TRY_VOID(CheckEss(name, "mismatch", state.mismatch, out.mismatch));
+  KCC_TRY_VOID(CheckEss(name, "staleness", state.staleness, out.staleness));
   return out;
 }
 
@@ -115,13 +131,13 @@ std::string_view RlLevelName(RlLevel level) {
   return "";
 }
 
-RlFigures RlSummary::Figures(const RlReportOptions& options) const {
+Result<RlFigures> RlSummary::Figures(const RlReportOptions& options) const {
   RlSliceState all;
   for (const auto& [name, state] : slices_) all.Merge(*state);
   return FiguresOf(all, "", options);
 }
 
-RlFigures RlSummary::Figures(std::string_view slice, const RlReportOptions& options) const {
+Result<RlFigures> RlSummary::Figures(std::string_view slice, const RlReportOptions& options) const {
   const auto found = slices_.find(slice);
   return FiguresOf(found == slices_.end() ? RlSliceState() : *found->second, slice, options);
 }

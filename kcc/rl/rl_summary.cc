@@ -8,7 +8,9 @@
 namespace kcc {
 namespace {
 
-constexpr std::string_view kMagic = "kccrl1\n";
+// The version follows: "kccrl2\n".
+constexpr std::string_view kMagic = "kccrl";
+static_assert(kRlStateVersion < 10);
 
 }  // namespace
 
@@ -57,14 +59,22 @@ std::string RlSummary::Serialize() const {
     std::string text = name;
     archive.Text(text);
     RlSliceState copy = *state;
-    copy.Visit(archive);
+    copy.Visit(archive, kRlStateVersion);
   }
-  return std::string(kMagic) + archive.Take();
+  return std::string(kMagic) + std::to_string(kRlStateVersion) + "\n" + archive.Take();
 }
 
 Result<RlSummary> RlSummary::Parse(std::string_view bytes) {
-  if (!bytes.starts_with(kMagic)) return InvalidError("not an RL summary: it starts otherwise");
-  Archive archive = Archive::Reader(bytes.substr(kMagic.size()));
+  const size_t head = kMagic.size() + 2;
+  if (!bytes.starts_with(kMagic) || bytes.size() < head || bytes[head - 1] != '\n') {
+    return InvalidError("not an RL summary: it starts otherwise");
+  }
+  const int version = bytes[head - 2] - '0';
+  if (version < 1 || version > kRlStateVersion) {
+    return InvalidError("an RL summary of a later version than " + std::to_string(kRlStateVersion) +
+                        ": read it with a newer kcc");
+  }
+  Archive archive = Archive::Reader(bytes.substr(head));
   RlSummary summary;
   size_t count = 0;
   archive.Length(count);
@@ -74,7 +84,7 @@ Result<RlSummary> RlSummary::Parse(std::string_view bytes) {
     archive.Text(name);
     if (last.has_value() && name <= *last) archive.Fail("slices that are not in order");
     auto state = std::make_unique<RlSliceState>();
-    state->Visit(archive);
+    state->Visit(archive, version);
     if (!archive.ok()) break;
     last = name;
     summary.slices_.emplace(std::move(name), std::move(state));

@@ -36,6 +36,12 @@ struct RlRowSums {
   double train = 0;             // rollout + d
   double min_d = 0, max_d = 0;  // over the tokens; 0 and 0 for none
 };
+// Whether sums of w - 1 say all of the row's w: so much is left of their mean beside the 1 that no
+// digit of it is lost, and no square comes near overflow.
+inline constexpr double kRlNearRowMax = 100;  // of d
+inline bool IsNearRow(const RlRowSums& sums, int64_t tokens) {
+  return sums.e >= -0.9 * static_cast<double>(tokens) && sums.max_d <= kRlNearRowMax;
+}
 
 // |d| <= 700. rollout: may be null (its sum is then 0). excess: receives w - 1, with room, 0 up to
 // the next multiple of 8, or null.

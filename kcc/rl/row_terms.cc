@@ -61,7 +61,7 @@ bool RlRowTerms::LoadDirect(const RlBatch& batch, int64_t at, Wanted wanted, Tar
   if (wanted.log_ratio) out.log_ratio = Room(&log_ratio_, room);
   if (wanted.buckets) out.buckets = Room(&buckets_, room);
   const RlPairSums pair = SumRlPair(in, out, target);
-  if (!pair.usual) return false;
+  if (!pair.usual || !IsNearRow(pair.row, static_cast<int64_t>(count))) return false;
   tokens = static_cast<int64_t>(count);
   if (count > 0) runs.push_back({column, 0, tokens});
   sums = pair.row;
@@ -74,7 +74,7 @@ bool RlRowTerms::LoadDirect(const RlBatch& batch, int64_t at, Wanted wanted, Tar
 
 Result<> RlRowTerms::Load(const RlBatch& batch, int64_t at, Wanted wanted, Target target) {
   runs.clear();
-  direct = usual = LoadDirect(batch, at, wanted, target);
+  direct = usual = near = LoadDirect(batch, at, wanted, target);
   row_advantage = batch.RowAdvantage(at);
   if (direct) return tokens > 0 ? CheckRowAdvantage(at, row_advantage) : Result<>();
   KCC_TRY_VOID(row.Load(batch, at));
@@ -93,6 +93,7 @@ Result<> RlRowTerms::Load(const RlBatch& batch, int64_t at, Wanted wanted, Targe
   excess = filled;
   buckets = nullptr;
   sums = SumRlRow(d, row.rollout.data(), count, filled, target);
+  near = IsNearRow(sums, tokens);
   return {};
 }
 

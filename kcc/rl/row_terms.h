@@ -1,7 +1,8 @@
 // One row's tokens, log-ratios, exponentials and sums, computed once for all who look at the row.
 //
 // Usually a row's mask is one run of ones and its numbers are plain; then the arrays are read where
-// they lie (SumRlPair). Anything else goes through RlRow, with the same sums to the bit.
+// they lie (SumRlPair). Anything else, and a row that is not near (row_kernel.h), goes through
+// RlRow, with the same sums to the bit.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ struct RlRowTerms {
   // Of log-ratios held within -700 … 700. `usual`: all of them were so.
   RlRowSums sums;
   bool usual = false;
-  const double* log_ratio = nullptr;  // null if not asked for
+  bool near = false;                  // IsNearRow of the sums
+  const double* log_ratio = nullptr;  // null if not asked for and direct
   const double* excess = nullptr;     // w - 1, padded to a multiple of 8
   double row_advantage = 0;
 

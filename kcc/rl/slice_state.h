@@ -3,48 +3,20 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
-#include "kcc/numeric/exact_sum.h"
 #include "kcc/rl/diagnostics.h"
-#include "kcc/rl/row_kernel.h"
+#include "kcc/rl/level_state.h"
 #include "kcc/summary/archive.h"
 
 namespace kcc {
-
-// A sum of doubles that may overflow one by one: infinities are counted, never added.
-class RlSum {
- public:
-  void Add(double value);
-  void Merge(const RlSum& other);
-  double Value() const;
-  void Visit(Archive& archive);
-
- private:
-  ExactSum sum_;
-  uint64_t infinite_ = 0;  // all positive: squares and ratios are what overflows
-};
-
-struct RlLevelState {
-  uint64_t units = 0;
-  RlSum d, abs_d, square_d, e, abs_e, square_e, k3, k3_reverse, below;
-  double min_d = std::numeric_limits<double>::infinity();
-  double max_d = -std::numeric_limits<double>::infinity();
-
-  void AddRow(const RlRowSums& sums, int64_t tokens);
-  void AddUnit(double log_ratio);
-  void Merge(const RlLevelState& other);
-  void Visit(Archive& archive);
-  RlLevelFigures Figures() const;
-};
 
 struct RlSkewState {
   uint64_t tokens = 0, tokens_positive = 0, tokens_negative = 0;
   RlSum positive, negative, abs_advantage, bound;
 
   void Merge(const RlSkewState& other);
-  void Visit(Archive& archive);
+  void Visit(Archive& archive, int version);
 };
 
 struct RlSliceState {
@@ -59,7 +31,7 @@ struct RlSliceState {
 
   void AddBuckets(const std::vector<uint32_t>& counts);
   void Merge(const RlSliceState& other);
-  void Visit(Archive& archive);
+  void Visit(Archive& archive, int version);
 };
 
 }  // namespace kcc

@@ -95,7 +95,7 @@ TEST(StepRl, RowsReadWhereTheyLieGiveWhatCopiesGive) {
     EXPECT_EQ(want, got);
     EXPECT_EQ(CorrectionFiguresJson(*one), CorrectionFiguresJson(*two));
     for (const std::string& slice : a.slices()) {
-      RlFigures x = a.Figures(slice), y = b.Figures(slice);
+      RlFigures x = *a.Figures(slice), y = *b.Figures(slice);
       y.has_advantages = x.has_advantages;
       y.skew = x.skew;
       EXPECT_EQ(FiguresJson(x), FiguresJson(y));

@@ -141,8 +141,8 @@ void RlPass::AddDirect(Local& local, const RlRowTerms& terms) {
   local.tokens += terms.tokens;
   CountRlBuckets(terms.buckets, static_cast<size_t>(terms.tokens), local.buckets.data());
   state.bit_equal += static_cast<uint64_t>(terms.bit_equal);
-  AddSums(state, terms.sums, terms.tokens);
-  state.level[3].AddUnit(terms.sums.d);
+  state.level[0].AddRow(terms.sums, terms.tokens);
+  state.level[3].AddUnit(AddSums(state, terms.sums, terms.tokens));
   if (batch_.advantages) AddRowSkew(state.skew, terms.sums, terms.tokens, terms.row_advantage);
 }
 
@@ -169,9 +169,11 @@ void RlPass::AddLoaded(Local& local, RlRowTerms& terms) {
   local.tokens += row.tokens;
   CountRlBuckets(row.log_ratio.data(), count, local.buckets.data());
   state.bit_equal += static_cast<uint64_t>(CountBitEqual(row));
-  AddSums(state, sums, row.tokens);
-  AddSegments(state, sums, row);
-  if (!row.advantage.empty()) {
+  AddTokens(state.level[0], sums, row.log_ratio.data(), row.tokens);
+  AddSegments(state, AddSums(state, sums, row.tokens), row);
+  if (batch_.advantages && !IsNearRow(sums, row.tokens)) {
+    AddFarSkew(state.skew, row);
+  } else if (!row.advantage.empty()) {
     AddTokenSkew(state.skew, row);
   } else if (batch_.advantages) {
     AddRowSkew(state.skew, sums, row.tokens, row.row_advantage);
@@ -179,17 +181,29 @@ void RlPass::AddLoaded(Local& local, RlRowTerms& terms) {
   if (batch_.old) AddOld(state, row);
 }
 
-void RlPass::AddSums(RlSliceState& state, const RlRowSums& sums, int64_t tokens) {
+// Returns the whole sequence as a unit.
+RlUnit RlPass::AddSums(RlSliceState& state, const RlRowSums& sums, int64_t tokens) {
   state.train.Add(sums.train);
   state.rollout.Add(sums.rollout);
-  state.level[0].AddRow(sums, tokens);
-  state.level[1].AddUnit(sums.d);
-  state.level[2].AddUnit(sums.d / static_cast<double>(tokens));
+  const RlUnit whole(sums.d);
+  state.level[1].AddUnit(whole);
+  state.level[2].AddUnit(RlUnit(sums.d / static_cast<double>(tokens)));
+  return whole;
 }
 
-void RlPass::AddSegments(RlSliceState& state, const RlRowSums& sums, const RlRow& row) {
+// A row by its sums, if these say enough, else token by token.
+void RlPass::AddTokens(RlLevelState& level, const RlRowSums& sums, const double* log_ratio,
+                       int64_t tokens) {
+  if (IsNearRow(sums, tokens)) {
+    level.AddRow(sums, tokens);
+    return;
+  }
+  for (int64_t i = 0; i < tokens; ++i) level.AddUnit(RlUnit(log_ratio[i]));
+}
+
+void RlPass::AddSegments(RlSliceState& state, const RlUnit& whole, const RlRow& row) {
   if (row.runs.size() == 1) {
-    state.level[3].AddUnit(sums.d);
+    state.level[3].AddUnit(whole);
     return;
   }
   for (const RlRow::Run& run : row.runs) {
@@ -197,7 +211,7 @@ void RlPass::AddSegments(RlSliceState& state, const RlRowSums& sums, const RlRow
     for (int64_t i = 0; i < run.length; ++i) {
       sum += row.log_ratio[static_cast<size_t>(run.token + i)];
     }
-    state.level[3].AddUnit(sum);
+    state.level[3].AddUnit(RlUnit(sum));
   }
 }
 
@@ -230,6 +244,20 @@ void RlPass::AddTokenSkew(RlSkewState& skew, const RlRow& row) {
   skew.bound.Add(bound);
 }
 
+// One by one: their sum may overflow where their mean over all rows does not.
+void RlPass::AddFarSkew(RlSkewState& skew, const RlRow& row) {
+  skew.tokens += static_cast<uint64_t>(row.tokens);
+  for (size_t i = 0; i < static_cast<size_t>(row.tokens); ++i) {
+    const double a = row.advantage.empty() ? row.row_advantage : row.advantage[i];
+    const double c = -excess_[i] * a;
+    (a > 0 ? skew.positive : skew.negative).Add(c);
+    skew.abs_advantage.Add(std::fabs(a));
+    skew.bound.Add(std::fabs(c));
+    skew.tokens_positive += a > 0;
+    skew.tokens_negative += a < 0;
+  }
+}
+
 void RlPass::AddOld(RlSliceState& state, const RlRow& row) {
   const auto count = static_cast<size_t>(row.tokens);
   const auto add = [&](RlLevelState& to, const std::vector<double>& a,
@@ -240,7 +268,8 @@ void RlPass::AddOld(RlSliceState& state, const RlRow& row) {
       const double d = a[i] - b[i];
       if (std::fabs(d) <= kRlLogRatioMax) part_[kept++] = d;
     }
-    to.AddRow(SumRlRow(part_.data(), nullptr, kept, nullptr, target_), static_cast<int64_t>(kept));
+    AddTokens(to, SumRlRow(part_.data(), nullptr, kept, nullptr, target_), part_.data(),
+              static_cast<int64_t>(kept));
   };
   add(state.mismatch, row.old, row.rollout);
   add(state.staleness, row.train, row.old);

@@ -34,10 +34,13 @@ class RlPass {
   static void Flush(Local& local);
   void AddDirect(Local& local, const RlRowTerms& terms);
   void AddLoaded(Local& local, RlRowTerms& terms);
-  void AddSums(RlSliceState& state, const RlRowSums& sums, int64_t tokens);
-  void AddSegments(RlSliceState& state, const RlRowSums& sums, const RlRow& row);
+  RlUnit AddSums(RlSliceState& state, const RlRowSums& sums, int64_t tokens);
+  static void AddTokens(RlLevelState& level, const RlRowSums& sums, const double* log_ratio,
+                        int64_t tokens);
+  void AddSegments(RlSliceState& state, const RlUnit& whole, const RlRow& row);
   void AddRowSkew(RlSkewState& skew, const RlRowSums& sums, int64_t tokens, double advantage);
   void AddTokenSkew(RlSkewState& skew, const RlRow& row);
+  void AddFarSkew(RlSkewState& skew, const RlRow& row);
   void AddOld(RlSliceState& state, const RlRow& row);
 
   const RlBatch& batch_;
