@@ -73,6 +73,7 @@ void PrintSeverities(const Counts& counts) {
   std::printf("| fault | mild | moderate | severe |\n|---|---|---|---|\n");
   for (int f = 0; f < kcc::kRlFaults; ++f) {
     const auto fault = static_cast<RlFault>(f);
+    if (fault == RlFault::kUnsure) continue;  // an answer, not a fault
     std::printf("| %s |", Name(fault).c_str());
     for (const auto& by_fault : counts.by_severity) {
       const auto found = by_fault.find(fault);

@@ -22,9 +22,14 @@ void PrintReport(const RlLintReport& report, Console& console) {
                 << "; the gap looks like numerics\n";
   }
   for (const RlFinding& finding : report.findings) {
-    console.out << Paint(Style::kRed, RlFaultName(finding.fault), console.colour_out) << ": "
-                << finding.message << '\n';
+    const bool unsure = finding.fault == RlFault::kUnsure;
+    console.out << Paint(unsure ? Style::kYellow : Style::kRed, RlFaultName(finding.fault),
+                         console.colour_out)
+                << ": " << finding.message << '\n';
     PrintEvidence(finding.evidence, console);
+    for (const RlFault candidate : finding.candidates) {
+      console.out << "  if " << RlFaultName(candidate) << ": " << RlFaultAdvice(candidate) << '\n';
+    }
     console.out << "  " << RlFaultAdvice(finding.fault) << '\n';
   }
 }
@@ -65,7 +70,8 @@ int RunRlLint(const RlOptions& options, Console& console) {
     if (!found.has_value()) return ReportError(found.error(), console);
     settings = std::move(*found);
   }
-  bool fault = !report->findings.empty();
+  const bool unsure = report->fault() == RlFault::kUnsure;
+  bool fault = !report->findings.empty() && !unsure;
   for (const RlSettingFinding& finding : settings) fault |= !finding.is_note();
   if (console.json) {
     console.out << (with_settings ? LintJson(*report, settings) : LintJson(*report));
@@ -73,7 +79,8 @@ int RunRlLint(const RlOptions& options, Console& console) {
     PrintReport(*report, console);
     if (with_settings && report->tokens > 0) PrintSettings(settings, console);
   }
-  return fault ? kExitViolated : kExitOk;
+  if (fault) return kExitViolated;
+  return unsure ? kExitInconclusive : kExitOk;
 }
 
 }  // namespace kcc::cli

@@ -3,7 +3,8 @@
 // distribution of the two log-probs at the sampled token; the finding carries the evidence.
 //
 // A finding is a diagnosis, not a proof: `confidence` says how far the evidence is beyond the
-// line, and docs/rl-lint.md has the confusion matrix that the lines were set by.
+// line, and docs/rl-lint.md has the confusion matrices. Where the tokens show a fault but not
+// which, the finding is `unsure` and lists the candidates.
 #pragma once
 
 #include <array>
@@ -29,8 +30,9 @@ enum class RlFault : uint8_t {
   kSentinel,          // clamped or filled-in values instead of log-probs
   kEverythingMasked,  // no token is left
   kVacuous,           // the two sides are the same array: nothing was compared
+  kUnsure,            // there is a gap beyond numerics, but the tokens do not tell its cause
 };
-inline constexpr int kRlFaults = 11;
+inline constexpr int kRlFaults = 12;
 std::string_view RlFaultName(RlFault fault);    // "temperature", "raw_vs_processed" …
 std::string_view RlFaultAdvice(RlFault fault);  // what to do, a sentence
 
@@ -45,6 +47,9 @@ struct RlFinding {
   double confidence = 0;  // 0..1
   std::string message;    // one sentence with the numbers
   std::vector<RlEvidence> evidence;
+  std::vector<RlFault> candidates;  // of kUnsure: what the evidence leaves, likeliest first
+
+  bool MayBe(RlFault fault) const;  // among the candidates
 };
 
 struct RlLintReport {

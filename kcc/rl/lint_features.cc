@@ -19,22 +19,28 @@ constexpr double kGridShare = 0.01;    // of tokens whose value stands elsewhere
 constexpr size_t kGridNeighbours = 8;  // distinct values on either side
 constexpr double kSentinelRatio = 4;   // times more often than there, and than on the other side
 constexpr double kUnrelatedGap = 0.5;
+constexpr double kApartShare = 0.3;   // of a row's tokens whose log-odds disagree, in such a row
+constexpr double kSlopeRowsMin = 12;  // below, a slope over rows is chance
+constexpr double kBreakOdds = 1;      // mean gap in log-odds after a break
 
 // One row's contribution; kept, since later sums leave unrelated and broken rows out.
 struct RowSums {
   PairSums lag[3];
   PairSums gap;  // x: rollout, y: d
+  OddsSums odds;
   double mean_d = 0, mean_excess = 0, k3 = 0;
   double advantage = 0;
   bool breaks = false, unrelated = false;
 };
 
 // True if there is a position with a clean stretch before it and a broken one after.
-bool Breaks(const double* d, size_t count) {
+bool Breaks(const std::vector<double>& d, const std::vector<double>& odds) {
+  const size_t count = d.size();
   if (count < 2 * static_cast<size_t>(kRowTokensMin)) return false;
-  double after = 0, broken = 0;
+  double after = 0, broken = 0, odds_after = 0;
   for (size_t i = 0; i < count; ++i) {
     after += std::min(20.0, std::fabs(d[i]));
+    odds_after += odds[i];
     broken += std::fabs(d[i]) > kBreakGap / 4;
   }
   double before = 0;
@@ -42,12 +48,15 @@ bool Breaks(const double* d, size_t count) {
     const double gap = std::min(20.0, std::fabs(d[i]));
     before += gap;
     after -= gap;
+    odds_after -= odds[i];
     broken -= std::fabs(d[i]) > kBreakGap / 4;
     if (i + 1 < kBreakTokensMin) continue;
-    const double rest = after / static_cast<double>(count - i - 1);
-    // Broken throughout: a lone outlier is no break.
-    if (rest > kBreakGap && rest > kBreakRatio * before / static_cast<double>(i + 1) &&
-        broken > 0.5 * static_cast<double>(count - i - 1)) {
+    const auto left = static_cast<double>(count - i - 1);
+    // Broken throughout: a lone outlier is no break. In log-odds too: a quantised kernel's gap in
+    // log-probs grows where a continuation becomes unlikely.
+    if (after > kBreakGap * left &&
+        after / left > kBreakRatio * before / static_cast<double>(i + 1) && broken > 0.5 * left &&
+        odds_after > kBreakOdds * left) {
       return true;
     }
   }
@@ -68,9 +77,14 @@ RowSums SumRow(const RlRow& row) {
     out.k3 += ExpResidual(bounded);
     out.mean_d += d;
   }
-  out.unrelated = row.tokens >= kRowTokensMin && out.lag[1].Correlation() < kUnrelatedCorrelation &&
+  std::vector<double> odds_gaps;
+  out.odds.Add(row, &odds_gaps);
+  // In log-odds too: there a row of unlikely tokens is no noisier than the others.
+  const bool apart = static_cast<double>(out.odds.apart) > kApartShare * out.lag[1].n;
+  out.unrelated = apart && row.tokens >= kRowTokensMin &&
+                  out.lag[1].Correlation() < kUnrelatedCorrelation &&
                   out.lag[1].MeanGap() > kUnrelatedGap;
-  out.breaks = Breaks(row.log_ratio.data(), count);
+  out.breaks = Breaks(row.log_ratio, odds_gaps);
   out.advantage = row.row_advantage;
   if (!row.advantage.empty() && count > 0) {
     double sum = 0;
@@ -178,12 +192,13 @@ double ZOf(const std::vector<double>& values) {
 // The t statistic of the slope of y on x: how far the two move together beyond chance.
 double SlopeT(const PairSums& pairs) {
   const double r = pairs.Correlation();
-  if (pairs.n < 4) return 0;
+  if (pairs.n < kSlopeRowsMin) return 0;
   return r * std::sqrt((pairs.n - 2) / std::max(1e-12, 1 - r * r));
 }
 
 void Summarize(const std::vector<RowSums>& rows, bool advantages, LintFeatures* out) {
   PairSums lags[3], gap;
+  std::vector<const OddsSums*> related;
   PairSums pushes;
   std::vector<double> excess;
   double full = 0, broken = 0, unrelated = 0, excess_sum = 0, tokens = 0, k3 = 0;
@@ -197,6 +212,7 @@ void Summarize(const std::vector<RowSums>& rows, bool advantages, LintFeatures* 
     }
     if (row.lag[1].n == 0 || row.breaks || row.unrelated) continue;
     gap.Merge(row.gap);
+    related.push_back(&row.odds);
     tokens += row.lag[1].n;
     excess_sum += row.mean_excess;
     k3 += row.k3;
@@ -208,9 +224,10 @@ void Summarize(const std::vector<RowSums>& rows, bool advantages, LintFeatures* 
     out->lag[l] = lags[l].Correlation();
     out->lag_gap[l] = lags[l].MeanGap();
   }
-  out->break_share = full > 0 ? broken / full : 0;
-  out->unrelated_share = full > 0 ? unrelated / full : 0;
+  out->break_share = full > 0 && broken > 1 ? broken / full : 0;
+  out->unrelated_share = full > 0 && unrelated > 1 ? unrelated / full : 0;
   if (tokens == 0) return;
+  out->odds = SumOdds(related);
   out->slope = 1 + gap.Slope();
   const double r = gap.Correlation();
   out->explained = r * r;
@@ -221,38 +238,6 @@ void Summarize(const std::vector<RowSums>& rows, bool advantages, LintFeatures* 
 }
 
 }  // namespace
-
-void PairSums::Add(double a, double b) {
-  n += 1;
-  x += a;
-  y += b;
-  xx += a * a;
-  xy += a * b;
-  yy += b * b;
-  abs_gap += std::min(1e3, std::fabs(a - b));
-}
-
-void PairSums::Merge(const PairSums& other) {
-  n += other.n;
-  x += other.x;
-  y += other.y;
-  xx += other.xx;
-  xy += other.xy;
-  yy += other.yy;
-  abs_gap += other.abs_gap;
-}
-
-double PairSums::Correlation() const {
-  if (n < 2) return 0;
-  const double vx = xx - x * x / n, vy = yy - y * y / n, c = xy - x * y / n;
-  return vx > 1e-12 * xx && vy > 1e-18 ? c / std::sqrt(vx * vy) : 0;
-}
-
-double PairSums::Slope() const {
-  if (n < 2) return 0;
-  const double vx = xx - x * x / n;
-  return vx > 1e-12 * xx ? (xy - x * y / n) / vx : 0;
-}
 
 Result<LintFeatures> ComputeLintFeatures(const RlBatch& batch) {
   KCC_TRY_VOID(CheckRlBatch(batch));

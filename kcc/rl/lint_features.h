@@ -7,19 +7,9 @@
 
 #include "kcc/base/result.h"
 #include "kcc/rl/batch.h"
+#include "kcc/rl/lint_odds.h"
 
 namespace kcc {
-
-// Running sums for a correlation of pairs.
-struct PairSums {
-  double n = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0, abs_gap = 0;
-
-  void Add(double a, double b);
-  void Merge(const PairSums& other);
-  double Correlation() const;  // 0 where one side is constant
-  double Slope() const;        // of y on x
-  double MeanGap() const { return n > 0 ? abs_gap / n : 0; }
-};
 
 // A value that one side repeats where the other disagrees.
 struct Sentinel {
@@ -43,6 +33,7 @@ struct LintFeatures {
   double low_tail = 0, high_tail = 0;  // -quantile 0.5 % and +quantile 99.5 % of d
   double advantage_t = 0;  // t of the slope of rows' mean d on their advantage; 0 without any
   double k3 = 0;
+  OddsGap odds;  // over related rows
   std::optional<Sentinel> sentinel;
 };
 

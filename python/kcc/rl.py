@@ -439,8 +439,8 @@ def lint(
     threads: int = 0,
     **more: Any,
 ) -> dict[str, Any]:
-    """Names the semantic fault behind a gap, with its evidence (docs/rl-lint.md). With a correction
-    also what is vacuous in its settings, under "settings"."""
+    """Names the semantic fault behind a gap, with its evidence (docs/rl-lint.md): "unsure" with its "candidates"
+    where the tokens do not tell. With a correction also what is vacuous in its settings, under "settings"."""
     batch = Batch(train, rollout, mask, **more)
     if correction is not None:
         text, _ = _correction_text(correction)

@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 STEP = "examples/rl/step.safetensors"
@@ -50,6 +51,30 @@ def test_lint_is_silent_on_the_example(kcc):
     result = kcc("rl", "lint", STEP, "--json")
     assert result.code == 0
     assert result.json["findings"] == []
+
+
+def tempered_step(path, rows, temperature=0.8):
+    """Two tokens compete in every context; the engine samples and reports at a temperature, the trainer is at 1."""
+    rng = np.random.default_rng(7)
+    odds = 3 * rng.standard_normal((rows, 40))
+    own = np.where(rng.random(odds.shape) < 1 / (1 + np.exp(-odds / temperature)), odds, -odds)
+    np.savez(path, rollout=-np.log1p(np.exp(-own / temperature)), train=-np.log1p(np.exp(-own)))
+    return str(path)
+
+
+def test_lint_is_unsure_where_the_tokens_do_not_tell(kcc, tmp_path):
+    few = kcc("rl", "lint", tempered_step(tmp_path / "few.npz", 5), "--json")
+    assert few.code == 3
+    (finding,) = few.json["findings"]
+    assert finding["fault"] == "unsure"
+    assert set(finding["candidates"]) == {"temperature", "raw_vs_processed"}
+    text = kcc("rl", "lint", tempered_step(tmp_path / "few.npz", 5))
+    assert text.code == 3
+    assert text.out.startswith("unsure: ") and "if temperature: " in text.out and "if raw_vs_processed: " in text.out
+    many = kcc("rl", "lint", tempered_step(tmp_path / "many.npz", 400), "--json")
+    assert many.code == 1
+    assert [each["fault"] for each in many.json["findings"]] == ["temperature"]
+    assert "candidates" not in many.json["findings"][0]
 
 
 def test_translate_warns(kcc):
