@@ -4,7 +4,11 @@
 // x itself must not cancel either. One token, the pivot, is the train side's most likely; with
 // y = Delta - Delta_pivot, e^(-x_pivot) = sum p e^y = 1 + sum p expm1(y), so
 //   x_pivot = -log1p(sum over the others p expm1(y)),   x = y + x_pivot,
-// which stays exact when the pivot has all but 1e-16 of the mass.
+// which stays exact when the pivot has all but 1e-16 of the mass. Where the pivot's own x is large,
+// so are the divergences, and the difference of two log-probs does for every x.
+//
+// A mask may be a number as large as any float, on one side or both. y is then taken from exact
+// differences, and no exponential of a difference of two such numbers: each side's are taken apart.
 #include "kcc/drift/reference.h"
 
 #include <algorithm>
@@ -14,6 +18,7 @@
 #include <vector>
 
 #include "kcc/drift/row_quantities.h"
+#include "kcc/drift/row_rules.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
@@ -21,6 +26,10 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kLn2 = 0.6931471805599453;
+// Doubles beyond it leave no room for a logit's digits.
+constexpr double kHuge = 1e12;
+// Nats apart: e^600 still leaves room for a sum.
+constexpr double kApart = 600;
 
 struct Entry {
   int32_t id;
@@ -28,16 +37,18 @@ struct Entry {
   double infer;
 
   bool OnBothSides() const { return train != -kInf && infer != -kInf; }
+  LogitDifference Apart() const { return {train, infer}; }
 };
 
 // One side of the row: its most likely token, and the mass of the others relative to it.
 struct Softmax {
   double top = -kInf;  // the largest logit
   int32_t top_id = -1;
-  double others = 0;  // sum over the other tokens of e^((z - top) / temperature)
+  double others = 0;    // sum over the other tokens of e^((z - top) / temperature)
+  double log_mass = 0;  // log(1 + others)
   double temperature = 1;
 
-  double LogProb(double z) const { return (z - top) / temperature - Log1p(others); }
+  double LogProb(double z) const { return (z - top) / temperature - log_mass; }
   double Prob(double z) const { return Exp((z - top) / temperature) / (1 + others); }
 };
 
@@ -74,6 +85,7 @@ Softmax SoftmaxOf(const std::vector<Entry>& entries, double Entry::*side, double
     if (entry.id == softmax.top_id) continue;
     softmax.others += Exp((entry.*side - softmax.top) / temperature);
   }
+  softmax.log_mass = Log1p(softmax.others);
   return softmax;
 }
 
@@ -86,15 +98,15 @@ double Entropy(const std::vector<Entry>& entries, double Entry::*side, const Sof
   return sum;
 }
 
-// x of the tokens that both sides allow: x = (z_infer - z_train - shift) / temperature + at_shift.
+// x of the tokens that both sides allow: y + at_pivot, y = (Delta - Delta_pivot) / temperature, or
+// the difference of the log-probs, taken from the likeliest tokens of the two sides.
 struct LogRatios {
-  double shift = 0;
-  double at_shift = 0;
   double temperature = 1;
+  LogitDifference pivot;
+  double at_pivot = 0;
 
-  double Of(const Entry& entry) const {
-    return ((entry.infer - entry.train) - shift) / temperature + at_shift;
-  }
+  double Y(const Entry& entry) const { return entry.Apart().Less(pivot) / temperature; }
+  double Of(const Entry& entry) const { return Y(entry) + at_pivot; }
 };
 
 LogRatios LogRatiosOf(const std::vector<Entry>& entries, const Softmax& p, const Softmax& q) {
@@ -106,28 +118,43 @@ LogRatios LogRatiosOf(const std::vector<Entry>& entries, const Softmax& p, const
     if (pivot == nullptr || entry.train > pivot->train) pivot = &entry;
   }
   if (pivot == nullptr) return ratios;  // disjoint supports: no token has a finite x
-  ratios.shift = pivot->infer - pivot->train;
+  ratios.pivot = pivot->Apart();
   double largest = 0;
   double sum = 0;
   for (const Entry& entry : entries) {
     if (&entry == pivot) continue;
     const double weight = Exp((entry.train - p.top) / p.temperature);
-    const double y = ((entry.infer - entry.train) - ratios.shift) / p.temperature;
     if (entry.infer == -kInf) {
       sum -= weight;
-    } else if (y < 1) {
-      sum += weight * Expm1(y);
-    } else {  // e^y may overflow where its product with a small weight does not
-      sum += Exp((entry.train - p.top) / p.temperature + y) - weight;
-      largest = std::max(largest, (entry.infer - pivot->infer) / p.temperature);
+      continue;
     }
+    const double y = entry.train == -kInf ? kInf : ratios.Y(entry);
+    if (y < 1) {
+      sum += weight * Expm1(y);
+      continue;
+    }
+    // e^y may overflow where its product with a small weight does not; beyond kApart, y may have
+    // lost the logit that counts.
+    const double below_pivot = (entry.infer - pivot->infer) / p.temperature;
+    sum += Exp(y <= kApart ? (entry.train - p.top) / p.temperature + y
+                           : (pivot->train - p.top) / p.temperature + below_pivot) -
+           weight;
+    largest = std::max(largest, below_pivot);
   }
-  // Where the pivot is nearly impossible on the infer side, x is large and the plain form exact.
-  const bool direct = largest > 600 || (pivot->train - p.top) / p.temperature < -600;
-  ratios.at_shift =
-      direct ? q.LogProb(pivot->infer) - p.LogProb(pivot->train) : -Log1p(sum / (1 + p.others));
+  // e^-x_pivot - 1. Where the pivot is nearly impossible on one side and not on the other, x is
+  // large and the plain form exact.
+  const double less = sum / (1 + p.others);
+  if (largest > kApart || (pivot->train - p.top) / p.temperature < -kApart || !(less > -0.999)) {
+    ratios.pivot = LogitDifference(p.top, q.top);
+    ratios.at_pivot = p.log_mass - q.log_mass;
+  } else {
+    ratios.at_pivot = -Log1p(less);
+  }
   return ratios;
 }
+
+// A share of 0 of whatever it is.
+double Share(double share, double of) { return share == 0 ? 0 : share * of; }
 
 struct Divergences {
   double kl = 0;
@@ -164,9 +191,9 @@ struct Divergences {
     const double tail = Log1p(Exp(-std::fabs(x)));
     const double log_share_p = kLn2 - tail - std::max(x, 0.0);  // log(2p / (p + q))
     const double log_share_q = kLn2 - tail + std::min(x, 0.0);
-    kl += (q - p) - p * x;
-    reverse_kl += (p - q) + q * x;
-    js += 0.5 * (p * log_share_p + q * log_share_q);
+    kl += (q - p) - Share(p, x);
+    reverse_kl += (p - q) + Share(q, x);
+    js += 0.5 * (Share(p, log_share_p) + Share(q, log_share_q));
     tv += 0.5 * std::fabs(q - p);
     hellinger += 0.5 * root * root;
     const double shrink = Expm1(-std::fabs(x));  // (smaller - larger) / larger
@@ -194,6 +221,9 @@ Divergences DivergencesOf(const std::vector<Entry>& entries, const Softmax& p, c
                           const LogRatios& ratios) {
   Divergences sums;
   for (const Entry& entry : entries) {
+    const double log_p = p.LogProb(entry.train);
+    const double log_q = q.LogProb(entry.infer);
+    if (log_p < kLogProbLeast && log_q < kLogProbLeast) continue;  // as good as masked
     if (!entry.OnBothSides()) {
       const bool on_train = entry.train != -kInf;
       sums.AddOneSided(on_train ? p.Prob(entry.train) : q.Prob(entry.infer), on_train);
@@ -203,7 +233,7 @@ Divergences DivergencesOf(const std::vector<Entry>& entries, const Softmax& p, c
     if (std::fabs(x) <= 1) {
       sums.AddNear(p.Prob(entry.train), x, (entry.train - p.top) / p.temperature);
     } else {
-      sums.AddFar(p.LogProb(entry.train), q.LogProb(entry.infer), x);
+      sums.AddFar(log_p, log_q, x);
     }
   }
   sums.js = std::min(sums.js, kLn2);
@@ -213,33 +243,39 @@ Divergences DivergencesOf(const std::vector<Entry>& entries, const Softmax& p, c
 }
 
 void MeasureDistances(const std::vector<Entry>& entries, double temperature, RowQuantities* row) {
-  double low = kInf;
-  double high = -kInf;
+  LogitDifference low;
+  LogitDifference high;
   double sum = 0;
   double squares = 0;
+  bool one_sided = false;
   for (const Entry& entry : entries) {
-    const double d = entry.infer - entry.train;
-    low = std::min(low, d);
-    high = std::max(high, d);
-    sum += d;
-    squares += d * d;
+    one_sided = one_sided || !entry.OnBothSides();
+    const LogitDifference d = entry.Apart();
+    const bool first = &entry == &entries.front();
+    if (first || d.Less(low) < 0) low = d;
+    if (first || d.Less(high) > 0) high = d;
+    squares += d.high * d.high;
   }
-  if (low == -kInf || high == kInf) {
+  if (one_sided) {
     row->span = row->linf = row->l2 = row->raw_linf = row->raw_l2 = kInf;
     return;
   }
-  row->span = (high - low) / temperature;
-  row->linf = 0.5 * (high - low);
-  row->raw_linf = std::max(std::fabs(low), std::fabs(high));
+  const double apart = high.Less(low);
+  row->span = apart / temperature;
+  row->linf = 0.5 * apart;
+  row->raw_linf = std::max(std::fabs(low.high), std::fabs(high.high));
   row->raw_l2 = std::sqrt(squares);
+  // Where a side is a huge constant throughout, the differences are seen from one of them.
+  const LogitDifference origin = row->raw_linf > kHuge ? low : LogitDifference();
+  for (const Entry& entry : entries) sum += entry.Apart().Less(origin);
   const double mean = sum / static_cast<double>(entries.size());
   double centred = 0;
   for (const Entry& entry : entries) {
-    const double d = (entry.infer - entry.train) - mean;
+    const double d = entry.Apart().Less(origin) - mean;
     centred += d * d;
   }
   // Rounding of the mean must not make a distance out of a constant shift.
-  row->l2 = high == low ? 0 : std::sqrt(centred);
+  row->l2 = apart == 0 ? 0 : std::sqrt(centred);
 }
 
 double RankOf(const std::vector<Entry>& entries, double Entry::*side, const Entry& token) {

@@ -26,8 +26,8 @@ enum BlockSum : size_t {
   kSumReverse,   // e x E; in the wide range e (1 + (x - 1) e^x)
   kSumSquare,    // e E^2
   kSumCosh,      // e (cosh x - 1); in the nearest range e x^4
-  kSumELogit,    // e (a - origin - centre)
-  kSumQLogit,    // e E (a - origin)
+  kSumELogit,    // e (a - origin - centre), a raised as for e
+  kSumQLogit,    // e E (a - origin), likewise
   kSumD,         // d
   kSumDSquare,   // d^2
   kSumAbsolute,  // |e E - slope e| of what the scratch held before

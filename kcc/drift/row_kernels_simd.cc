@@ -129,6 +129,12 @@ struct DriftSums {
   }
 };
 
+// max(a, floor): a float compare from below is an unsigned compare from above where the bound is
+// negative.
+HWY_INLINE FloatVec Raise(FloatVec a, hn::Vec<UintTag> floor) {
+  return hn::BitCast(FloatTag(), hn::Min(hn::BitCast(UintTag(), a), floor));
+}
+
 // The weights of a sub-block: e into the scratch, once what lay there is summed up; the train row
 // as floats into `widened` where it is not, and the largest t (lanes-inl.h).
 template <class T, bool kShifted, bool kFetch>
@@ -154,14 +160,14 @@ HWY_INLINE hn::Vec<IntTag> Weigh(const BlockArgs& args, size_t begin, size_t end
         hn::StoreU(a[k], FloatTag(), widened + (i - begin) + k * kVirtualLanes);
       }
       if constexpr (kShifted) a[k] = hn::Sub(a[k], Set(args.origin));
-      // A float compare from below is an unsigned compare from above where the bound is negative.
-      r[k] = hn::BitCast(FloatTag(), hn::Min(hn::BitCast(UintTag(), a[k]), floor));
-      t[k] = Fma(r[k], scale, rounding);
+      // A mask may be a number as large as any: its product with a raised weight must not count.
+      a[k] = Raise(a[k], floor);
+      t[k] = Fma(a[k], scale, rounding);
     }
     for (size_t k = 0; k < kWeighAbreast; ++k) {
       peak = hn::Max(peak, hn::BitCast(IntTag(), t[k]));
       e[k] = Exp2Whole(table, t[k]);
-      r[k] = Fms(r[k], scale, hn::Sub(t[k], rounding));
+      r[k] = Fms(a[k], scale, hn::Sub(t[k], rounding));
     }
     for (size_t k = 0; k < kWeighAbreast; ++k) r[k] = Exp2Excess(r[k]);
     for (size_t k = 0; k < kWeighAbreast; ++k) {
@@ -186,6 +192,7 @@ HWY_INLINE void Compare(const BlockArgs& args, size_t begin, size_t end, size_t 
   const T* HWY_RESTRICT infer = static_cast<const T*>(args.infer);
   float* HWY_RESTRICT scratch = args.scratch;
   const char* const ahead = args.prefetch_infer;
+  const auto floor = hn::BitCast(UintTag(), Set(args.floor));
   DriftSums sums = *to;
   for (size_t i = begin + lane; i < end; i += kVirtualLanes * kCompareAbreast) {
     FloatVec a[kCompareAbreast], d[kCompareAbreast], u[kCompareAbreast];
@@ -197,7 +204,9 @@ HWY_INLINE void Compare(const BlockArgs& args, size_t begin, size_t end, size_t 
       const FloatVec b = LoadFloats(infer + at);
       if constexpr (kShifted) {
         d[k] = ShiftedDifference(a[k], b, Set(args.shift));
-        a[k] = hn::Sub(a[k], Set(args.origin));
+        // Raised as in Weigh: a mask on both sides moves by the shift, and its product with the
+        // logit must not count. Where nothing is shifted it does not move.
+        a[k] = Raise(hn::Sub(a[k], Set(args.origin)), floor);
       } else {
         d[k] = hn::Sub(b, a[k]);
       }

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -25,9 +27,14 @@ inline Quad QuadExp(Quad x) {
   if (static_cast<double>(x) < -11000) return 0;
   const double n = std::nearbyint(static_cast<double>(x) * kLog2e);
   const Quad r = (x - static_cast<Quad>(n) * ln2) / 256;
+  static const std::array<Quad, 15> kInverse = [] {
+    std::array<Quad, 15> inverse{};
+    for (size_t k = 1; k < inverse.size(); ++k) inverse[k] = 1 / static_cast<Quad>(k);
+    return inverse;
+  }();
   Quad term = 1;
   Quad sum = 0;
-  for (int k = 14; k >= 1; --k) sum = (sum + 1) * r / static_cast<Quad>(k);
+  for (size_t k = 14; k >= 1; --k) sum = (sum + 1) * r * kInverse[k];
   // sum = e^r - 1; squaring e^r eight times through expm1 keeps the small ones exact.
   for (int k = 0; k < 8; ++k) sum = sum * (sum + 2);
   term += sum;
@@ -55,10 +62,33 @@ inline Quad QuadSqrt(Quad v) {
   return y;
 }
 
-// Finite logits only. `costly`: js and hellinger as well.
+// infer - train as a sum of two numbers, exactly: beside a mask of -3e38 even 113 bits lose a
+// logit.
+struct QuadDifference {
+  Quad high = 0;
+  Quad low = 0;
+
+  QuadDifference() = default;
+  QuadDifference(float train, float infer) {
+    const auto a = static_cast<Quad>(train);
+    const auto b = static_cast<Quad>(infer);
+    high = b - a;
+    const Quad a_part = b - high;
+    const bool finite = std::isfinite(train) && std::isfinite(infer);
+    low = finite ? (b - (high + a_part)) + (a_part - a) : Quad{0};
+  }
+  Quad Less(const QuadDifference& other) const { return (high - other.high) + (low - other.low); }
+};
+
+// -inf on both sides leaves an entry out; so, but for the distances of logits, does a probability
+// below e^-745.13, which is less than any positive double, on both sides. -inf on one side is a
+// probability of 0. `costly`: js and hellinger as well. `token` >= 0: its log_ratio.
 inline std::map<std::string, double> RowTruth(const std::vector<float>& train,
                                               const std::vector<float>& infer,
-                                              double temperature = 1, bool costly = true) {
+                                              double temperature = 1, bool costly = true,
+                                              int32_t token = -1) {
+  constexpr float kMasked = -std::numeric_limits<float>::infinity();
+  constexpr double kNoLogProb = -745.13;
   const size_t n = train.size();
   std::vector<Quad> a(n);
   std::vector<Quad> b(n);
@@ -79,33 +109,59 @@ inline std::map<std::string, double> RowTruth(const std::vector<float>& train,
   }
   const Quad log_za = QuadLog(za);
   const Quad log_zb = QuadLog(zb);
+  const Quad infinite = static_cast<Quad>(std::numeric_limits<double>::infinity());
   Quad kl = 0, reverse_kl = 0, js = 0, tv = 0, bc_gap = 0, chi2 = 0, reverse_chi2 = 0;
-  Quad ha = 0, hb = 0, sum = 0, squares = 0, low = 0, high = 0;
+  Quad ha = 0, hb = 0, squares = 0;
+  std::vector<QuadDifference> apart;
+  bool one_sided = false;
   for (size_t i = 0; i < n; ++i) {
+    if (train[i] == kMasked && infer[i] == kMasked) continue;
+    one_sided = one_sided || train[i] == kMasked || infer[i] == kMasked;
+    apart.emplace_back(train[i], infer[i]);
+    squares += apart.back().high * apart.back().high;
     const Quad la = a[i] - log_za;
     const Quad lb = b[i] - log_zb;
-    const Quad p = ea[i] / za;
-    const Quad q = eb[i] / zb;
-    kl += p * (la - lb);
-    reverse_kl += q * (lb - la);
+    const bool in_train = static_cast<double>(la) >= kNoLogProb;
+    const bool in_infer = static_cast<double>(lb) >= kNoLogProb;
+    if (!in_train && !in_infer) continue;
+    const Quad p = in_train ? ea[i] / za : Quad{0};
+    const Quad q = in_infer ? eb[i] / zb : Quad{0};
+    if (in_train) kl += p * (la - lb), ha -= p * la;
+    if (in_infer) reverse_kl += q * (lb - la), hb -= q * lb;
     tv += (p > q ? p - q : q - p) / 2;
-    chi2 += (p - q) * (p - q) / q;
-    reverse_chi2 += (p - q) * (p - q) / p;
-    ha -= p * la;
-    hb -= q * lb;
+    // By logarithms where the smaller one is no number.
+    const auto ratio = [&](Quad large, Quad small, Quad log_square, Quad log_small) {
+      if (small > 0) return (large - small) * (large - small) / small;
+      const Quad power = log_square - log_small;
+      return static_cast<double>(power) > 11000 ? infinite : QuadExp(power);
+    };
+    chi2 += in_train ? ratio(p, q, 2 * la, lb) : q;
+    reverse_chi2 += in_infer ? ratio(q, p, 2 * lb, la) : p;
     if (costly) {
-      const Quad log_m = la + QuadLog((1 + QuadExp(lb - la)) / 2);
-      js += (p * (la - log_m) + q * (lb - log_m)) / 2;
+      const Quad larger = la > lb ? la : lb;
+      const Quad apart = la > lb ? lb - la : la - lb;
+      const Quad log_m = larger + QuadLog((1 + QuadExp(apart)) / 2);
+      if (in_train) js += p * (la - log_m) / 2;
+      if (in_infer) js += q * (lb - log_m) / 2;
       const Quad root = QuadSqrt(p) - QuadSqrt(q);
       bc_gap += root * root / 2;
     }
-    const Quad d = static_cast<Quad>(infer[i]) - static_cast<Quad>(train[i]);
-    low = i == 0 || d < low ? d : low;
-    high = i == 0 || d > high ? d : high;
-    sum += d;
-    squares += d * d;
   }
-  const Quad centred = squares - sum * sum / static_cast<Quad>(n);
+  QuadDifference low = apart.front();
+  QuadDifference high = apart.front();
+  Quad sum = 0;
+  for (const QuadDifference& d : apart) {
+    if (d.Less(low) < 0) low = d;
+    if (d.Less(high) > 0) high = d;
+    sum += d.Less(apart.front());
+  }
+  Quad centred = 0;
+  for (const QuadDifference& d : apart) {
+    const Quad moved = d.Less(apart.front()) - sum / static_cast<Quad>(apart.size());
+    centred += moved * moved;
+  }
+  const Quad span = high.Less(low);
+  const auto distance = [&](Quad v) { return static_cast<double>(one_sided ? infinite : v); };
   const auto out = [](Quad v) { return static_cast<double>(v); };
   std::map<std::string, double> truth = {
       {"kl", out(kl)},
@@ -116,15 +172,20 @@ inline std::map<std::string, double> RowTruth(const std::vector<float>& train,
       {"train_entropy", out(ha)},
       {"entropy", out(hb)},
       {"entropy_gap", out(ha > hb ? ha - hb : hb - ha)},
-      {"logit_span", out((high - low) / tau)},
-      {"logit_linf", out((high - low) / 2)},
-      {"logit_l2", out(QuadSqrt(centred))},
-      {"raw_logit_l2", out(QuadSqrt(squares))},
-      {"raw_logit_linf", out(high > -low ? high : -low)},
+      {"logit_span", distance(span / tau)},
+      {"logit_linf", distance(span / 2)},
+      {"logit_l2", distance(QuadSqrt(one_sided ? Quad{0} : centred))},
+      {"raw_logit_l2", distance(QuadSqrt(one_sided ? Quad{0} : squares))},
+      {"raw_logit_linf", distance(high.high > -low.high ? high.high : -low.high)},
   };
   if (costly) {
     truth["js"] = out(js);
     truth["hellinger"] = out(bc_gap);
+  }
+  if (token >= 0) {
+    const auto at = static_cast<size_t>(token);
+    const QuadDifference d(train[at], infer[at]);
+    truth["log_ratio"] = out((log_zb - log_za) - d.Less(QuadDifference(top_a, top_b)) / tau);
   }
   return truth;
 }

@@ -3,7 +3,9 @@
 //
 // p = softmax(train / temperature), q = softmax(infer / temperature). Entries at or beyond `vocab`
 // are padding and are never read. -inf on both sides of an entry is a mask; on one side it is a
-// real zero probability (kl or reverse_kl may then be +inf). NaN and +inf are refused.
+// real zero probability (kl or reverse_kl may then be +inf). A finite constant in its place is a
+// logit like any other, however large; a probability that no double can hold weighs nothing
+// (row_rules.h). NaN and +inf are refused.
 #pragma once
 
 #include <array>
