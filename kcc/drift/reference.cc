@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "kcc/drift/row_check.h"
 #include "kcc/drift/row_quantities.h"
-#include "kcc/drift/row_rules.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
@@ -344,7 +344,7 @@ Result<> MeasureRowReference(const RowPair& pair, const SlotSet& wanted, TokenDr
     KCC_TRY_VOID(MeasureToken(entries, pair.token, p, q, ratios, &row));
   }
   Publish(row, wanted, out);
-  return {};
+  return CheckRow(*out);
 }
 
 }  // namespace kcc

@@ -18,6 +18,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kcc/drift/row_rules.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
@@ -129,8 +130,9 @@ RowSolution SolveRow(const RestSums& rest, const CarriedToken& pivot,
   row.infer_entropy_cancels =
       4 * row.infer_entropy < row.train_entropy + std::fabs(moved) + row.reverse_kl;
   const double magnitude = rest[kSumResidual] + std::fabs(linear) + constant;
-  const bool finite = AllFinite(rest) && std::isfinite(row.chi2 + row.reverse_chi2);
-  row.amplification = !finite ? kInf : magnitude == 0 ? 0 : magnitude / std::max(kl, 0.0);
+  const bool sound = AllFinite(rest) && std::isfinite(row.chi2 + row.reverse_chi2) &&
+                     !IsBelowZero(kl / row.z) && !IsBelowZero(reverse_kl / row.z);
+  row.amplification = !sound ? kInf : magnitude == 0 ? 0 : magnitude / std::max(kl, 0.0);
   return row;
 }
 

@@ -13,6 +13,7 @@
 #include "kcc/base/check.h"
 #include "kcc/drift/on_demand.h"
 #include "kcc/drift/reference.h"
+#include "kcc/drift/row_check.h"
 #include "kcc/drift/row_end.h"
 #include "kcc/drift/row_quantities.h"
 #include "kcc/drift/row_view.h"
@@ -555,7 +556,7 @@ Result<> MeasureRowSimd(const RowPair& pair, const SlotSet& wanted, Target targe
                         RowScratch* scratch, TokenDrift* out, const RowPair* next) {
   KCC_TRY_VOID(BeginRowSimd(pair, wanted, target, scratch, out, next));
   FinishRowSimd(scratch);
-  return {};
+  return CheckRow(*out) ? Result<>() : MeasureRowReference(pair, wanted, out);
 }
 
 Result<> BeginRowSimd(const RowPair& pair, const SlotSet& wanted, Target target,
@@ -570,6 +571,7 @@ Result<> BeginRowSimd(const RowPair& pair, const SlotSet& wanted, Target target,
     RowMeasurement measurement(view, target, scratch);
     if (!measurement.Measure(wanted, &row, &variation)) continue;
     Publish(row, wanted, out);
+    if (!CheckRow(*out)) break;
     if (wanted[TvSlot()]) scratch->open = {out, target, measurement.whole(), 0, variation, {}};
     return {};
   }

@@ -62,6 +62,7 @@ Result<> MeasureRowSimd(const RowPair& pair, const SlotSet& wanted, Target targe
 
 // The same for many rows in a row: tv of `out`, which must stay where it is, is known only after
 // the next call with this scratch that succeeds, or after FinishRowSimd. The bits are the same.
+// All but tv has passed CheckRow (row_check.h) by then; whoever takes the row asks again.
 Result<> BeginRowSimd(const RowPair& pair, const SlotSet& wanted, Target target,
                       RowScratch* scratch, TokenDrift* out, const RowPair* next = nullptr);
 void FinishRowSimd(RowScratch* scratch);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "kcc/base/check.h"
+#include "kcc/drift/row_check.h"
 #include "kcc/drift/top_k.h"
 #include "kcc/metric/token_slots.h"
 #include "kcc/numeric/double_math.h"
@@ -66,7 +67,7 @@ Result<> TokenMeter::Read(const TokenEvidence& train, const TokenEvidence& infer
                           TokenReading* reading) {
   KCC_TRY_VOID(Begin(train, infer, reading));
   Finish();
-  return {};
+  return CheckRow(reading->drift);
 }
 
 Result<> TokenMeter::Begin(const TokenEvidence& train, const TokenEvidence& infer,

@@ -47,7 +47,8 @@ class TokenMeter {
   // Fails on evidence that is broken: NaN, +inf, a token that neither side could have sampled.
   Result<> Read(const TokenEvidence& train, const TokenEvidence& infer, TokenReading* reading);
   // The same for one token after the other, faster: the tv of a reading, which must stay where it
-  // is, is known only after the next Begin that succeeds, or after Finish (drift/simd.h).
+  // is, is known only after the next Begin that succeeds, or after Finish (drift/simd.h). The
+  // caller then asks CheckRow (drift/row_check.h).
   Result<> Begin(const TokenEvidence& train, const TokenEvidence& infer, TokenReading* reading);
   void Finish();
 
