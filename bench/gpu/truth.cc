@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "kcc/drift/masked_rows.h"
 #include "kcc/drift/row_truth.h"
 
 namespace kcc {
@@ -87,6 +88,27 @@ GpuTruth TruthOfRow(const std::vector<float>& train, const std::vector<float>& i
     truth.values[kCudaRank] = RankOf(infer, at);
   }
   return truth;
+}
+
+GpuMaskedRow MaskedRowOf(uint64_t seed) {
+  MaskedCase made = MaskedCaseMaker(seed).Make();
+  return {made.dtype,
+          static_cast<int64_t>(made.train.size()),
+          std::move(made.stored_train),
+          std::move(made.stored_infer),
+          made.temperature,
+          made.token,
+          made.costly};
+}
+
+std::string FaultOfMaskedRow(uint64_t seed, const double* values) {
+  const MaskedCase made = MaskedCaseMaker(seed).Make();
+  return FaultOf(made, made.Truth(), MaskedBands(), [&](const std::string& name) {
+    for (int value = 0; value < kCudaValues; ++value) {
+      if (name == CudaValueName(value)) return values[value];
+    }
+    return std::nan("");
+  });
 }
 
 float LogitOf(const void* data, DType dtype, int64_t i) {

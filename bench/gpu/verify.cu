@@ -1,8 +1,9 @@
 // Checks the CUDA backend: against the 113-bit reference, bit by bit over repeated runs, batch
 // splits and row orders, and on rows that only the careful kernel takes.
 //
-//   gpu_verify [--small] [--runs N]
+//   gpu_verify [--small] [--runs N] [--masks N]
 //
+// --masks: so many rows of drift/masked_rows.h, with mask constants on either side.
 // --small: few, short rows, for compute-sanitizer. Exit 0: all held; 1: something did not; 77: no
 // device, nothing was checked.
 #include <algorithm>
@@ -18,12 +19,12 @@
 
 #include "bench/gpu/logits.cuh"
 #include "bench/gpu/truth.h"
+#include "bench/gpu/verify_masks.cuh"
+#include "bench/gpu/verify_rows.cuh"
 #include "kcc/drift/cuda/summary_cuda.h"
 
 namespace kcc {
 namespace {
-
-constexpr double kBand = 1e-5;
 
 struct Case {
   const char* name;
@@ -34,109 +35,6 @@ struct Case {
   unsigned wanted = kCudaWantTopK | kCudaWantReverseChi2;
   size_t careful_most = SIZE_MAX;  // so many rows may go to the careful kernel
 };
-
-int g_failures = 0;
-
-void Expect(bool held, const std::string& what) {
-  if (held) return;
-  ++g_failures;
-  std::printf("  FAILED: %s\n", what.c_str());
-}
-
-struct Outputs {
-  std::vector<double> values;
-  std::vector<int32_t> argmax;
-  std::vector<int32_t> status;
-
-  double At(int value, size_t row) const {
-    return values[static_cast<size_t>(value) * status.size() + row];
-  }
-  bool operator==(const Outputs& other) const {
-    return std::memcmp(values.data(), other.values.data(), values.size() * 8) == 0 &&
-           argmax == other.argmax && status == other.status;
-  }
-};
-
-Outputs Download(const CudaDriftArgs& args) {
-  const auto rows = static_cast<size_t>(args.rows);
-  Outputs out;
-  out.values.resize(rows * kCudaValues);
-  out.argmax.resize(rows * 2);
-  out.status.resize(rows);
-  KCC_CUDA(
-      cudaMemcpy(out.values.data(), args.values, out.values.size() * 8, cudaMemcpyDeviceToHost));
-  KCC_CUDA(
-      cudaMemcpy(out.argmax.data(), args.argmax, out.argmax.size() * 4, cudaMemcpyDeviceToHost));
-  KCC_CUDA(
-      cudaMemcpy(out.status.data(), args.status, out.status.size() * 4, cudaMemcpyDeviceToHost));
-  return out;
-}
-
-// Nothing of them may stay as it is.
-void SpoilOutputs(const CudaDriftArgs& args) {
-  const auto rows = static_cast<size_t>(args.rows);
-  KCC_CUDA(cudaMemset(args.values, 0xa5, rows * kCudaValues * 8));
-  KCC_CUDA(cudaMemset(args.argmax, 0xa5, rows * 8));
-  KCC_CUDA(cudaMemset(args.status, 0xa5, rows * 4));
-  KCC_CUDA(cudaDeviceSynchronize());
-}
-
-Outputs Run(DriftProblem* problem) {
-  SpoilOutputs(problem->args);
-  problem->Measure();
-  KCC_CUDA(cudaDeviceSynchronize());
-  return Download(problem->args);
-}
-
-std::vector<float> RowOf(const DriftProblem& problem, const void* side, int64_t row) {
-  const CudaDriftArgs& args = problem.args;
-  const size_t element = DTypeBits(args.train.dtype) / 8;
-  std::vector<char> raw(static_cast<size_t>(args.vocab) * element);
-  const auto offset = static_cast<size_t>(row * args.train.row_stride) * element;
-  KCC_CUDA(cudaMemcpy(raw.data(), static_cast<const char*>(side) + offset, raw.size(),
-                      cudaMemcpyDeviceToHost));
-  std::vector<float> out(static_cast<size_t>(args.vocab));
-  for (size_t i = 0; i < out.size(); ++i) {
-    out[i] = LogitOf(raw.data(), args.train.dtype, static_cast<int64_t>(i));
-  }
-  return out;
-}
-
-// How far a value may lie from the truth.
-double Allowed(int value, const GpuTruth& truth) {
-  const double want = truth.values[static_cast<size_t>(value)];
-  const double kl = truth.values[kCudaKl];
-  const double tv = truth.values[kCudaTv];
-  switch (value) {
-    case kCudaKl:
-    case kCudaReverseKl:
-    case kCudaChi2:
-    case kCudaReverseChi2:
-    case kCudaJs:
-    case kCudaHellinger:
-      return kl >= 1e-9 ? kBand * want : 1e-14 + 1e-2 * want;
-    case kCudaTv:
-      return tv >= 1e-6 ? kBand * want : 1e-11;
-    case kCudaEntropyGap:
-      return kBand * (want + 40 * tv) + 1e-15;
-    case kCudaMargin:
-    case kCudaTrainMargin:
-    case kCudaTop1Overlap:
-    case kCudaTop5Overlap:
-    case kCudaTop10Overlap:
-    case kCudaRank:
-    case kCudaTrainRank:
-      return 0;
-    case kCudaLogRatio:
-      return kBand * (std::fabs(want) + tv) + 1e-13;
-    case kCudaSpan:
-    case kCudaLinf:
-    case kCudaRawLinf:
-      return 1e-6 * want;
-    default:
-      return kBand * std::fabs(want) + 1e-12;
-  }
-}
 
 void CheckCase(const Case& test, size_t checked) {
   DriftProblem problem(test.dtype, test.rows, test.vocab, test.stride, test.wanted,
@@ -169,7 +67,6 @@ void CheckCase(const Case& test, size_t checked) {
   for (size_t i = 0; i < checked; ++i) {
     const GpuTruth& truth = truths[i];
     for (int value = 0; value < kCudaValues; ++value) {
-      const double got = out.At(value, i);
       const bool lists = (test.wanted & (kCudaWantTopK | kCudaWantOnDemand)) != 0;
       if (!costly && value >= kCudaJs) continue;
       if (!lists && (value == kCudaTop5Overlap || value == kCudaTop10Overlap)) continue;
@@ -177,13 +74,7 @@ void CheckCase(const Case& test, size_t checked) {
           value == kCudaReverseChi2) {
         continue;
       }
-      const double want = truth.values[static_cast<size_t>(value)];
-      if (std::fabs(got - want) <= Allowed(value, truth)) continue;
-      char text[200];
-      std::snprintf(text, sizeof text, "%s row %zu (status %d): %s %.10g, truth %.10g (%.2g off)",
-                    test.name, i, out.status[i], CudaValueName(value), got, want,
-                    std::fabs(got - want) / std::fabs(want));
-      Expect(false, text);
+      ExpectValue(test.name, out, i, value, truth);
     }
     Expect(out.argmax[i] == truth.argmax[0] && out.argmax[out.status.size() + i] == truth.argmax[1],
            std::string(test.name) + ": argmax");
@@ -533,13 +424,15 @@ void CheckSummary() {
 int main(int argc, char** argv) {
   bool small = false;
   int runs = 100;
+  int64_t masks = 0;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--small") == 0) small = true;
     if (std::strcmp(argv[i], "--runs") == 0 && i + 1 < argc) runs = std::atoi(argv[++i]);
+    if (std::strcmp(argv[i], "--masks") == 0 && i + 1 < argc) masks = std::atoll(argv[++i]);
   }
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::printf("skipped: 7 GPU checks, since this machine has no CUDA device\n");
+    std::printf("skipped: 9 GPU checks, since this machine has no CUDA device\n");
     return 77;
   }
   for (const kcc::Case& test : kcc::Cases(small)) kcc::CheckCase(test, small ? 4 : 16);
@@ -547,6 +440,8 @@ int main(int argc, char** argv) {
   kcc::CheckCuts();
   kcc::CheckIdentical(small);
   kcc::CheckStrange();
+  kcc::CheckMasks(small);
+  kcc::CheckMaskedRows(masks > 0 ? masks : small ? 50 : 20000);
   kcc::CheckBesideOthers(small);
   kcc::CheckSummary();
   std::printf("%d failures\n", kcc::g_failures);

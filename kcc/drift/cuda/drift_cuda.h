@@ -62,6 +62,7 @@ enum CudaRowStatus : int32_t {
   kCudaRowNoSupport = 4,  // one side is -inf throughout
   kCudaRowBadToken = 5,   // the token lies outside the vocabulary or is -inf on both sides: what is
                           // said of it is NaN, the row's own values are measured
+  kCudaRowUnsound = 6,    // the values break drift/row_rules.h: a mistake of measurement
 };
 
 struct CudaLogits {

@@ -8,11 +8,13 @@
 
 #include "kcc/drift/cuda/row_end.cuh"
 #include "kcc/drift/cuda/row_sync.cuh"
+#include "kcc/drift/row_rules.h"
 
 namespace kcc {
 
 inline constexpr int kCarefulThreads = 512;
 inline constexpr int kCarefulCluster = 8;  // from sm_90
+inline constexpr double kApart = 600;      // nats: e^600 still leaves room for a sum
 
 struct CarefulShared {
   double sums[kCarefulThreads];
@@ -167,7 +169,7 @@ class CarefulRow {
 
   // Extremes, the pivot, and whether the row is one at all.
   __device__ int Scan() {
-    double bad_train = 0, bad_infer = 0, low = kDoubleInf, high = -kDoubleInf, sum = 0, count = 0;
+    double bad_train = 0, bad_infer = 0, low = kDoubleInf, high = -kDoubleInf, count = 0;
     double squares = 0;
     Best pivot = {INT_MIN, INT_MAX};
     double top_train = -kDoubleInf, top_infer = -kDoubleInf;
@@ -184,7 +186,6 @@ class CarefulRow {
       low = fmin(low, d);
       high = fmax(high, d);
       if (a == -kFloatInf || b == -kFloatInf) continue;
-      sum += d;
       squares += d * d;
       const Best here = {OrderedBits(a), static_cast<int>(i)};
       if (here.Before(pivot)) pivot = here;
@@ -197,7 +198,6 @@ class CarefulRow {
     low_ = -RowMax(-low, &shared_);
     high_ = RowMax(high, &shared_);
     count_ = RowSum(count, &shared_);
-    sum_ = RowSum(sum, &shared_);
     squares_ = RowSum(squares, &shared_);
     const Best best = RowBest(pivot, &shared_);
     pivot_ = best.id == INT_MAX ? -1 : best.id;
@@ -247,10 +247,9 @@ class CarefulRow {
     const bool has_pivot = pivot_ >= 0;
     const double pivot_a = has_pivot ? static_cast<double>(A(pivot_)) : 0;
     const double pivot_b = has_pivot ? static_cast<double>(B(pivot_)) : 0;
-    shift_ = pivot_b - pivot_a;
-    const double mean = sum_ / count_;
+    pivot_apart_ = LogitDifference(pivot_a, pivot_b);
     double others[2] = {0, 0};
-    double sum = 0, largest = 0, centred = 0;
+    double sum = 0, largest = 0, sum_apart = 0, low = 0, high = 0;
     for (int64_t i = First(); i < args_.vocab; i += Step()) {
       const double a = static_cast<double>(A(i));
       const double b = static_cast<double>(B(i));
@@ -258,18 +257,27 @@ class CarefulRow {
       const double weight = exp((a - top_[0]) / tau_);
       if (i != tops[0]) others[0] += weight;
       if (i != tops[1]) others[1] += exp((b - top_[1]) / tau_);
-      const double d = b - a;
-      if (isfinite(d)) centred += (d - mean) * (d - mean);
       if (i == pivot_ || !has_pivot) continue;
-      const double y = (d - shift_) / tau_;
       if (b == -kDoubleInf) {
         sum -= weight;
-      } else if (y < 1) {
-        sum += weight * expm1(y);
-      } else {  // e^y may overflow where its product with a small weight does not
-        sum += exp((a - top_[0]) / tau_ + y) - weight;
-        largest = fmax(largest, (b - pivot_b) / tau_);
+        continue;
       }
+      const double apart = a == -kDoubleInf ? kDoubleInf : LogitDifference(a, b).Less(pivot_apart_);
+      const double y = apart / tau_;
+      sum_apart += apart;
+      low = fmin(low, apart);
+      high = fmax(high, apart);
+      if (y < 1) {
+        sum += weight * expm1(y);
+        continue;
+      }
+      // e^y may overflow where its product with a small weight does not; beyond kApart, y may have
+      // lost the logit that counts.
+      const double below_pivot = (b - pivot_b) / tau_;
+      sum +=
+          exp(y <= kApart ? (a - top_[0]) / tau_ + y : (pivot_a - top_[0]) / tau_ + below_pivot) -
+          weight;
+      largest = fmax(largest, below_pivot);
     }
     others_[0] = RowSum(others[0], &shared_);
     others_[1] = RowSum(others[1], &shared_);
@@ -277,20 +285,25 @@ class CarefulRow {
     log_others_[1] = log1p(others_[1]);
     sum = RowSum(sum, &shared_);
     largest = RowMax(largest, &shared_);
-    centred_ = RowSum(centred, &shared_);
-    const bool direct = largest > 600 || (pivot_a - top_[0]) / tau_ < -600;
-    at_shift_ = !has_pivot ? 0
-                : direct   ? LogProb(1, pivot_b) - LogProb(0, pivot_a)
-                           : -log1p(sum / (1 + others_[0]));
+    mean_apart_ = RowSum(sum_apart, &shared_) / count_;
+    span_ = RowMax(high, &shared_) + RowMax(-low, &shared_);
+    const double less = sum / (1 + others_[0]);  // e^-x_pivot - 1
+    ratio_from_ = pivot_apart_;
+    at_pivot_ = -log1p(less);
+    // Where the pivot is nearly impossible on one side only, from the sides' likeliest tokens.
+    if (largest > kApart || (pivot_a - top_[0]) / tau_ < -kApart || !(less > -0.999)) {
+      ratio_from_ = LogitDifference(top_[0], top_[1]);
+      at_pivot_ = log_others_[0] - log_others_[1];
+    }
   }
 
   __device__ double Ratio(double a, double b) const {
-    return ((b - a) - shift_) / tau_ + at_shift_;
+    return LogitDifference(a, b).Less(ratio_from_) / tau_ + at_pivot_;
   }
 
   struct Sums {
     double kl = 0, reverse_kl = 0, js = 0, tv = 0, hellinger = 0, chi2 = 0, reverse_chi2 = 0;
-    double logit_change = 0, far = 0, entropy[2] = {0, 0}, rank[2] = {0, 0};
+    double logit_change = 0, far = 0, entropy[2] = {0, 0}, rank[2] = {0, 0}, centred = 0;
   };
 
   __device__ static double JsTermDevice(double x) {
@@ -321,6 +334,9 @@ class CarefulRow {
     s->hellinger += 0.5 * p * root * root;
   }
 
+  // A share of 0 of whatever it is.
+  __device__ static double Share(double share, double of) { return share == 0 ? 0 : share * of; }
+
   __device__ void AddFar(double log_p, double log_q, double x, Sums* s) const {
     s->far = 1;
     const double p = exp(log_p);
@@ -329,9 +345,9 @@ class CarefulRow {
     const double tail = log1p(exp(-fabs(x)));
     const double log_share_p = kDeviceLn2 - tail - fmax(x, 0.0);
     const double log_share_q = kDeviceLn2 - tail + fmin(x, 0.0);
-    s->kl += (q - p) - p * x;
-    s->reverse_kl += (p - q) + q * x;
-    s->js += 0.5 * (p * log_share_p + q * log_share_q);
+    s->kl += (q - p) - Share(p, x);
+    s->reverse_kl += (p - q) + Share(q, x);
+    s->js += 0.5 * (Share(p, log_share_p) + Share(q, log_share_q));
     s->tv += 0.5 * fabs(q - p);
     s->hellinger += 0.5 * root * root;
     const double shrink = expm1(-fabs(x));
@@ -366,12 +382,17 @@ class CarefulRow {
         s.rank[0] += a > token_a || (a == token_a && i < token_) ? 1 : 0;
         s.rank[1] += b > token_b || (b == token_b && i < token_) ? 1 : 0;
       }
+      // Seen from the pivot's: beside a huge constant the differences would be lost.
+      const LogitDifference d(static_cast<double>(a), static_cast<double>(b));
+      const double moved = d.Less(pivot_apart_) - mean_apart_;
+      s.centred += moved * moved;
       const double log_p = LogProb(0, static_cast<double>(a));
       const double log_q = LogProb(1, static_cast<double>(b));
       const double p = exp(log_p);
       const double q = exp(log_q);
       if (p > 0) s.entropy[0] -= p * log_p;
       if (q > 0) s.entropy[1] -= q * log_q;
+      if (log_p < kLogProbLeast && log_q < kLogProbLeast) continue;  // as good as masked
       if (a == -kFloatInf || b == -kFloatInf) {
         AddOneSided(a != -kFloatInf ? p : q, a != -kFloatInf, &s);
         continue;
@@ -385,8 +406,8 @@ class CarefulRow {
     }
     double* all = reinterpret_cast<double*>(&s);
     double* to = reinterpret_cast<double*>(&total_);
-    static_assert(sizeof(Sums) == 13 * sizeof(double));
-    for (int k = 0; k < 13; ++k) to[k] = RowSum(all[k], &shared_);
+    static_assert(sizeof(Sums) == 14 * sizeof(double));
+    for (int k = 0; k < 14; ++k) to[k] = RowSum(all[k], &shared_);
   }
 
   __device__ void PublishAll() {
@@ -395,10 +416,10 @@ class CarefulRow {
     const bool square = (args_.wanted & (kCudaWantReverseChi2 | kCudaWantOnDemand)) != 0;
     const auto set = [&](int value, double to) { args_.Set(row_, value, to); };
     const bool finite = low_ != -kDoubleInf && high_ != kDoubleInf;
-    set(kCudaSpan, finite ? (high_ - low_) / tau_ : kDoubleInf);
-    set(kCudaLinf, finite ? 0.5 * (high_ - low_) : kDoubleInf);
+    set(kCudaSpan, finite ? span_ / tau_ : kDoubleInf);
+    set(kCudaLinf, finite ? 0.5 * span_ : kDoubleInf);
     set(kCudaRawLinf, finite ? fmax(fabs(low_), fabs(high_)) : kDoubleInf);
-    set(kCudaL2, !finite ? kDoubleInf : high_ == low_ ? 0 : sqrt(centred_));
+    set(kCudaL2, !finite ? kDoubleInf : span_ == 0 ? 0 : sqrt(s.centred));
     set(kCudaRawL2, finite ? sqrt(squares_) : kDoubleInf);
     set(kCudaKl, s.kl);
     set(kCudaReverseKl, s.reverse_kl);
@@ -426,7 +447,10 @@ class CarefulRow {
     set(kCudaLogRatio, ratio);
     set(kCudaLogprob, logprob);
     set(kCudaTrainLogprob, train_logprob);
-    args_.status[row_] = stray_ ? kCudaRowBadToken : kCudaRowCareful;
+    const bool sound = !IsBelowZero(s.kl) && !IsBelowZero(s.reverse_kl) &&
+                       !(costly && IsBelowZero(s.js)) &&
+                       !BreaksPinsker(fmin(1.0, s.tv), fmin(s.kl, s.reverse_kl));
+    args_.status[row_] = !sound ? kCudaRowUnsound : stray_ ? kCudaRowBadToken : kCudaRowCareful;
   }
 
   const RowArgs& args_;
@@ -438,8 +462,11 @@ class CarefulRow {
   double top_[2] = {0, 0};
   double others_[2] = {0, 0};
   double log_others_[2] = {0, 0};
-  double low_ = 0, high_ = 0, count_ = 0, sum_ = 0, squares_ = 0, centred_ = 0;
-  double shift_ = 0, at_shift_ = 0;
+  double low_ = 0, high_ = 0, count_ = 0, squares_ = 0;
+  double mean_apart_ = 0, span_ = 0;  // of the differences less the pivot's
+  LogitDifference pivot_apart_;
+  LogitDifference ratio_from_;
+  double at_pivot_ = 0;  // the log-ratio there
   int64_t pivot_ = -1;
   int64_t token_ = -1;
   bool stray_ = false;  // the caller's token is none

@@ -5,6 +5,7 @@
 
 #include "kcc/drift/cuda/drift_cuda.h"
 #include "kcc/drift/cuda/row_plan.cuh"
+#include "kcc/drift/row_rules.h"
 
 namespace kcc {
 
@@ -229,7 +230,9 @@ __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head,
   const double relative = amplification * fmax(kl - e * pivot_residual, 0.0) / fmax(kl, 1e-300);
   const bool accurate = magnitude == 0 || amplification <= double{kAmplificationMax} ||
                         (isfinite(relative) && relative <= double{kAmplificationMax});
-  row.usable = accurate && isfinite(row.infer_entropy);
+  const bool sound = !IsBelowZero(kl / row.z) && !IsBelowZero(reverse_kl / row.z) &&
+                     !BreaksPinsker(row.tv, fmin(row.kl, row.reverse_kl));
+  row.usable = accurate && sound && isfinite(row.infer_entropy);
   return row;
 }
 
