@@ -33,6 +33,9 @@ constexpr double kFloorBits = 120;
 constexpr double kRoomBits = 56;
 // Subtractions may enlarge the float32 error this much before the row is done another way.
 constexpr double kAmplificationMax = 12;
+// What tv may be off by, relatively, from such a kl on.
+constexpr double kTvError = 3e-6;
+constexpr double kLeastKl = 1e-12;
 // Origin 0 is kept while the logits are this small: the floor of the weights is then a negative
 // logit.
 constexpr float kPlainLogitMax = 64;
@@ -77,7 +80,8 @@ class RowMeasurement {
   void RedoBlock(size_t block);
   CarriedToken Carried(size_t i) const;
   RestSums Rest();
-  bool Solve();
+  bool Solve(bool strict);
+  bool TvHolds(double rest_weight) const;
   void Extremes();
   void Distances(RowQuantities* row) const;
   void Token(RowQuantities* row) const;
@@ -410,14 +414,26 @@ RestSums RowMeasurement::Rest() {
   return rest;
 }
 
-// Carries as many tokens as it takes. False: the shift must change.
-bool RowMeasurement::Solve() {
+// Carries as many tokens as it takes. False: the shift must change. `strict`: for tv too.
+bool RowMeasurement::Solve(bool strict) {
   for (const size_t count : {size_t{1}, kTopTokens}) {
     Carry(count);
-    solution_ = SolveRow(Rest(), pivot_token_, carried_);
-    if (solution_.amplification <= kAmplificationMax) return true;
+    const RestSums rest = Rest();
+    solution_ = SolveRow(rest, pivot_token_, carried_);
+    if (solution_.amplification > kAmplificationMax) continue;
+    if (!strict || TvHolds(rest[kSumE])) return true;
   }
   return false;
+}
+
+// tv is taken from float32 differences of e E and slope e, each with an error of 2^-24 slope e or
+// so; it is no less than kl over the span of the log-ratios. Where that is too little to go by,
+// about delta as the shift there is no slope.
+bool RowMeasurement::TvHolds(double rest_weight) const {
+  if (solution_.kl < kLeastKl) return true;
+  const double span = (double{max_d_} - double{min_d_}) / view_.temperature;
+  const double error = 0x1p-24 * std::fabs(Expm1(solution_.delta)) * rest_weight / solution_.z;
+  return error * span <= kTvError * solution_.kl;
 }
 
 // The kernels find the differences on either side of 0 only; all on one side is rare.
@@ -508,7 +524,7 @@ bool RowMeasurement::Measure(const SlotSet& wanted, RowQuantities* row, OpenVari
       SetArguments(peak);
       continue;
     }
-    solved = Solve();
+    solved = Solve(attempt == 0);
     if (solved || !std::isfinite(solution_.delta)) break;
     arguments_.shift += static_cast<float>(solution_.delta * view_.temperature);
     SetArguments(peak);
