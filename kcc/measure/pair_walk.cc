@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kcc/base/check.h"
+#include "kcc/drift/row_check.h"
 #include "kcc/measure/parallel.h"
 
 namespace kcc {
@@ -105,9 +106,11 @@ class Walker {
   }
 
   Result<> Give(const MeasuredToken& token) {
-    const Result<> added = visitor_.Add(token);
-    if (added) return {};
-    return source_.At(request_index_, token.position, added.error());
+    // A row begins before the last one's tv is known, so what rows obey is asked here.
+    Result<> done = measures_ ? CheckRow(token.reading.drift) : Result<>();
+    if (done) done = visitor_.Add(token);
+    if (done) return {};
+    return source_.At(request_index_, token.position, done.error());
   }
 
   const PairSource& source_;
