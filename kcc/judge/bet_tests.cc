@@ -8,6 +8,7 @@
 #include "kcc/stats/betting.h"
 #include "kcc/stats/forecast.h"
 #include "kcc/stats/multiplicity.h"
+#include "kcc/stats/paired.h"
 #include "kcc/summary/bets.h"
 
 namespace kcc {
@@ -23,13 +24,19 @@ TrafficFinding Finding(Kind kind, std::string what) {
   return finding;
 }
 
-const BetSums* FindBets(const PlanTest& wanted, size_t slice, const Summary& summary) {
+// A test's sums as the summary keeps them, and the bets they are of.
+struct KeptBets {
+  const BetSums* sums = nullptr;
+  BetGrid grid = BetGrid::kFine;
+};
+
+KeptBets FindBets(const PlanTest& wanted, size_t slice, const Summary& summary) {
   const int at = summary.plan.FindTest(wanted);
-  if (at < 0) return nullptr;
+  if (at < 0) return {};
   const PlanTest& row = summary.plan.tests()[static_cast<size_t>(at)];
   const std::string& name = summary.plan.slices()[slice].name;
-  if (!std::binary_search(row.slices.begin(), row.slices.end(), name)) return nullptr;
-  return &summary.slices[slice].tests[static_cast<size_t>(at)];
+  if (!std::binary_search(row.slices.begin(), row.slices.end(), name)) return {};
+  return {&summary.slices[slice].tests[static_cast<size_t>(at)], row.grid};
 }
 
 std::string Weight(double log_e) { return ReadableNumber(std::exp(std::min(log_e, 690.0))); }
@@ -43,6 +50,18 @@ std::string InWords(int64_t requests, LogEValues e, bool can_pass, bool can_fail
   if (!can_pass) what += "; no sample can certify the mean of an unbounded quantity";
   if (!can_fail) what += "; no sample can refute a lower bound on it";
   return what;
+}
+
+// Why tokens weigh little: a request counts by its share of the longest that the contract allows.
+std::string LengthsInWords(const PlanTest& test, const SampleCount& samples) {
+  constexpr double kFarAbove = 4;
+  if (test.tokens_max <= 1 || samples.requests == 0) return {};
+  const double mean = static_cast<double>(samples.tokens) / static_cast<double>(samples.requests);
+  if (!(mean > 0) || test.tokens_max < kFarAbove * mean) return {};
+  return "; assumptions.tokensMax is " + ReadableNumber(test.tokens_max) +
+         " and these requests have " + ReadableNumber(mean) +
+         " tokens on average: the requests needed grow in proportion to tokensMax, so a bound near "
+         "the longest output needs fewer";
 }
 
 // The e-values of all tests of a clause as two: for it and against it.
@@ -68,7 +87,8 @@ LogEValues Combine(const std::vector<PlanTest>& tests, const std::vector<LogEVal
 }  // namespace
 
 TrafficFinding TestByBets(const std::vector<PlanTest>& tests, const Facts& facts,
-                          const Summary& summary, double alpha) {
+                          const Summary& summary, double alpha, Looks looks) {
+  const Reading reading{.once_at = looks == Looks::kOnce ? alpha : 0};
   TrafficFinding finding;
   finding.kind = Kind::kTested;
   const bool truncated = tests[0].truncated;
@@ -81,7 +101,7 @@ TrafficFinding TestByBets(const std::vector<PlanTest>& tests, const Facts& facts
   int64_t requests = 0;
   double slowest = kInf;
   for (const PlanTest& test : tests) {
-    const BetSums* sums = FindBets(test, *facts.slice, summary);
+    const auto [sums, grid] = FindBets(test, *facts.slice, summary);
     if (sums == nullptr) {
       return Finding(
           Kind::kUntestable,
@@ -93,13 +113,13 @@ TrafficFinding TestByBets(const std::vector<PlanTest>& tests, const Facts& facts
                                         " requests break assumptions.tokensMax or rewardMax; "
                                         "raise it to the most that traffic has");
     }
-    const BettingPlan plan = *MakeBettingPlan(TestMean(test));
-    values.push_back(Evaluate(plan, sums->sums));
+    const BettingPlan plan = *MakeBettingPlan(TestMean(test), grid);
+    values.push_back(Evaluate(plan, sums->sums, reading));
     requests = std::max(requests, sums->sums.count);
     if (truncated || values.back().pass >= slowest) continue;
     // A gap is certified once the slower of its two tests is.
     slowest = values.back().pass;
-    const Forecast forecast = ForecastBetting(plan, sums->sums, alpha, alpha);
+    const Forecast forecast = ForecastBetting(plan, sums->sums, alpha, alpha, reading);
     finding.more_requests.reset();
     const bool ends = (forecast.outlook == Outlook::kWouldPass && can_pass) ||
                       forecast.outlook == Outlook::kWouldFail;
@@ -113,39 +133,49 @@ TrafficFinding TestByBets(const std::vector<PlanTest>& tests, const Facts& facts
   const double shared = truncated ? 1 : static_cast<double>(tests.size());
   if (facts.unmeasured == 0) finding.p_violated = std::min(1.0, shared * AnytimePValue(e.fail));
   finding.what = InWords(requests, e, can_pass, can_fail, alpha);
+  if (!finding.certified && finding.p_violated > alpha) {
+    finding.what += LengthsInWords(tests[0], facts.samples);
+  }
   return finding;
 }
 
 TrafficFinding TestPairedFlags(const PairedFlagCounts& flags, double threshold, const Facts& facts,
-                               double alpha) {
+                               double alpha, Looks looks) {
   // d = infer - train is -1, 0 or 1; X = (d + 1)/2 in [0, 1] is tested against (t + 1)/2, and the
   // same for -d.
   const auto plan = MakeBettingPlan((threshold + 1) / 2);
   if (!plan) return Finding(Kind::kUntestable, "a gap of 1 is always within the threshold");
+  const Reading reading{.once_at = looks == Looks::kOnce ? alpha : 0};
   const auto evaluate = [&](uint64_t up, uint64_t down) {
     BettingSums sums;
     const auto add = [&](double for_pass, double for_fail, uint64_t times) {
       BettingSums one;
       one.Add(*plan, *ToUnitValue(for_pass), *ToUnitValue(for_fail));
-      const auto n = static_cast<int64_t>(times);
-      sums.count += n;
-      sums.ones += one.ones * n;
-      for (size_t k = 0; k < sums.pass.size(); ++k) {
-        sums.pass[k] += one.pass[k] * n;
-        sums.fail[k] += one.fail[k] * n;
-      }
+      one.Repeat(static_cast<int64_t>(times));
+      sums.Merge(one);
     };
     add(1, 1, up);
     add(0.5, 0.5, flags.both + flags.neither);
     add(0, 0, down);
     add(1, 0, flags.missing);  // may be anything
-    return Evaluate(*plan, sums);
+    return Evaluate(*plan, sums, reading);
   };
   const LogEValues more = evaluate(flags.infer_only, flags.train_only);
   const LogEValues less = evaluate(flags.train_only, flags.infer_only);
   TrafficFinding finding;
   finding.kind = Kind::kTested;
-  finding.certified = Rejects(std::min(more.pass, less.pass), alpha);
+  const auto whole = [](uint64_t n) { return static_cast<int64_t>(n); };
+  const int64_t units = whole(flags.known() + flags.missing);
+  // Which test certifies is settled by what was known before the data: their number and the gap.
+  if (looks == Looks::kOnce && static_cast<double>(units) * threshold >= kGapUnitsMin) {
+    const auto certifies = [&](uint64_t up, uint64_t down) {
+      return CertifiesGap({whole(up + flags.missing), whole(down), units}, threshold, alpha);
+    };
+    finding.certified = certifies(flags.infer_only, flags.train_only) &&
+                        certifies(flags.train_only, flags.infer_only);
+  } else {
+    finding.certified = Rejects(std::min(more.pass, less.pass), alpha);
+  }
   if (facts.unmeasured == 0) {
     finding.p_violated = std::min(1.0, 2 * AnytimePValue(std::max(more.fail, less.fail)));
   }

@@ -11,10 +11,10 @@ namespace kcc {
 
 // `tests` as TestsOf gives them; the summary holds their sums. Precondition: not empty.
 TrafficFinding TestByBets(const std::vector<PlanTest>& tests, const Facts& facts,
-                          const Summary& summary, double alpha);
+                          const Summary& summary, double alpha, Looks looks);
 
 // |share of infer - share of train| <= threshold, from the requests in which the two sides differ.
 TrafficFinding TestPairedFlags(const PairedFlagCounts& flags, double threshold, const Facts& facts,
-                               double alpha);
+                               double alpha, Looks looks);
 
 }  // namespace kcc

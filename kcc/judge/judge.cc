@@ -241,6 +241,8 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
   judgement.stage = options.stage;
   judgement.confidence = contract.decision.confidence;
 
+  // Later stages are judged again and again while their evidence grows.
+  const Looks looks = options.stage == Stage::kOffline ? Looks::kOnce : Looks::kAgain;
   FactReader reader(summary);
   std::vector<Case> cases;
   for (const Clause& clause : contract.clauses) {
@@ -257,7 +259,8 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
         one.alpha = 1 - clause.confidence.value_or(contract.decision.confidence);
         one.facts = reader.Read(clause, *one.slice, outcomes);
         if (one.facts.truth < Truth::kNoEvidence) {
-          one.traffic = FindInTraffic(clause, contract.assumptions, one.facts, summary, one.alpha);
+          one.traffic =
+              FindInTraffic(clause, contract.assumptions, one.facts, summary, one.alpha, looks);
         }
         cases.push_back(std::move(one));
       }

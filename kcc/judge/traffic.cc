@@ -5,6 +5,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/judge/bet_tests.h"
 #include "kcc/judge/rate_counts.h"
+#include "kcc/stats/betting.h"
 #include "kcc/stats/binomial.h"
 #include "kcc/stats/forecast.h"
 
@@ -29,27 +30,62 @@ TrafficFinding Proven(Kind kind, std::string what) {
   return finding;
 }
 
+void TakeForecast(const Forecast& forecast, TrafficFinding* finding) {
+  if (forecast.outlook == Outlook::kWouldPass || forecast.outlook == Outlook::kWouldFail) {
+    finding->more_requests = forecast.more;
+  }
+}
+
+// What the exact binomial test finds in a sample whose size was fixed in advance.
+void TestOnce(Exceedance worst, Exceedance best, double limit, double alpha,
+              TrafficFinding* finding) {
+  finding->certified = CertifiesRate(worst, limit, alpha);
+  finding->p_violated = RefutationPValue(best, limit);
+  // Both ends together keep alpha; a verdict needs one of them only.
+  finding->confidence_interval = {RateLowerBound(best, alpha / 2),
+                                  RateUpperBound(worst, alpha / 2)};
+  TakeForecast(ForecastRate(worst, limit, alpha), finding);
+}
+
+// The same by bets, which hold however often they are looked at.
+void TestAgain(Exceedance worst, Exceedance best, double limit, double alpha,
+               TrafficFinding* finding) {
+  finding->confidence_interval = {
+      BernoulliConfidenceSequence(best.exceeding, best.count, alpha).lo,
+      BernoulliConfidenceSequence(worst.exceeding, worst.count, alpha).hi};
+  const auto plan = MakeBettingPlan(limit);
+  if (!plan) {  // every share is within 1, and one exceedance of 0 is a proof
+    finding->certified = limit >= 0.5 && worst.count > 0;
+    finding->p_violated = limit < 0.5 && best.exceeding > 0 ? 0 : 1;
+    return;
+  }
+  finding->certified = Rejects(EvaluateBernoulli(*plan, worst.exceeding, worst.count).pass, alpha);
+  finding->p_violated = AnytimePValue(EvaluateBernoulli(*plan, best.exceeding, best.count).fail);
+  BettingSums sums;
+  sums.Add(*plan, {.value = 1, .complement = 0});
+  sums.Repeat(worst.exceeding);
+  BettingSums within;
+  within.Add(*plan, {.value = 0, .complement = 1});
+  within.Repeat(worst.count - worst.exceeding);
+  sums.Merge(within);
+  TakeForecast(ForecastBetting(*plan, sums, alpha, alpha), finding);
+}
+
 // Independent units, each beyond the threshold or not; at most a share `limit` of them may be.
-TrafficFinding TestUnits(const UnitCounts& units, double limit, double alpha,
+TrafficFinding TestUnits(const UnitCounts& units, double limit, double alpha, Looks looks,
                          std::string_view unit) {
   const auto whole = [](uint64_t n) { return static_cast<int64_t>(n); };
   const Exceedance worst{whole(units.beyond_possible), whole(units.units)};
   const Exceedance best{whole(units.beyond_proven), whole(units.units_possible)};
   TrafficFinding finding;
   finding.kind = Kind::kTested;
-  finding.certified = CertifiesRate(worst, limit, alpha);
-  finding.p_violated = RefutationPValue(best, limit);
-  // Both ends together keep alpha; the verdict and the sentence below need one of them only.
-  finding.confidence_interval = {RateLowerBound(best, alpha / 2), RateUpperBound(worst, alpha / 2)};
-  const Forecast forecast = ForecastRate(worst, limit, alpha);
-  if (forecast.outlook == Outlook::kWouldPass || forecast.outlook == Outlook::kWouldFail) {
-    finding.more_requests = forecast.more;
-  }
+  const bool once = looks == Looks::kOnce;
+  (once ? TestOnce : TestAgain)(worst, best, limit, alpha, &finding);
+  const double most = once ? RateUpperBound(worst, alpha) : finding.confidence_interval.hi;
   finding.what = std::to_string(units.beyond_possible) + " of " + std::to_string(units.units) +
                  " " + std::string(unit) + " lie beyond it, where a share of " +
                  ReadableNumber(limit) + " may; in traffic the share is at most " +
-                 ReadableNumber(RateUpperBound(worst, alpha)) + " with confidence " +
-                 ReadableNumber(1 - alpha);
+                 ReadableNumber(most) + " with confidence " + ReadableNumber(1 - alpha);
   return finding;
 }
 
@@ -76,14 +112,15 @@ std::optional<TrafficFinding> AtBestPossible(const Clause& clause, const Facts& 
 }
 
 TrafficFinding FindInPopulation(const Clause& clause, const Assumptions& assumptions,
-                                const Facts& facts, const Summary& summary, double alpha) {
+                                const Facts& facts, const Summary& summary, double alpha,
+                                Looks looks) {
   const std::string_view id = clause.metric.quantity->id;
   if (const auto share = BadShare(clause, summary, *facts.slice); share && share->of_requests) {
     const double limit = AtMost(clause) ? clause.threshold : 1 - clause.threshold;
-    return TestUnits(*facts.units, limit, alpha, "requests");
+    return TestUnits(*facts.units, limit, alpha, looks, "requests");
   }
   if (const PairedFlagCounts* flags = PairedFlags(clause, summary.slices[*facts.slice])) {
-    return TestPairedFlags(*flags, clause.threshold, facts, alpha);
+    return TestPairedFlags(*flags, clause.threshold, facts, alpha, looks);
   }
   if (clause.metric.quantity->unit == "MB") {
     if (facts.truth == Truth::kFails) {
@@ -92,7 +129,7 @@ TrafficFinding FindInPopulation(const Clause& clause, const Assumptions& assumpt
     return Untestable("a maximum cannot be certified from samples");
   }
   const std::vector<PlanTest> tests = TestsOf(clause, assumptions);
-  if (!tests.empty()) return TestByBets(tests, facts, summary, alpha);
+  if (!tests.empty()) return TestByBets(tests, facts, summary, alpha, looks);
   if (id == "reward_drift") {
     return Untestable(
         "state assumptions.rewardMax: the mean of an unbounded reward cannot be certified from "
@@ -124,7 +161,7 @@ TrafficFinding FindExtreme(const Clause& clause, const UnitCounts& units) {
 }
 
 TrafficFinding FindInSeries(const Clause& clause, const Assumptions& assumptions,
-                            const Facts& facts, const Summary& summary, double alpha) {
+                            const Facts& facts, const Summary& summary, double alpha, Looks looks) {
   const Aggregate aggregate = clause.metric.aggregate;
   const bool at_most = AtMost(clause);
   const bool of_tokens = clause.metric.quantity->level == QuantityLevel::kToken;
@@ -136,10 +173,10 @@ TrafficFinding FindInSeries(const Clause& clause, const Assumptions& assumptions
     const double limit = ppm >= 0  ? (at_most ? 1000000 - ppm : ppm) / 1e6
                          : at_most ? clause.threshold
                                    : 1 - clause.threshold;
-    return TestUnits(*facts.units, limit, alpha, "requests");
+    return TestUnits(*facts.units, limit, alpha, looks, "requests");
   }
   const std::vector<PlanTest> tests = TestsOf(clause, assumptions);
-  if (!tests.empty()) return TestByBets(tests, facts, summary, alpha);
+  if (!tests.empty()) return TestByBets(tests, facts, summary, alpha, looks);
   if (of_tokens && !assumptions.tokens_max) {
     return Untestable(
         "state assumptions.tokensMax, the longest output of traffic, so that tokens can be tested "
@@ -156,7 +193,7 @@ TrafficFinding FindInSeries(const Clause& clause, const Assumptions& assumptions
                     MetricName(instead) + ", or a soft clause by request, can be");
 }
 
-TrafficFinding FindInWindows(const Clause& clause, const Facts& facts, double alpha) {
+TrafficFinding FindInWindows(const Clause& clause, const Facts& facts, double alpha, Looks looks) {
   if (clause.window.kind == Window::Kind::kTime) {
     return Untestable(
         "windows of time follow one another and are not independent; a window by requests can be "
@@ -164,7 +201,7 @@ TrafficFinding FindInWindows(const Clause& clause, const Facts& facts, double al
   }
   // A window that is still filling is not like the others.
   const bool by_request = clause.window.kind == Window::Kind::kRequest;
-  TrafficFinding finding = TestUnits(*facts.complete_windows, clause.exceedance, alpha,
+  TrafficFinding finding = TestUnits(*facts.complete_windows, clause.exceedance, alpha, looks,
                                      by_request ? "requests" : "complete windows");
   if (finding.more_requests) {
     const int64_t most = kForecastUnitsMax / clause.window.size;
@@ -176,13 +213,14 @@ TrafficFinding FindInWindows(const Clause& clause, const Facts& facts, double al
 }  // namespace
 
 TrafficFinding FindInTraffic(const Clause& clause, const Assumptions& assumptions,
-                             const Facts& facts, const Summary& summary, double alpha) {
-  if (!clause.hard()) return FindInWindows(clause, facts, alpha);
+                             const Facts& facts, const Summary& summary, double alpha,
+                             Looks looks) {
+  if (!clause.hard()) return FindInWindows(clause, facts, alpha, looks);
   if (auto finding = AtBestPossible(clause, facts)) return *std::move(finding);
   if (clause.metric.quantity->level == QuantityLevel::kPopulation) {
-    return FindInPopulation(clause, assumptions, facts, summary, alpha);
+    return FindInPopulation(clause, assumptions, facts, summary, alpha, looks);
   }
-  return FindInSeries(clause, assumptions, facts, summary, alpha);
+  return FindInSeries(clause, assumptions, facts, summary, alpha, looks);
 }
 
 }  // namespace kcc

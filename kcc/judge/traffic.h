@@ -1,10 +1,11 @@
 // What the evidence says about the traffic it was sampled from (MATH.md C; DESIGN.md section 8).
 //
 // The independent unit is the request. Rates of requests and of windows are decided by the exact
-// binomial test, rates and bounded means of tokens by bets over requests that hold whatever the
-// dependence inside a request is. What no sample can certify (a maximum, the mean of an unbounded
-// quantity) is never called satisfied, and the reason names the form of clause that can be; such a
-// mean can still be refuted (MATH.md B.4).
+// binomial test where the evidence is judged once and by bets where it is looked at again, rates
+// and bounded means of tokens by bets over requests that hold whatever the dependence inside a
+// request is. What no sample can certify (a maximum, the mean of an unbounded quantity) is never
+// called satisfied, and the reason names the form of clause that can be; such a mean can still be
+// refuted (MATH.md B.4).
 #pragma once
 
 #include <optional>
@@ -32,8 +33,12 @@ struct TrafficFinding {
   std::string what;  // the finding in words, without the verdict
 };
 
+// How often the same question is put to growing evidence. A sample of a size fixed in advance is
+// judged once; what is watched while it grows needs tests that hold however often one looks.
+enum class Looks : uint8_t { kOnce, kAgain };
+
 // alpha = 1 - confidence of the clause. Precondition: the facts hold evidence that is not broken.
 TrafficFinding FindInTraffic(const Clause& clause, const Assumptions& assumptions,
-                             const Facts& facts, const Summary& summary, double alpha);
+                             const Facts& facts, const Summary& summary, double alpha, Looks looks);
 
 }  // namespace kcc

@@ -12,7 +12,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kSumLimit = (int64_t{1} << 62) - 1;  // twice this still fits
 
-// 2^(j/1.5): the grid of alternatives has three points per factor four.
+// 2^(j/1.5): the coarse grid of alternatives has three points per factor four.
 double GridFactor(int j) {
   constexpr double kThirds[3] = {1.0, 0x1.965fea53d6e3dp+0, 0x1.428a2f98d728bp+1};
   return std::ldexp(kThirds[j % 3], 2 * (j / 3));
@@ -20,29 +20,61 @@ double GridFactor(int j) {
 
 Bet MakeBet(double m, double ratio, double weight) {
   const double r = ratio * m;
-  return {
-      .alternative = r, .weight = weight, .factor_zero = (1 - r) / (1 - m), .factor_one = ratio};
+  return {.alternative = r,
+          .stake = 0,
+          .weight = weight,
+          .factor_zero = (1 - r) / (1 - m),
+          .factor_one = ratio};
 }
 
-Bet MakeFailBet(double m, int j) {
-  constexpr double kWeight = 1.0 / kBets;
+constexpr int kCoarseBets = 12;
+
+Bet MakeCoarseFailBet(double m, int j) {
+  constexpr double kWeight = 1.0 / kCoarseBets;
   const double ratio = GridFactor(j + 1);
   if (ratio * m <= (1 + m) / 2) return MakeBet(m, ratio, kWeight);
   // The cap halves the wealth at X = 0 and so can never be ruined.
   return {.alternative = (1 + m) / 2,
+          .stake = 0,
           .weight = kWeight,
           .factor_zero = 0.5,
           .factor_one = (1 + m) / (2 * m)};
 }
 
+BettingPlan CoarsePlanFor(double m) {
+  BettingPlan plan;
+  plan.threshold = m;
+  plan.grid = BetGrid::kCoarse;
+  plan.pass[0] = MakeBet(m, 0, 0.4);
+  for (int j = 1; j < kCoarseBets; ++j) {
+    plan.pass[static_cast<size_t>(j)] = MakeBet(m, 1 / GridFactor(j), 0.6 / (kCoarseBets - 1));
+  }
+  for (int j = 0; j < kCoarseBets; ++j) {
+    plan.fail[static_cast<size_t>(j)] = MakeCoarseFailBet(m, j);
+  }
+  return plan;
+}
+
+// y(0) = 1 + stake m/(1-m) and y(1) = 1 - stake for PASS, and the mirror image for FAIL.
 BettingPlan PlanFor(double m) {
   BettingPlan plan;
   plan.threshold = m;
-  plan.pass[0] = MakeBet(m, 0, 0.4);
-  for (int j = 1; j < kBets; ++j) {
-    plan.pass[static_cast<size_t>(j)] = MakeBet(m, 1 / GridFactor(j), 0.6 / (kBets - 1));
+  const BetStakes down = FineStakes(m);
+  const BetStakes up = FineStakes(1 - m);
+  for (size_t k = 0; k < kBets; ++k) {
+    const double pass = down.stakes[k];
+    plan.pass[k] = {.alternative = m * (1 - pass),
+                    .stake = pass,
+                    .weight = down.weights[k],
+                    .factor_zero = 1 + pass * m / (1 - m),
+                    .factor_one = 1 - pass};
+    const double fail = kFailStakeMax * up.stakes[k];
+    plan.fail[k] = {.alternative = m + (1 - m) * fail,
+                    .stake = up.stakes[k],
+                    .weight = up.weights[k],
+                    .factor_zero = 1 - fail,
+                    .factor_one = 1 + fail * (1 - m) / m};
   }
-  for (int j = 0; j < kBets; ++j) plan.fail[static_cast<size_t>(j)] = MakeFailBet(m, j);
   return plan;
 }
 
@@ -54,24 +86,62 @@ int64_t SaturatingAdd(int64_t a, int64_t b) {
 }
 
 using LogWealth = std::array<double, kBets>;
+using Weights = std::array<double, kBets>;
+using Bets = std::array<Bet, kBets>;
 
-// ln sum_k w_k exp(log_wealth_k).
-double LogMixture(const std::array<Bet, kBets>& bets, const LogWealth& log_wealth) {
-  const double top = *std::max_element(log_wealth.begin(), log_wealth.end());
+Weights AnytimeWeights(const Bets& bets) {
+  Weights weights;
+  for (size_t k = 0; k < kBets; ++k) weights[k] = bets[k].weight;
+  return weights;
+}
+
+// The largest stake keeps a fifth whatever n is: it suits every law of small spread. The others
+// share the rest where they are above what n calls for, and fade fast below it.
+Weights WeightsOnce(const Bets& bets, double m, double n, double alpha) {
+  constexpr double kLargest = 0.2;
+  const double least = std::min(1.0, 2 * -std::log(alpha) * (1 - m) / (m * std::max(n, 1.0)));
+  Weights weights;
+  double total = 0;
+  for (size_t k = 0; k < kBets; ++k) {
+    const double ratio = least / (bets[k].stake * bets[k].stake);  // of squares
+    weights[k] = 1 / (1 + ratio * ratio * ratio * ratio);
+    total += weights[k];
+  }
+  for (double& weight : weights) weight *= (1 - kLargest) / total;
+  weights[0] += kLargest;
+  return weights;
+}
+
+// ln sum_k w_k exp(log_wealth_k), over the places whose weight is not 0.
+double LogMixture(const Weights& weights, const LogWealth& log_wealth) {
+  double top = -kInfinity;
+  for (size_t k = 0; k < kBets; ++k) {
+    if (weights[k] > 0) top = std::max(top, log_wealth[k]);
+  }
   if (top == -kInfinity) return -kInfinity;
   double sum = 0;
-  for (size_t k = 0; k < kBets; ++k) sum += bets[k].weight * std::exp(log_wealth[k] - top);
+  for (size_t k = 0; k < kBets; ++k) {
+    // What lies 50 nats lower is below the rounding of the sum.
+    if (weights[k] > 0 && log_wealth[k] > top - 50) {
+      sum += weights[k] * std::exp(log_wealth[k] - top);
+    }
+  }
   return top + std::log(sum);
 }
 
-double LogMixtureOfSums(const std::array<Bet, kBets>& bets, const std::array<int64_t, kBets>& sums,
-                        int64_t ones, double scale) {
+// `m` is the threshold as the bets see it: of the complement for FAIL.
+double LogMixtureOfSums(const BettingPlan& plan, const Bets& bets, double m,
+                        const std::array<int64_t, kBets>& sums, const BettingSums& all,
+                        const Reading& reading) {
   LogWealth log_wealth;
   for (size_t k = 0; k < kBets; ++k) {
-    const bool ruined = bets[k].factor_one == 0 && ones > 0;
-    log_wealth[k] = ruined ? -kInfinity : std::ldexp(scale * static_cast<double>(sums[k]), -32);
+    const bool ruined = bets[k].factor_one == 0 && all.ones > 0;
+    log_wealth[k] = ruined ? -kInfinity : reading.scale * static_cast<double>(sums[k]) * 0x1p-32;
   }
-  return LogMixture(bets, log_wealth);
+  const bool once = reading.once_at > 0 && plan.grid == BetGrid::kFine;
+  const double n = reading.scale * static_cast<double>(all.count);
+  return LogMixture(once ? WeightsOnce(bets, m, n, reading.once_at) : AnytimeWeights(bets),
+                    log_wealth);
 }
 
 // ln y(X) as 1 + (y - 1): near m the bets multiply by almost 1, and log1p keeps what the display
@@ -83,8 +153,7 @@ double LogFactor(const Bet& bet, double m, UnitValue x) {
   return std::abs(gain) < 0.5 ? std::log1p(gain) : std::log(y);
 }
 
-double LogEOfValues(const std::array<Bet, kBets>& bets, double m,
-                    std::span<const WeightedValue> values) {
+double LogEOfValues(const Bets& bets, double m, std::span<const WeightedValue> values) {
   LogWealth log_wealth{};
   for (const WeightedValue& v : values) {
     if (v.count <= 0) continue;
@@ -92,7 +161,7 @@ double LogEOfValues(const std::array<Bet, kBets>& bets, double m,
       log_wealth[k] += static_cast<double>(v.count) * LogFactor(bets[k], m, v.value);
     }
   }
-  return LogMixture(bets, log_wealth);
+  return LogMixture(AnytimeWeights(bets), log_wealth);
 }
 
 // The boundary between the thresholds that `rejected` names and the others, which lie above them
@@ -120,11 +189,34 @@ std::array<WeightedValue, 2> BernoulliValues(int64_t successes, int64_t count) {
 
 }  // namespace
 
-std::optional<BettingPlan> MakeBettingPlan(double threshold) {
+int BetsOf(BetGrid grid) { return grid == BetGrid::kCoarse ? kCoarseBets : kBets; }
+
+std::optional<BettingPlan> MakeBettingPlan(double threshold, BetGrid grid) {
   if (!(threshold >= kBettingThresholdMin && threshold <= 1 - kBettingThresholdMin)) {
     return std::nullopt;
   }
-  return PlanFor(threshold);
+  return grid == BetGrid::kCoarse ? CoarsePlanFor(threshold) : PlanFor(threshold);
+}
+
+BetStakes FineStakes(double m) {
+  // Equal factors by roots and products alone, which have the same bits everywhere. Beyond 1/2 the
+  // distance to m counts from its other side: r = m - (1-m)/50 there, as r = m + m/50 for FAIL.
+  constexpr double kLeast = 0.02;
+  constexpr double kLargestWeight = 0.2;
+  double factor = kLeast * std::min(1.0, (1 - m) / m);
+  for (int root = 0; root < 4; ++root) factor = std::sqrt(factor);
+  BetStakes grid;
+  double stake = 1;
+  double total = 0;
+  for (size_t k = 0; k < kBets; ++k) {
+    grid.stakes[k] = stake;
+    grid.weights[k] = 1 / (1 + static_cast<double>(k));
+    total += grid.weights[k];
+    stake *= factor;
+  }
+  for (double& weight : grid.weights) weight *= (1 - kLargestWeight) / total;
+  grid.weights[0] += kLargestWeight;
+  return grid;
 }
 
 std::optional<UnitValue> ToUnitValue(double value) {
@@ -140,7 +232,7 @@ int64_t BetIncrement(const Bet& bet, UnitValue x) {
 void BettingSums::Add(const BettingPlan& plan, UnitValue for_pass, UnitValue for_fail) {
   ++count;
   if (for_pass.complement == 0) ++ones;  // only a PASS bet can be ruined
-  for (size_t k = 0; k < kBets; ++k) {
+  for (size_t k = 0; k < plan.bets(); ++k) {
     pass[k] = SaturatingAdd(pass[k], BetIncrement(plan.pass[k], for_pass));
     fail[k] = SaturatingAdd(fail[k], BetIncrement(plan.fail[k], for_fail));
   }
@@ -155,13 +247,31 @@ void BettingSums::Merge(const BettingSums& other) {
   }
 }
 
-LogEValues Evaluate(const BettingPlan& plan, const BettingSums& sums) {
-  return EvaluateScaled(plan, sums, 1);
+void BettingSums::Repeat(int64_t times) {
+  KCC_CHECK(times >= 0);
+  count *= times;
+  ones *= times;
+  for (size_t k = 0; k < kBets; ++k) {
+    // One observation adds less than 2^42 to a sum, so that only absurd counts saturate.
+    const auto times_over = [&](int64_t sum) {
+      const __int128 product = static_cast<__int128>(sum) * times;
+      return static_cast<int64_t>(std::clamp<__int128>(product, -kSumLimit, kSumLimit));
+    };
+    pass[k] = times_over(pass[k]);
+    fail[k] = times_over(fail[k]);
+  }
 }
 
-LogEValues EvaluateScaled(const BettingPlan& plan, const BettingSums& sums, double scale) {
-  return {.pass = LogMixtureOfSums(plan.pass, sums.pass, sums.ones, scale),
-          .fail = LogMixtureOfSums(plan.fail, sums.fail, sums.ones, scale)};
+double LogEPass(const BettingPlan& plan, const BettingSums& sums, const Reading& reading) {
+  return LogMixtureOfSums(plan, plan.pass, plan.threshold, sums.pass, sums, reading);
+}
+
+double LogEFail(const BettingPlan& plan, const BettingSums& sums, const Reading& reading) {
+  return LogMixtureOfSums(plan, plan.fail, 1 - plan.threshold, sums.fail, sums, reading);
+}
+
+LogEValues Evaluate(const BettingPlan& plan, const BettingSums& sums, const Reading& reading) {
+  return {.pass = LogEPass(plan, sums, reading), .fail = LogEFail(plan, sums, reading)};
 }
 
 LogEValues EvaluateBernoulli(const BettingPlan& plan, int64_t successes, int64_t count) {

@@ -26,31 +26,112 @@ TEST(BettingPlan, ExistsStrictlyInsideTheUnitInterval) {
   }
 }
 
-TEST(BettingPlan, IsTheOneOfTheDefinition) {
+// y(X) = 1 + lam (X - m) at both ends, so in between too.
+void ExpectFair(const Bet& bet, double m) {
+  const double lambda = (bet.alternative / m - 1) / (1 - m);
+  EXPECT_NEAR(bet.factor_zero, 1 - lambda * m, 1e-12);
+  EXPECT_NEAR(bet.factor_one, 1 + lambda * (1 - m), 1e-12 * (1 + bet.factor_one));
+  EXPECT_NEAR((1 - m) * bet.factor_zero + m * bet.factor_one, 1, 1e-12) << "fair at mean m";
+}
+
+TEST(BettingPlan, CoarseIsTheOneOfTheDefinition) {
   for (const double m : {1e-6, 0.01, 0.05, 0.5, 0.97}) {
-    const auto plan = MakeBettingPlan(m);
+    const auto plan = MakeBettingPlan(m, BetGrid::kCoarse);
+    ASSERT_EQ(plan->bets(), 12u);
     double pass_weight = 0;
     double fail_weight = 0;
-    for (int k = 0; k < kBets; ++k) {
+    for (int k = 0; k < 12; ++k) {
       const Bet& pass = plan->pass[static_cast<size_t>(k)];
       const Bet& fail = plan->fail[static_cast<size_t>(k)];
       pass_weight += pass.weight;
       fail_weight += fail.weight;
       EXPECT_NEAR(pass.alternative, k == 0 ? 0 : m * std::exp2(-k / 1.5), 1e-15);
       EXPECT_NEAR(fail.alternative, std::min(m * std::exp2((k + 1) / 1.5), (1 + m) / 2), 1e-15);
-      // y(X) = 1 + lam (X - m) at both ends, so in between too.
-      for (const Bet& bet : {pass, fail}) {
-        const double lambda = (bet.alternative / m - 1) / (1 - m);
-        EXPECT_NEAR(bet.factor_zero, 1 - lambda * m, 1e-12);
-        EXPECT_NEAR(bet.factor_one, 1 + lambda * (1 - m), 1e-12 * (1 + bet.factor_one));
-        EXPECT_NEAR((1 - m) * bet.factor_zero + m * bet.factor_one, 1, 1e-12) << "fair at mean m";
-      }
+      for (const Bet& bet : {pass, fail}) ExpectFair(bet, m);
     }
     EXPECT_NEAR(pass_weight, 1, 1e-15);
     EXPECT_NEAR(fail_weight, 1, 1e-15);
     EXPECT_EQ(plan->pass[0].weight, 0.4);
     EXPECT_EQ(plan->pass[0].factor_one, 0);
+    for (size_t k = 12; k < kBets; ++k) {
+      EXPECT_EQ(plan->pass[k].weight, 0) << "an empty place";
+      EXPECT_EQ(plan->fail[k].weight, 0);
+    }
   }
+}
+
+TEST(BettingPlan, FineReachesFromTheLargestStakeToAFewPerCentOffTheThreshold) {
+  for (const double m : {1e-3, 0.01, 0.05, 0.5, 0.97}) {
+    const auto plan = MakeBettingPlan(m);
+    ASSERT_EQ(plan->bets(), 16u);
+    double pass_weight = 0;
+    double fail_weight = 0;
+    for (size_t k = 0; k < kBets; ++k) {
+      const Bet& pass = plan->pass[k];
+      const Bet& fail = plan->fail[k];
+      pass_weight += pass.weight;
+      fail_weight += fail.weight;
+      for (const Bet& bet : {pass, fail}) ExpectFair(bet, m);
+      EXPECT_GT(fail.factor_zero, 0) << "no zero ruins a bet against the clause";
+      if (k > 0) {
+        EXPECT_GT(pass.alternative, plan->pass[k - 1].alternative);
+        EXPECT_LT(fail.alternative, plan->fail[k - 1].alternative);
+      }
+    }
+    EXPECT_NEAR(pass_weight, 1, 1e-14);
+    EXPECT_NEAR(fail_weight, 1, 1e-14);
+    EXPECT_EQ(plan->pass[0].alternative, 0);
+    EXPECT_EQ(plan->pass[0].factor_one, 0);
+    const double nearer = std::min(m, 1 - m);
+    EXPECT_LT((m - plan->pass[kBets - 1].alternative) / nearer, 0.1) << m;
+    EXPECT_LT((plan->fail[kBets - 1].alternative - m) / nearer, 0.1) << m;
+  }
+}
+
+TEST(BettingPlan, ARateTenPerCentOffTheThresholdIsDecidedByTheFineGridAlone) {
+  for (const double m : {0.01, 0.3}) {
+    const int64_t n = static_cast<int64_t>(20000 / m);
+    const auto at = [&](double factor) { return static_cast<int64_t>(factor * 20000); };
+    for (const BetGrid grid : {BetGrid::kCoarse, BetGrid::kFine}) {
+      const auto plan = *MakeBettingPlan(m, grid);
+      const bool fine = grid == BetGrid::kFine;
+      EXPECT_EQ(Rejects(EvaluateBernoulli(plan, at(0.9), n).pass, kAlpha), fine) << m;
+      EXPECT_EQ(Rejects(EvaluateBernoulli(plan, at(1.1), n).fail, kAlpha), fine) << m;
+    }
+  }
+}
+
+TEST(Once, WeightsSuitTheSizeOfTheSample) {
+  // Values of 0: the largest stake is best. At any time it has some weight, once it has nearly all.
+  const auto needed = [](double m, double value, double once_at) {
+    const auto plan = *MakeBettingPlan(m);
+    BettingSums one;
+    one.Add(plan, Unit(value));
+    for (int64_t n = 1;; ++n) {
+      BettingSums sums = one;
+      sums.Repeat(n);
+      if (Rejects(LogEPass(plan, sums, {.once_at = once_at}), kAlpha)) return n;
+    }
+  };
+  EXPECT_GE(needed(0.01, 0, kAlpha), 299) << "no valid test needs fewer";
+  EXPECT_LE(needed(0.01, 0, kAlpha), 312);
+  EXPECT_LE(needed(0.01, 0, 0), 375);
+  EXPECT_LT(needed(0.3, 0.2, kAlpha), needed(0.3, 0.2, 0));
+}
+
+TEST(Once, RepeatIsTheSameObservationsOverAgain) {
+  const auto plan = *MakeBettingPlan(0.2);
+  BettingSums one;
+  one.Add(plan, Unit(0.4));
+  one.Add(plan, Unit(1));
+  BettingSums repeated = one;
+  repeated.Repeat(3);
+  BettingSums merged = one;
+  merged.Merge(one);
+  merged.Merge(one);
+  EXPECT_EQ(repeated, merged);
+  repeated.Repeat(0);
+  EXPECT_EQ(repeated, BettingSums());
 }
 
 TEST(FixedLog, IsTheFloorOrOneUnitBelow) {
@@ -128,9 +209,13 @@ TEST(BettingSums, SaturateInsteadOfOverflowing) {
 }
 
 TEST(Bernoulli, MixtureNeedsThePublishedSampleSizes) {
-  const struct { int64_t exceeding, needed; } rows[] = {{0, 318}, {1, 711}, {5, 1569}};
-  const auto plan = *MakeBettingPlan(0.01);
+  const struct {
+    BetGrid grid;
+    int64_t exceeding, needed;
+  } rows[] = {{BetGrid::kCoarse, 0, 318}, {BetGrid::kCoarse, 1, 711}, {BetGrid::kCoarse, 5, 1569},
+              {BetGrid::kFine, 0, 360},     {BetGrid::kFine, 1, 793},     {BetGrid::kFine, 5, 1499}};
   for (const auto& row : rows) {
+    const auto plan = *MakeBettingPlan(0.01, row.grid);
     int64_t n = row.exceeding + 1;
     while (!Rejects(EvaluateBernoulli(plan, row.exceeding, n).pass, kAlpha)) ++n;
     EXPECT_EQ(n, row.needed) << row.exceeding;

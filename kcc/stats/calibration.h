@@ -82,8 +82,9 @@ inline void RunOnce(const ClusterExperiment& e, const BettingPlan& plan, RandomS
   };
   calls.token_exact.Count(DecideRate(tokens, e.rate_clause, e.alpha));
   calls.request_exact.Count(DecideRate(requests, e.any_clause, e.alpha));
-  count(calls.token_ratio, Evaluate(plan, ratio));
-  count(calls.mean_betting, Evaluate(plan, share));
+  const Reading once{.once_at = e.alpha};  // as the size of the sample is fixed
+  count(calls.token_ratio, Evaluate(plan, ratio, once));
+  count(calls.mean_betting, Evaluate(plan, share, once));
   const SampleMoments moments = MomentsOf(shares);
   calls.mean_bernstein.Count(MeanUpperMaurerPontil(moments, e.alpha) <= e.rate_clause,
                              MeanLowerMaurerPontil(moments, e.alpha) > e.rate_clause);

@@ -26,7 +26,7 @@ ChangeDetector::ChangeDetector(DetectorKind kind, const BettingPlan& plan, doubl
 
 std::optional<ChangeDetector> ChangeDetector::Make(DetectorKind kind, double threshold,
                                                    double alarm_level) {
-  const auto plan = MakeBettingPlan(threshold);
+  const auto plan = MakeBettingPlan(threshold, BetGrid::kCoarse);
   if (!plan || !(alarm_level > 1) || !std::isfinite(alarm_level)) return std::nullopt;
   return ChangeDetector(kind, *plan, std::log(alarm_level));
 }
@@ -62,7 +62,7 @@ std::optional<GuardedDetector> GuardedDetector::Make(DetectorKind kind, double t
                                                      double alarm_level, double alpha) {
   const auto detector = ChangeDetector::Make(kind, threshold, alarm_level);
   if (!detector || !(alpha > 0 && alpha < 1)) return std::nullopt;
-  return GuardedDetector(*detector, *MakeBettingPlan(threshold), alpha);
+  return GuardedDetector(*detector, *MakeBettingPlan(threshold, BetGrid::kCoarse), alpha);
 }
 
 GuardedDetector::State GuardedDetector::Observe(UnitValue x) {

@@ -26,7 +26,7 @@ TEST(ChangeDetector, FollowsTheRecursionInTheLogDomain) {
   for (const DetectorKind kind : {DetectorKind::kShiryaevRoberts, DetectorKind::kCusum}) {
     constexpr double kM = 0.05;
     auto detector = *ChangeDetector::Make(kind, kM, 1e12);
-    const auto plan = *MakeBettingPlan(kM);
+    const auto plan = *MakeBettingPlan(kM, BetGrid::kCoarse);
     double m[kDetectorBets] = {};
     RandomStream random(3);
     for (int i = 0; i < 300; ++i) {

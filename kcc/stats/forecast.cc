@@ -58,19 +58,20 @@ Forecast ForecastRate(Exceedance seen, double eps, double alpha) {
 }
 
 Forecast ForecastBetting(const BettingPlan& plan, const BettingSums& sums, double alpha_pass,
-                         double alpha_fail) {
-  const LogEValues now = Evaluate(plan, sums);
+                         double alpha_fail, Reading reading) {
+  const LogEValues now = Evaluate(plan, sums, reading);
   if (Rejects(now.pass, alpha_pass) || Rejects(now.fail, alpha_fail)) return {};
   if (sums.count > kForecastUnitsMax / 2) return {.outlook = Outlook::kAtBoundary};
   BettingSums unit = sums;
   if (unit.count == 0) unit.Add(plan, {.value = 0, .complement = 1});
   const auto grown = [&](int64_t n) {
-    return EvaluateScaled(plan, unit, static_cast<double>(n) / static_cast<double>(unit.count));
+    reading.scale = static_cast<double>(n) / static_cast<double>(unit.count);
+    return reading;
   };
-  const int64_t pass =
-      LeastSize(sums.count, [&](int64_t n) { return Rejects(grown(n).pass, alpha_pass); });
-  const int64_t fail =
-      LeastSize(sums.count, [&](int64_t n) { return Rejects(grown(n).fail, alpha_fail); });
+  const int64_t pass = LeastSize(
+      sums.count, [&](int64_t n) { return Rejects(LogEPass(plan, unit, grown(n)), alpha_pass); });
+  const int64_t fail = LeastSize(
+      sums.count, [&](int64_t n) { return Rejects(LogEFail(plan, unit, grown(n)), alpha_fail); });
   if (pass != 0 && (fail == 0 || pass <= fail)) {
     return Found(Outlook::kWouldPass, pass, sums.count);
   }

@@ -35,8 +35,8 @@ Forecast ForecastRate(Exceedance seen, double eps, double alpha);
 
 // For the sequential tests of betting.h: every bet's log wealth is extended in proportion. Without
 // data it assumes observations of 0. `alpha_fail` may be smaller than `alpha_pass` where many
-// clauses share the alarm.
+// clauses share the alarm. `reading` is the one that decides.
 Forecast ForecastBetting(const BettingPlan& plan, const BettingSums& sums, double alpha_pass,
-                         double alpha_fail);
+                         double alpha_fail, Reading reading = {});
 
 }  // namespace kcc

@@ -47,7 +47,7 @@ TEST(ForecastRate, NamesWhatNoSampleSettles) {
 
 TEST(ForecastBetting, MatchesTheSequentialTest) {
   const auto plan = *MakeBettingPlan(0.01);
-  EXPECT_EQ(ForecastBetting(plan, {}, kAlpha, kAlpha), (Forecast{Outlook::kWouldPass, 318}));
+  EXPECT_EQ(ForecastBetting(plan, {}, kAlpha, kAlpha), (Forecast{Outlook::kWouldPass, 360}));
   BettingSums bad;
   for (int i = 0; i < 40; ++i) bad.Add(plan, *ToUnitValue(i % 20 == 0 ? 1 : 0));
   const Forecast forecast = ForecastBetting(plan, bad, kAlpha, kAlpha);

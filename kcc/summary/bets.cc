@@ -22,7 +22,7 @@ void BetSums::Merge(const BetSums& other) {
   sums.Merge(other.sums);
 }
 
-void BetSums::Visit(Archive& archive) {
+void BetSums::Visit(Archive& archive, BetGrid grid) {
   archive.U64(oversized);
   archive.I64(sums.count);
   if (sums.count == 0) return;
@@ -30,8 +30,9 @@ void BetSums::Visit(Archive& archive) {
   if (sums.count < 0 || sums.ones < 0 || sums.ones > sums.count) {
     archive.Fail("a count of bets that cannot be");
   }
-  for (int64_t& sum : sums.pass) archive.I64(sum);
-  for (int64_t& sum : sums.fail) archive.I64(sum);
+  const auto bets = static_cast<size_t>(BetsOf(grid));
+  for (size_t k = 0; k < bets; ++k) archive.I64(sums.pass[k]);
+  for (size_t k = 0; k < bets; ++k) archive.I64(sums.fail[k]);
 }
 
 }  // namespace kcc

@@ -22,7 +22,7 @@ struct BetSums {
   void Merge(const BetSums& other);
   bool empty() const { return oversized == 0 && sums.count == 0; }
   bool operator==(const BetSums&) const = default;
-  void Visit(Archive& archive);
+  void Visit(Archive& archive, BetGrid grid);
 };
 
 }  // namespace kcc

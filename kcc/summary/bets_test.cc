@@ -22,6 +22,27 @@ TEST(Bets, OversizedRequestsBreakTheAssumptionAndAreCounted) {
   EXPECT_EQ(sums.sums.count, 1);
 }
 
+TEST(Bets, AreOnFileByTheirGrid) {
+  for (const BetGrid grid : {BetGrid::kCoarse, BetGrid::kFine}) {
+    const BettingPlan plan = *MakeBettingPlan(0.01, grid);
+    BetSums sums;
+    for (int i = 0; i < 5; ++i) sums.Add(plan, 60, i, i + 1, 64);
+    Archive writer = Archive::Writer();
+    sums.Visit(writer, grid);
+    const std::string bytes = writer.Take();
+    BetSums back;
+    Archive reader = Archive::Reader(bytes);
+    back.Visit(reader, grid);
+    EXPECT_TRUE(reader.ok() && reader.AtEnd());
+    EXPECT_EQ(back, sums);
+    const BetGrid other = grid == BetGrid::kCoarse ? BetGrid::kFine : BetGrid::kCoarse;
+    BetSums misread;
+    Archive wrong = Archive::Reader(bytes);
+    misread.Visit(wrong, other);
+    EXPECT_FALSE(wrong.ok() && wrong.AtEnd()) << "the plan says which; the bytes do not fit else";
+  }
+}
+
 // What the accumulator keeps for the one test of a contract on a slice, and the same by hand: bad
 // is the token's bad mass at its low and high end, 0 and 1 where it is missing.
 void ExpectSums(const std::string& metric, double threshold, bool intervals,

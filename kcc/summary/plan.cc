@@ -108,8 +108,8 @@ std::vector<PlanTest> TestsOf(const Clause& clause, const Assumptions& assumptio
                            quantity.id == "reward_drift";
   if (!(of_tokens && assumptions.tokens_max) && !of_requests) return {};
   const Interval range = RangeOf(metric, assumptions);
-  PlanTest test{metric,   clause.bound, clause.threshold + 0.0, false, 1, range.lo,
-                range.hi, false,        clause.slices};
+  PlanTest test{metric,   clause.bound, clause.threshold + 0.0, false,        1, range.lo,
+                range.hi, false,        BetGrid::kFine,         clause.slices};
   if (of_tokens) test.tokens_max = static_cast<double>(*assumptions.tokens_max);
   if (!std::isfinite(range.lo)) return {};
   if (!std::isfinite(range.hi)) return TruncatedTests(std::move(test));

@@ -12,6 +12,7 @@
 #include "kcc/contract/contract.h"
 #include "kcc/drift/token_drift.h"
 #include "kcc/metric/metric.h"
+#include "kcc/stats/betting.h"
 #include "kcc/summary/moments.h"
 
 namespace kcc {
@@ -64,6 +65,7 @@ struct PlanTest {
   // Values above range_max count as range_max: the mean can be shown to exceed the threshold, and
   // never to stay below it (MATH.md B.4).
   bool truncated = false;
+  BetGrid grid = BetGrid::kFine;    // of the sums that are kept
   std::vector<std::string> slices;  // sorted
 
   bool operator==(const PlanTest&) const = default;
@@ -103,7 +105,7 @@ class Plan {
   int FindThreshold(size_t series, double threshold) const;
   int FindWindow(const Metric& metric, const Window& window,
                  const std::vector<std::string>& sorted_fields = {}) const;
-  int FindTest(const PlanTest& test) const;  // slices are not compared
+  int FindTest(const PlanTest& test) const;  // slices and grid are not compared
   int FindFieldSet(const std::vector<std::string>& sorted_fields) const;
 
   // Sorted keys, shortest numbers: the same plan has the same bytes.

@@ -40,6 +40,8 @@ void WriteWindow(const PlanWindow& row, JsonWriter* json) {
 
 void WriteTest(const PlanTest& row, JsonWriter* json) {
   json->BeginObject();
+  // Plans of before the fine grid do not say; that way they keep their bytes.
+  if (row.grid != BetGrid::kCoarse) json->Field("bets", BetsOf(row.grid));
   json->Field("bound", Name(row.bound));
   json->Field("metric", MetricName(row.metric));
   json->Field("negative", row.negative);
@@ -279,6 +281,14 @@ class PlanReader {
     test.tokens_max = Number(row, "tokensMax");
     if (At(row, "truncated").get_bool().get(test.truncated) != simdjson::SUCCESS) Fail("truncated");
     test.slices = Texts(At(row, "slices"));
+    test.grid = BetGrid::kCoarse;
+    if (Element bets; row["bets"].get(bets) == simdjson::SUCCESS) {
+      int64_t count = 0;
+      test.grid = BetGrid::kFine;
+      if (bets.get_int64().get(count) != simdjson::SUCCESS || count != BetsOf(test.grid)) {
+        Fail("a number of bets that this version does not know");
+      }
+    }
     if (!MakeBettingPlan(TestMean(test)) || !(test.tokens_max >= 1)) {
       Fail("a test that cannot be made");
     }
@@ -315,6 +325,11 @@ class PlanReader {
   std::string fault_;
 };
 
-Result<Plan> Plan::Parse(std::string_view json) { return PlanReader().Read(json); }
+Result<Plan> Plan::Parse(std::string_view json) {
+  KCC_TRY(Plan plan, PlanReader().Read(json));
+  // A key that is misspelt would be one that is missing: what was read must be what stands there.
+  if (plan.CanonicalJson() != json) return InvalidError("a plan that is not in canonical form");
+  return plan;
+}
 
 }  // namespace kcc

@@ -197,5 +197,28 @@ TEST(Plan, RefusesWhatItWouldNotWrite) {
   }
 }
 
+TEST(Plan, OfBeforeTheFineGridOfBetsKeepsItsBytesAndItsGrid) {
+  Contract contract;
+  contract.slices = {MakeSlice("all", "")};
+  contract.assumptions.tokens_max = 64;
+  contract.clauses = {MakeClause("p99_kl", BoundKind::kAtMost, 0.5)};
+  const Plan plan = Plan::FromContract(contract);
+  ASSERT_EQ(plan.tests().size(), 1u);
+  EXPECT_EQ(plan.tests()[0].grid, BetGrid::kFine);
+  std::string before = plan.CanonicalJson();
+  const std::string key = "\"bets\":16,";
+  ASSERT_NE(before.find(key), std::string::npos);
+  std::string unknown = before;
+  unknown.replace(unknown.find(key), key.size(), "\"bets\":24,");
+  EXPECT_FALSE(Plan::Parse(unknown).has_value()) << "never guess how many bets are on file";
+  before.erase(before.find(key), key.size());
+  const auto parsed = Plan::Parse(before);
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_EQ(parsed->tests()[0].grid, BetGrid::kCoarse);
+  EXPECT_EQ(parsed->CanonicalJson(), before);
+  EXPECT_FALSE(*parsed == plan) << "sums of different bets do not merge";
+  EXPECT_TRUE(parsed->Covers(plan).has_value()) << "and yet it can be judged";
+}
+
 }  // namespace
 }  // namespace kcc

@@ -152,7 +152,9 @@ RequestQuantity TakeRequestQuantity(const RequestPair& request, const GroupToken
 }
 
 GroupRecorder::GroupRecorder(const Plan& plan) : plan_(plan), needs_(plan) {
-  for (const PlanTest& test : plan.tests()) bets_.push_back(*MakeBettingPlan(TestMean(test)));
+  for (const PlanTest& test : plan.tests()) {
+    bets_.push_back(*MakeBettingPlan(TestMean(test), test.grid));
+  }
 }
 
 void GroupRecorder::Record(const RequestPair& request, const GroupTokens& group, bool whole_request,

@@ -50,7 +50,7 @@ void SliceStats::Visit(Archive& archive, const Plan& plan,
   for (size_t i = 0; i < windows.size() && archive.ok(); ++i) {
     windows[i].Visit(archive, plan, plan.windows()[i]);
   }
-  for (BetSums& test : tests) test.Visit(archive);
+  for (size_t i = 0; i < tests.size(); ++i) tests[i].Visit(archive, plan.tests()[i].grid);
   if (!archive.Since(2)) return;
   std::vector<std::pair<std::string, uint64_t>> fields(unvouched.begin(), unvouched.end());
   archive.Each(fields, [](Archive& a, std::pair<std::string, uint64_t>& row) {
