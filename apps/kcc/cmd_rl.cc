@@ -87,7 +87,7 @@ void PrintFigures(const RlFigures& f, Console& console) {
   }
   console.out << "  TV over rows " << ReadableNumber(f.tv_rows) << " in ["
               << ReadableNumber(f.tv_bound.lo) << ", " << ReadableNumber(f.tv_bound.hi)
-              << "] at 95 %; perplexity " << ReadableNumber(f.train_ppl) << " (train), "
+              << "], each end at 95 %; perplexity " << ReadableNumber(f.train_ppl) << " (train), "
               << ReadableNumber(f.rollout_ppl) << " (rollout); tail index "
               << ReadableNumber(f.tail_index) << "; equal bits "
               << ReadableNumber(100 * f.bit_equal_share) << " %\n";

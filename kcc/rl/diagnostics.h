@@ -68,7 +68,7 @@ struct RlFigures {
   double train_log_ppl = 0, rollout_log_ppl = 0;  // -mean log-prob over tokens
   double train_ppl = 0, rollout_ppl = 0;
   double tv_rows = 0;     // mean over rows of the row's mean of (1-w)+: what tv_bound is about
-  Interval tv_bound;      // of tv_rows' expectation, each end at `confidence` (Maurer-Pontil)
+  Interval tv_bound;      // of tv_rows' expectation, each end at `confidence` and at any time
   double tail_index = 0;  // Hill estimate for w on its largest 1 % (>= 10 tokens); > 0.5: no
                           // finite variance, > 1: no finite mean. NaN: too few tokens
   std::vector<RlQuantile> quantiles;

@@ -353,6 +353,23 @@ TEST(RlJudge, CertifiesTvAndComparesTheRest) {
             RlOutcome::kInconclusive);
 }
 
+TEST(RlJudge, AFewHundredRowsShowThatATinyTvIsBelowTheLimit) {
+  // Rows of tokens with w = 0.998 and 1: their (1 - w)+ has mean 0.001.
+  OwnedBatch batch;
+  batch.rows = 900;
+  batch.columns = 8;
+  batch.train.assign(900 * 8, -1);
+  batch.rollout = batch.train;
+  for (size_t i = 0; i < batch.train.size(); i += 2) batch.train[i] += std::log1p(-0.002);
+  const auto figures = DiagnoseRl(batch.View());
+  ASSERT_TRUE(figures.has_value());
+  EXPECT_NEAR(figures->tv_rows, 0.001, 1e-12);
+  const RlLimit limit = {"tv_rows", 0.01};
+  EXPECT_EQ((*JudgeRl(*figures, std::span(&limit, 1)))[0].outcome, RlOutcome::kPass);
+  const RlLimit below = {"tv_rows", 0.0001};
+  EXPECT_EQ((*JudgeRl(*figures, std::span(&below, 1)))[0].outcome, RlOutcome::kFail);
+}
+
 TEST(RlSummary, DamagedBytesAreRefused) {
   RlSummary summary;
   ASSERT_TRUE(summary.Add(NoisyBatch(5, 9, 0.1, 1).View()).has_value());

@@ -86,14 +86,10 @@ Result<RlFigures> FiguresOf(const RlSliceState& state, std::string_view name,
   const auto rows = static_cast<double>(state.tv_row_count);
   out.tv_rows = state.tv_rows.Value() / rows;
   if (state.tv_row_count > 0) {
-    SampleMoments sample;
-    sample.count = static_cast<int64_t>(state.tv_row_count);
-    sample.mean = out.tv_rows;
-    const double square = state.tv_rows_square.Value() / rows;
-    const double spread = std::max(0.0, square - out.tv_rows * out.tv_rows);
-    sample.variance = rows > 1 ? spread * rows / (rows - 1) : 0;
+    const ValueSums sums{static_cast<int64_t>(state.tv_row_count), state.tv_rows.Value(),
+                         state.tv_rows_square.Value()};
     const double alpha = 1 - options.confidence;
-    out.tv_bound = {MeanLowerMaurerPontil(sample, alpha), MeanUpperMaurerPontil(sample, alpha)};
+    out.tv_bound = {MeanLowerBySums(sums, alpha), MeanUpperBySums(sums, alpha)};
   }
   out.tail_index = TailIndex(state.buckets, token.units);
   for (const double p : options.quantiles) {

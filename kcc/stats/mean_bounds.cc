@@ -16,7 +16,62 @@ double MaurerPontilRadius(const SampleMoments& sample, double alpha) {
   return std::sqrt(2 * sample.variance * log_term / n) + 7 * log_term / (3 * (n - 1));
 }
 
+// A lower bound of the log wealth of the mixture, from the sums of y and y^2 over n values.
+double LogWealthBySums(const BetStakes& grid, double first, double second, double n) {
+  second = std::max(second, first * first / n);  // less is a rounding error
+  double sum = 0;
+  for (size_t k = 0; k < kBets; ++k) {
+    const double stake = kFailStakeMax * grid.stakes[k];
+    const double log_wealth = stake * first + (std::log1p(-stake) + stake) * second;
+    sum += grid.weights[k] * std::exp(std::min(600.0, log_wealth));
+  }
+  return std::log(sum);
+}
+
+// The sum of (x - m)^2, rounded up.
+double SquaresAround(const ValueSums& seen, double m) {
+  const double n = static_cast<double>(seen.count);
+  const double rounding = 1e-14 * (n * m * m + seen.squares);
+  return seen.squares - 2 * m * seen.sum + n * m * m + rounding;
+}
+
 }  // namespace
+
+double MeanUpperBySums(const ValueSums& seen, double alpha) {
+  if (seen.count < 1) return 1;
+  const double n = static_cast<double>(seen.count);
+  const auto rejected = [&](double m) {
+    const double first = (n * m - seen.sum) / (1 - m);
+    const double second = SquaresAround(seen, m) / ((1 - m) * (1 - m));
+    return Rejects(LogWealthBySums(FineStakes(m), first, second, n), alpha);
+  };
+  double low = std::max(seen.sum / n, kBettingThresholdMin);
+  double high = 1;  // the least m known to be rejected, or 1
+  for (int step = 0; step < 60; ++step) {
+    const double mid = std::sqrt(low * high);
+    if (mid <= low || mid >= high) break;
+    (rejected(mid) ? high : low) = mid;
+  }
+  return high;
+}
+
+double MeanLowerBySums(const ValueSums& seen, double alpha) {
+  if (seen.count < 1) return 0;
+  const double n = static_cast<double>(seen.count);
+  const auto rejected = [&](double m) {  // "mean <= m": the same of 1 - x, so y = (x-m)/m
+    const double first = (seen.sum - n * m) / m;
+    const double second = SquaresAround(seen, m) / (m * m);
+    return Rejects(LogWealthBySums(FineStakes(1 - m), first, second, n), alpha);
+  };
+  double low = 0;  // the largest m known to be rejected, or 0
+  double high = seen.sum / n;
+  for (int step = 0; step < 60; ++step) {
+    const double mid = low > 0 ? std::sqrt(low * high) : high / 16;
+    if (mid <= kBettingThresholdMin || mid <= low || mid >= high) break;
+    (rejected(mid) ? low : high) = mid;
+  }
+  return low;
+}
 
 SampleMoments MomentsOf(std::span<const double> values) {
   SampleMoments moments;

@@ -1,7 +1,8 @@
 // Bounds for means: of bounded values, of ratios over clusters, of unbounded non-negative values.
 //
 // What can be said differs by kind, and the names keep it apart:
-//  - bounded values: upper and lower bounds for a fixed n (Maurer-Pontil) or at any time (betting);
+//  - bounded values: upper and lower bounds for a fixed n (Maurer-Pontil) or at any time (betting;
+//    from count, sum and sum of squares alone where no threshold was known at measuring);
 //  - token rates over requests: a cluster-robust standard error, for planning and display only (it
 //    is asymptotic; token_ratio.h decides);
 //  - unbounded non-negative values: lower bounds only. No distribution-free upper bound exists
@@ -29,6 +30,22 @@ SampleMoments MomentsOf(std::span<const double> values);
 //   mean <= X_bar + sqrt(2 V ln(2/alpha)/n) + 7 ln(2/alpha)/(3(n-1)).   1 (or 0) for n < 2.
 double MeanUpperMaurerPontil(const SampleMoments& sample, double alpha);
 double MeanLowerMaurerPontil(const SampleMoments& sample, double alpha);
+
+// Values in [0,1] of which only these are kept; they merge by addition.
+struct ValueSums {
+  int64_t count = 0;
+  double sum = 0;
+  double squares = 0;
+};
+
+// One-sided bounds of the mean at level alpha, valid at any time. With y = (m-x)/(1-m) >= -1 a bet
+// of stake l against "mean >= m" has the wealth prod (1 + l y), and (Fan, Grama and Liu 2015)
+//   ln(1 + l y) >= l y + (ln(1-l) + l) y^2     for y >= -1, 0 <= l < 1,
+// so that count, sum and squares bound the log wealth of every stake from below, whatever m. The
+// mixture over the stakes of betting.h rejects "mean >= m" at 1/alpha. The wealth itself rises with
+// m, so any rejected m is an upper bound; bisection finds a good one. 1 (or 0) where none is.
+double MeanUpperBySums(const ValueSums& seen, double alpha);
+double MeanLowerBySums(const ValueSums& seen, double alpha);
 
 // Sums over requests g of bad tokens X_g and tokens T_g; mergeable by addition, exact below 2^53.
 struct TokenRateSums {

@@ -35,6 +35,93 @@ TEST(MaurerPontil, SaysNothingWithoutTwoValues) {
   }
 }
 
+ValueSums SumsOf(const std::vector<double>& values) {
+  ValueSums sums;
+  for (const double v : values) {
+    ++sums.count;
+    sums.sum += v;
+    sums.squares += v * v;
+  }
+  return sums;
+}
+
+TEST(BySums, NeverBeatsTheBetsItBounds) {
+  // The true wealth of every stake is at least what the sums say, so the interval that knows the
+  // values is the narrower one (up to its own mixture's top stake).
+  RandomStream random(31);
+  for (const int64_t n : {5, 50, 500}) {
+    std::vector<double> values;
+    std::vector<WeightedValue> weighted;
+    for (int64_t i = 0; i < n; ++i) {
+      values.push_back(0.2 * random.Uniform() * random.Uniform());
+      weighted.push_back({*ToUnitValue(values.back()), 1});
+    }
+    EXPECT_GE(MeanUpperBySums(SumsOf(values), kAlpha), MeanUpperSequence(weighted, kAlpha)) << n;
+    EXPECT_LE(MeanLowerBySums(SumsOf(values), kAlpha), MeanLowerSequence(weighted, kAlpha) * 1.001)
+        << n;
+  }
+}
+
+TEST(BySums, MissesTheMeanInAtMostAlphaHoweverOftenItIsLookedAt) {
+  constexpr int64_t kRuns = 400;
+  constexpr int64_t kValues = 300;
+  struct Law {
+    const char* name;
+    double mean;
+    double (*draw)(RandomStream&);
+  };
+  const Law laws[] = {
+      {"0/1", 0.05, [](RandomStream& r) { return r.Bernoulli(0.05) ? 1.0 : 0.0; }},
+      {"small and rarely large", 0.0199,
+       [](RandomStream& r) { return r.Bernoulli(0.01) ? 1.0 : 0.01 * (2 * r.Uniform()); }},
+      {"spread", 0.5, [](RandomStream& r) { return r.Uniform(); }},
+      {"mostly large", 0.9, [](RandomStream& r) { return r.Bernoulli(0.9) ? 1.0 : 0.0; }}};
+  for (const Law& law : laws) {
+    RandomStream random(41);
+    int64_t above = 0;
+    int64_t below = 0;
+    for (int64_t run = 0; run < kRuns; ++run) {
+      ValueSums sums;
+      bool missed_above = false;
+      bool missed_below = false;
+      for (int64_t i = 1; i <= kValues; ++i) {
+        const double v = law.draw(random);
+        ++sums.count;
+        sums.sum += v;
+        sums.squares += v * v;
+        if (i % 20 != 0) continue;
+        missed_above |= MeanUpperBySums(sums, kAlpha) < law.mean - 1e-12;
+        missed_below |= MeanLowerBySums(sums, kAlpha) > law.mean + 1e-12;
+      }
+      above += missed_above;
+      below += missed_below;
+    }
+    const double bound = kAlpha + 3 * std::sqrt(kAlpha * (1 - kAlpha) / kRuns);
+    EXPECT_LE(static_cast<double>(above) / kRuns, bound) << law.name;
+    EXPECT_LE(static_cast<double>(below) / kRuns, bound) << law.name;
+  }
+}
+
+TEST(BySums, IsNarrowerThanMaurerPontilWhereTheSpreadIsSmall) {
+  const ValueSums sums{.count = 900, .sum = 0.9, .squares = 0.9 * 0.001 * 2};
+  const SampleMoments moments{.count = 900, .mean = 0.001, .variance = 1e-6};
+  EXPECT_LT(MeanUpperBySums(sums, kAlpha), 0.0065);
+  EXPECT_GT(MeanUpperMaurerPontil(moments, kAlpha), 0.0105);
+  EXPECT_GT(MeanLowerBySums(sums, kAlpha), MeanLowerMaurerPontil(moments, kAlpha));
+}
+
+TEST(BySums, SaysNothingWithoutValuesAndStandsAtTheEnds) {
+  EXPECT_EQ(MeanUpperBySums({}, kAlpha), 1);
+  EXPECT_EQ(MeanLowerBySums({}, kAlpha), 0);
+  const ValueSums zeros{.count = 400, .sum = 0, .squares = 0};
+  EXPECT_EQ(MeanLowerBySums(zeros, kAlpha), 0);
+  EXPECT_LT(MeanUpperBySums(zeros, kAlpha), 0.0105);
+  EXPECT_GT(MeanUpperBySums(zeros, kAlpha), 0.0074) << "no valid bound is below 1 - 0.05^(1/400)";
+  const ValueSums ones{.count = 400, .sum = 400, .squares = 400};
+  EXPECT_EQ(MeanUpperBySums(ones, kAlpha), 1);
+  EXPECT_GT(MeanLowerBySums(ones, kAlpha), 0.98);
+}
+
 TEST(Clusters, EstimateMatchesTheDirectFormula) {
   const int64_t bad[] = {0, 3, 1, 0, 7, 2};
   const int64_t tokens[] = {10, 12, 8, 30, 25, 15};
