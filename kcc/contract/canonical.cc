@@ -58,6 +58,7 @@ void WriteAssumptions(const Assumptions& assumptions, JsonWriter* json) {
   if (assumptions.advantages != Assumptions().advantages) {
     json->Field("advantages", Name(assumptions.advantages));
   }
+  if (assumptions.reward_binary) json->Field("rewardBinary", true);
   WriteIfSet("rewardMax", assumptions.reward_max, json);
   WriteIfSet("scoreNormMax", assumptions.score_norm_max, json);
   json->Field("temperature", assumptions.temperature);

@@ -85,6 +85,7 @@ struct Clause {
 struct Assumptions {
   double temperature = 1.0;
   std::optional<double> reward_max;
+  bool reward_binary = false;  // a reward is 0 or reward_max
   std::optional<double> advantage_max;
   std::optional<double> score_norm_max;
   std::optional<int64_t> tokens_max;

@@ -264,6 +264,10 @@ std::vector<Mutation> ContractMutations() {
        [](Contract* c) {
          return Replace<std::optional<double>>(Pick<double>({0.5, 1}), &c->assumptions.reward_max);
        }},
+      {"rewardBinary",
+       [](Contract* c) {
+         return Replace(!c->assumptions.reward_binary, &c->assumptions.reward_binary);
+       }},
       {"advantageMax",
        [](Contract* c) {
          return Replace<std::optional<double>>(7, &c->assumptions.advantage_max);

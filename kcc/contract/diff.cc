@@ -149,6 +149,13 @@ class ContractDiff {
     const Assumptions& b = after_.assumptions;
     Assumption<double>("temperature", true, a.temperature, b.temperature);
     Assumption("rewardMax", true, a.reward_max, b.reward_max);
+    if (a.reward_binary != b.reward_binary) {
+      Add(MakeChange(
+          true, "assumptions",
+          std::string("rewardBinary changed ") +
+              FromTo(a.reward_binary ? "true" : "false", b.reward_binary ? "true" : "false") +
+              "; verdicts rest on it in both directions, so it counts as looser"));
+    }
     Assumption("advantageMax", false, a.advantage_max, b.advantage_max);
     Assumption("scoreNormMax", false, a.score_norm_max, b.score_norm_max);
     Assumption("tokensMax", true, a.tokens_max, b.tokens_max);

@@ -346,6 +346,7 @@ INSTANTIATE_TEST_SUITE_P(WholeContract, DiffWords, testing::Values(
     Case{"  slices: [{", "  decision: {confidence: 0.5}\n  slices: [{", kLooser, "decision", "confidence lowered from 0.95 to 0.5"},
     Case{"  slices: [{", "  decision: {confidence: 0.99}\n  slices: [{", kTighter, "decision", "confidence raised from 0.95 to 0.99"},
     Case{"  slices: [{", "  assumptions: {tokensMax: 50}\n  slices: [{", kLooser, "assumptions", "tokensMax changed from none to 50", true},
+    Case{"  slices: [{", "  assumptions: {rewardBinary: true}\n  slices: [{", kLooser, "assumptions", "rewardBinary changed from false to true"},
     Case{"  slices: [{", "  assumptions: {scoreNormMax: 5}\n  slices: [{", kOther, "assumptions", "scoreNormMax changed from none to 5; bounds only"},
     Case{"  slices: [{", "  assumptions: {advantages: token}\n  slices: [{", kOther, "assumptions", "advantages changed from outcome to token; bounds only"},
     Case{"  slices: [{", "  escalation: {L2: log}\n  slices: [{", kLooser, "escalation", "action for clauses of level L2 weakened from guard to log"},

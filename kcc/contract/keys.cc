@@ -83,6 +83,7 @@ constexpr KeyRow kAssumptions[] = {
     {"temperature", kNumber, kOptional, "1", "temperature of the compared distributions",
      {}, 0, kInf, kOpen},
     {"rewardMax", kNumber, kOptional, "", "largest |reward| of a request", {}, 0, kInf},
+    {"rewardBinary", kBoolean, kOptional, "false", "true: a reward is 0 or rewardMax and nothing else, so that mean_reward and reward_drift have exact tests for traffic"},
     {"advantageMax", kNumber, kOptional, "", "largest |advantage| of a token", {}, 0, kInf},
     {"scoreNormMax", kNumber, kOptional, "", "largest norm of a token's score, the gradient of its log-probability", {}, 0, kInf},
     {"tokensMax", kInteger, kOptional, "", "most output tokens of a request; needed to certify token rates for traffic", {}, 1, 1e9},

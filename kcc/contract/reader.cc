@@ -27,6 +27,7 @@ Assumptions ReadAssumptions(const MappingReader& mapping) {
   Assumptions assumptions;
   assumptions.temperature = mapping.Number("temperature").value_or(assumptions.temperature);
   assumptions.reward_max = mapping.Number("rewardMax");
+  assumptions.reward_binary = mapping.Boolean("rewardBinary").value_or(false);
   assumptions.advantage_max = mapping.Number("advantageMax");
   assumptions.score_norm_max = mapping.Number("scoreNormMax");
   assumptions.tokens_max = mapping.Integer("tokensMax");

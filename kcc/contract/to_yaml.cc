@@ -73,6 +73,7 @@ YamlValue AssumptionsOf(const Assumptions& assumptions) {
     map.Add("temperature", Number(assumptions.temperature));
   }
   if (assumptions.reward_max) map.Add("rewardMax", Number(*assumptions.reward_max));
+  if (assumptions.reward_binary) map.Add("rewardBinary", YamlValue::Token("true"));
   if (assumptions.advantage_max) map.Add("advantageMax", Number(*assumptions.advantage_max));
   if (assumptions.score_norm_max) map.Add("scoreNormMax", Number(*assumptions.score_norm_max));
   if (assumptions.tokens_max) map.Add("tokensMax", Integer(*assumptions.tokens_max));

@@ -28,7 +28,7 @@ spec:
     model: {name: qwen3-8b}
     train: {attention: sdpa-math, dtype: bf16, engine: torch-2.13}
     infer: {attention: fa3, dtype: fp8-e4m3, engine: vllm-0.18, kvCache: fp8}
-  assumptions: {rewardMax: 1, advantageMax: 4, scoreNormMax: 8, tokensMax: 4096}
+  assumptions: {rewardMax: 1, rewardBinary: true, advantageMax: 4, scoreNormMax: 8, tokensMax: 4096}
   decision: {about: traffic, confidence: 0.99}
   slices:
     - name: all

@@ -6,6 +6,7 @@
 
 #include "kcc/base/strings.h"
 #include "kcc/stats/betting.h"
+#include "kcc/stats/binomial.h"
 #include "kcc/stats/forecast.h"
 #include "kcc/stats/multiplicity.h"
 #include "kcc/stats/paired.h"
@@ -84,6 +85,32 @@ LogEValues Combine(const std::vector<PlanTest>& tests, const std::vector<LogEVal
   return both;
 }
 
+// Exact tests of rewards that are 0 or rewardMax, from the counts of the worse value: of a mean's
+// one test, or of a gap's two signs.
+void TestTwoValues(const PlanTest& test, const std::vector<const BetSums*>& sums,
+                   const Facts& facts, double alpha, TrafficFinding* finding) {
+  const Exceedance worse{sums[0]->sums.ones, sums[0]->sums.count};
+  const double limit = TestMean(test);
+  if (sums.size() == 1) {
+    finding->certified = CertifiesRate(worse, limit, alpha);
+    finding->confidence_interval = RateInterval(worse, alpha);
+    if (facts.complete()) finding->p_violated = RefutationPValue(worse, limit);
+    finding->more_requests.reset();
+    const Forecast forecast = ForecastRate(worse, limit, alpha);
+    if (forecast.outlook == Outlook::kWouldPass || forecast.outlook == Outlook::kWouldFail) {
+      finding->more_requests = forecast.more;
+    }
+    return;
+  }
+  const double gap = 2 * limit - 1;  // on the scale of [-1, 1]
+  const int64_t up = worse.exceeding;
+  const int64_t down = sums[1]->sums.ones;
+  // Which test certifies is settled by what was known before the data: their number and the gap.
+  if (static_cast<double>(worse.count) * gap < kGapUnitsMin || up + down > worse.count) return;
+  finding->certified = CertifiesGap({up, down, worse.count}, gap, alpha) &&
+                       CertifiesGap({down, up, worse.count}, gap, alpha);
+}
+
 }  // namespace
 
 TrafficFinding TestByBets(const std::vector<PlanTest>& tests, const Facts& facts,
@@ -98,6 +125,7 @@ TrafficFinding TestByBets(const std::vector<PlanTest>& tests, const Facts& facts
   const bool can_pass = !(truncated && at_most) && !unbounded_estimate;
   const bool can_fail = !(truncated && !at_most);
   std::vector<LogEValues> values;
+  std::vector<const BetSums*> kept;
   int64_t requests = 0;
   double slowest = kInf;
   for (const PlanTest& test : tests) {
@@ -110,11 +138,12 @@ TrafficFinding TestByBets(const std::vector<PlanTest>& tests, const Facts& facts
     }
     if (sums->oversized > 0) {
       return Finding(Kind::kBroken, std::to_string(sums->oversized) +
-                                        " requests break assumptions.tokensMax or rewardMax; "
-                                        "raise it to the most that traffic has");
+                                        " requests break assumptions.tokensMax, rewardMax or "
+                                        "rewardBinary; state what traffic has");
     }
     const BettingPlan plan = *MakeBettingPlan(TestMean(test), grid);
     values.push_back(Evaluate(plan, sums->sums, reading));
+    kept.push_back(sums);
     requests = std::max(requests, sums->sums.count);
     if (truncated || values.back().pass >= slowest) continue;
     // A gap is certified once the slower of its two tests is.
@@ -133,6 +162,9 @@ TrafficFinding TestByBets(const std::vector<PlanTest>& tests, const Facts& facts
   const double shared = truncated ? 1 : static_cast<double>(tests.size());
   if (facts.unmeasured == 0) finding.p_violated = std::min(1.0, shared * AnytimePValue(e.fail));
   finding.what = InWords(requests, e, can_pass, can_fail, alpha);
+  if (tests[0].two_valued && looks == Looks::kOnce) {
+    TestTwoValues(tests[0], kept, facts, alpha, &finding);
+  }
   if (!finding.certified && finding.p_violated > alpha) {
     finding.what += LengthsInWords(tests[0], facts.samples);
   }

@@ -225,6 +225,44 @@ TEST(Traffic, AssumptionsThatAreNotStatedOrDoNotHold) {
       << "a reward beyond rewardMax";
 }
 
+TEST(Traffic, RewardsThatAreZeroOrOneHaveExactTests) {
+  Contract plain = About("mean_reward", kAtLeast, 0.5);
+  Contract binary = plain;
+  binary.assumptions.reward_binary = true;
+  // P(at most 13 of 37 at 1/2) is 0.049: the least sample that has four chances in five at 0.7.
+  EXPECT_EQ(First(binary, Field("reward", 1.0, 24, 0.0, 13)).verdict, kSatisfied);
+  EXPECT_EQ(First(binary, Field("reward", 1.0, 23, 0.0, 14)).verdict, kInconclusive);
+  EXPECT_EQ(First(plain, Field("reward", 1.0, 24, 0.0, 13)).verdict, kInconclusive)
+      << "a reward of -1 may be rare and unseen";
+  EXPECT_EQ(First(binary, Field("reward", 1.0, 13, 0.0, 24)).verdict, kViolated);
+  EXPECT_EQ(First(binary, Field("reward", 1.0, 60, 0.5, 1)).verdict, kError)
+      << "neither 0 nor rewardMax";
+  EXPECT_EQ(First(binary, Field("reward", 1.0, 60, -1.0, 1)).verdict, kError);
+
+  const auto rewards = [](int infer_only, int train_only, int both, double other = 0) {
+    Evidence evidence;
+    for (int i = 0; i < infer_only + train_only + both; ++i) {
+      JudgedRequest& request = evidence.Add();
+      request.infer.fields["reward"] = i < infer_only                ? 1.0
+                                       : i < infer_only + train_only ? 0.0
+                                                                     : other;
+      request.train.fields["reward"] = i < infer_only                ? 0.0
+                                       : i < infer_only + train_only ? 1.0
+                                                                     : other;
+    }
+    return evidence;
+  };
+  plain = About("reward_drift", kAtMost, 0.1);
+  binary = plain;
+  binary.assumptions.reward_binary = true;
+  EXPECT_EQ(First(binary, rewards(22, 18, 160)).verdict, kSatisfied);
+  EXPECT_EQ(First(plain, rewards(22, 18, 160)).verdict, kInconclusive);
+  EXPECT_EQ(First(binary, rewards(30, 18, 192)).verdict, kInconclusive);
+  EXPECT_EQ(First(binary, rewards(120, 20, 100)).verdict, kViolated);
+  EXPECT_EQ(First(binary, rewards(24, 24, 192, 0.5)).verdict, kError)
+      << "the gap is 0, the rewards are not what the contract says";
+}
+
 TEST(Traffic, ABoundFarAboveTheLengthsIsNamedAsWhatCosts) {
   Contract contract = About("p90_kl", kAtMost, 0.5);
   contract.assumptions.tokens_max = 4000;

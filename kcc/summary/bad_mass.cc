@@ -107,6 +107,19 @@ BadMass MassOfValue(const PlanTest& test, const RequestQuantity& taken) {
   return mass;
 }
 
+// A reward that the contract says cannot be: neither 0 nor the largest.
+bool BreaksTwoValues(const PlanTest& test, const RequestPair& request) {
+  if (!test.two_valued) return false;
+  const Quantity& reward = *FindQuantity("reward");
+  const bool gap = test.metric.quantity->id == "reward_drift";
+  for (const Side side : {Side::kTrain, Side::kInfer}) {
+    if (!gap && side != test.metric.side) continue;
+    const FieldQuantity recorded = RecordedQuantity(reward, request.side(side));
+    if (recorded.value && *recorded.value != 0 && *recorded.value != test.range_max) return true;
+  }
+  return false;
+}
+
 RequestQuantity RewardGap(const PlanTest& test, const RequestPair& request) {
   const Quantity& reward = *FindQuantity("reward");
   const FieldQuantity infer = RecordedQuantity(reward, *request.infer);
@@ -121,6 +134,7 @@ RequestQuantity RewardGap(const PlanTest& test, const RequestPair& request) {
 BadMass BadMassOf(const Plan& plan, const PlanTest& test, const GroupNeeds& needs,
                   const RequestPair& request, const GroupTokens& group) {
   const Quantity& quantity = *test.metric.quantity;
+  if (BreaksTwoValues(test, request)) return {.tokens = 1, .broken = true};
   if (quantity.id == "reward_drift") return MassOfValue(test, RewardGap(test, request));
   if (quantity.id == "brier_gap") return MassOfLabels(test, group);
   if (quantity.level == QuantityLevel::kRequest) {

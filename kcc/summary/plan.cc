@@ -39,7 +39,8 @@ auto WindowKey(const PlanWindow& row) {
 
 auto TestKey(const PlanTest& row) {
   return std::make_tuple(MetricName(row.metric), row.bound, row.threshold, row.negative,
-                         row.tokens_max, row.range_min, row.range_max, row.truncated);
+                         row.tokens_max, row.range_min, row.range_max, row.truncated,
+                         row.two_valued);
 }
 
 }  // namespace
@@ -73,8 +74,9 @@ Interval RangeOf(const Metric& metric, const Assumptions& assumptions) {
   if (metric.aggregate == Aggregate::kRate) return {0, 1};
   if (quantity.id == "brier_gap") return {-1, 1};
   if (quantity.id == "reward" || quantity.id == "reward_drift") {
-    const double reach = assumptions.reward_max.value_or(kInf) * (IsGap(metric) ? 2 : 1);
-    return {-reach, reach};
+    const double most = assumptions.reward_max.value_or(kInf);
+    if (assumptions.reward_binary) return {IsGap(metric) ? -most : 0, most};
+    return {IsGap(metric) ? -2 * most : -most, IsGap(metric) ? 2 * most : most};
   }
   if (quantity.id == "output_tokens" && assumptions.tokens_max) {
     return {0, static_cast<double>(*assumptions.tokens_max)};
@@ -108,8 +110,10 @@ std::vector<PlanTest> TestsOf(const Clause& clause, const Assumptions& assumptio
                            quantity.id == "reward_drift";
   if (!(of_tokens && assumptions.tokens_max) && !of_requests) return {};
   const Interval range = RangeOf(metric, assumptions);
-  PlanTest test{metric,   clause.bound, clause.threshold + 0.0, false,        1, range.lo,
-                range.hi, false,        BetGrid::kFine,         clause.slices};
+  PlanTest test{metric, clause.bound, clause.threshold + 0.0, false,        1, range.lo, range.hi,
+                false,  false,        BetGrid::kFine,         clause.slices};
+  test.two_valued = assumptions.reward_binary && std::isfinite(range.hi) &&
+                    (quantity.id == "reward" || quantity.id == "reward_drift");
   if (of_tokens) test.tokens_max = static_cast<double>(*assumptions.tokens_max);
   if (!std::isfinite(range.lo)) return {};
   if (!std::isfinite(range.hi)) return TruncatedTests(std::move(test));

@@ -65,6 +65,8 @@ struct PlanTest {
   // Values above range_max count as range_max: the mean can be shown to exceed the threshold, and
   // never to stay below it (MATH.md B.4).
   bool truncated = false;
+  // A reward is 0 or range_max, so that counts decide: exact tests need no bets.
+  bool two_valued = false;
   BetGrid grid = BetGrid::kFine;    // of the sums that are kept
   std::vector<std::string> slices;  // sorted
 

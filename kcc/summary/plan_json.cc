@@ -51,6 +51,7 @@ void WriteTest(const PlanTest& row, JsonWriter* json) {
   json->Field("threshold", row.threshold);
   json->Field("tokensMax", row.tokens_max);
   json->Field("truncated", row.truncated);
+  if (row.two_valued) json->Field("twoValued", true);
   json->EndObject();
 }
 
@@ -281,6 +282,10 @@ class PlanReader {
     test.tokens_max = Number(row, "tokensMax");
     if (At(row, "truncated").get_bool().get(test.truncated) != simdjson::SUCCESS) Fail("truncated");
     test.slices = Texts(At(row, "slices"));
+    if (Element two; row["twoValued"].get(two) == simdjson::SUCCESS &&
+                     two.get_bool().get(test.two_valued) != simdjson::SUCCESS) {
+      Fail("twoValued");
+    }
     test.grid = BetGrid::kCoarse;
     if (Element bets; row["bets"].get(bets) == simdjson::SUCCESS) {
       int64_t count = 0;
