@@ -220,6 +220,19 @@ SliceVerdict MakeSliceVerdict(const Case& one, Population about, const Relevance
   return result;
 }
 
+// The clause must hold on what either side's own outcomes select: the worse verdict counts, about
+// each population.
+void HoldOnBoth(SliceVerdict of_train, SliceVerdict* verdict) {
+  for (PopulationVerdict* each : {&of_train.about, &of_train.other}) {
+    each->reason += " (of what train's own outcomes select)";
+  }
+  PopulationVerdict other = of_train.other.verdict > verdict->other.verdict
+                                ? std::move(of_train.other)
+                                : std::move(verdict->other);
+  if (of_train.verdict() > verdict->verdict()) *verdict = std::move(of_train);
+  verdict->other = std::move(other);
+}
+
 ClauseVerdict MakeClauseVerdict(const Clause& clause, const Escalation& escalation) {
   ClauseVerdict row;
   row.id = clause.id;
@@ -279,9 +292,8 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
           MakeSliceVerdict(*next, judgement.about, relevance, unvouched, &reader);
       if (next->outcomes == Side::kInfer) {
         row.slices.push_back(std::move(verdict));
-      } else if (verdict.verdict() > row.slices.back().verdict()) {
-        verdict.about.reason += " (of what train's own outcomes select)";
-        row.slices.back() = std::move(verdict);
+      } else {
+        HoldOnBoth(std::move(verdict), &row.slices.back());
       }
     }
   }

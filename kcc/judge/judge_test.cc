@@ -620,5 +620,33 @@ TEST(Judge, SaysWhatAViolatedClauseWouldHavePassedAt) {
   EXPECT_FALSE(first(mean, Tokens("kl", {kInf})).smallest_passing.has_value()) << "none would do";
 }
 
+// What train's outcomes select is held to the clause about both populations.
+TEST(Judge, AClauseHoldsOnWhatEitherSidesOutcomesSelect) {
+  Evidence evidence = Tokens("kl", {0.25, 1});
+  evidence.requests[0].infer.fields["reward"] = 1.0;
+  evidence.requests[0].train.fields["reward"] = 0.0;
+  evidence.requests[1].infer.fields["reward"] = 0.0;
+  evidence.requests[1].train.fields["reward"] = 1.0;
+  const auto judge = [&](const std::string& about) {
+    const Contract contract =
+        OneClause("max_kl, atMost: 0.5, slices: [good]",
+                  about + "  slices: [{name: good, where: \"reward >= 1\"}]\n");
+    return Judge(contract, Measure(contract, evidence)).clauses[0].slices[0];
+  };
+  for (const char* about : {"evaluation-set", "traffic"}) {
+    const SliceVerdict verdict = judge("  decision: {about: " + std::string(about) + "}\n");
+    EXPECT_EQ(verdict.about.verdict, kViolated) << about;
+    EXPECT_EQ(verdict.other.verdict, kViolated) << about;
+    EXPECT_THAT(verdict.other.reason, HasSubstr("train's own outcomes"));
+  }
+  // About traffic two requests show nothing of a mean; about the set it is violated.
+  const Contract mean = OneClause("mean_kl, atMost: 0.5, slices: [good]",
+                                  "  decision: {about: traffic}\n"
+                                  "  slices: [{name: good, where: \"reward >= 1\"}]\n");
+  const SliceVerdict of_mean = Judge(mean, Measure(mean, evidence)).clauses[0].slices[0];
+  EXPECT_EQ(of_mean.about.verdict, kInconclusive);
+  EXPECT_EQ(of_mean.other.verdict, kViolated);
+}
+
 }  // namespace
 }  // namespace kcc

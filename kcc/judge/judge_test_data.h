@@ -41,7 +41,8 @@ struct JudgedRequest {
 
 // Requests are numbered from 0; a token's position is its place in the request. A slice holds
 // everything, the tokens from position 3 on ("token.position >= 3"), the requests whose field
-// "kept" is true ("kept == true"), or a part that depends on its predicate and the request alone.
+// "kept" is true ("kept == true"), those that a side rewarded ("reward >= 1"), or a part that
+// depends on its predicate and the request alone.
 struct Evidence {
   std::vector<JudgedRequest> requests;
   bool sampled_only = false;  // token values of estimable quantities become estimates
@@ -59,6 +60,10 @@ inline bool InSlice(const PlanSlice& slice, const JudgedRequest& request, int64_
   if (slice.where.empty()) return true;
   if (slice.where == "token.position >= 3") return position >= 3;
   if (slice.where == "kept == true") return request.infer.Flag("kept").value_or(false);
+  if (slice.where == "reward >= 1") {
+    const Request& side = slice.outcomes == Side::kTrain ? request.train : request.infer;
+    return side.Number("reward").value_or(0) >= 1;
+  }
   const std::string place = slice.reads_token ? "#" + std::to_string(position) : "";
   return HashText(slice.where + request.infer.id + place) % 3 != 0;
 }
