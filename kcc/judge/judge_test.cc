@@ -648,5 +648,26 @@ TEST(Judge, AClauseHoldsOnWhatEitherSidesOutcomesSelect) {
   EXPECT_EQ(of_mean.other.verdict, kViolated);
 }
 
+// Who may cut windows is said in the contract, and the verdict repeats it.
+TEST(Judge, WarnsWhereTrustedWordsOfInferPlaceWindows) {
+  const std::string trust = "  evidence: {trust: [ordinal]}\n";
+  const auto warnings = [](const std::string& clause, const std::string& spec) {
+    const Contract contract = OneClause(clause, spec);
+    Evidence evidence = Tokens("kl", {0.25, 0.25});
+    for (size_t i = 0; i < 2; ++i) {
+      evidence.requests[i].infer.fields["ordinal"] = static_cast<double>(i);
+      evidence.requests[i].Both("latency_ms", 5.0);
+    }
+    evidence.change_source = [](Source* source) { source->infer_alone = {"ordinal"}; };
+    return Judge(contract, Measure(contract, evidence)).warnings;
+  };
+  const std::string soft = ", atMost: 0.5, exceedance: 50%, window: ";
+  EXPECT_THAT(warnings("mean_kl" + soft + "2 requests", trust),
+              ::testing::ElementsAre(HasSubstr("windows of 2 requests rest on 'ordinal'")));
+  EXPECT_THAT(warnings("mean_kl" + soft + "2 requests", ""), ::testing::IsEmpty());
+  EXPECT_THAT(warnings("mean_kl" + soft + "request", trust), ::testing::IsEmpty());
+  EXPECT_THAT(warnings("mean_latency_ms" + soft + "2 requests", trust), ::testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace kcc

@@ -161,12 +161,21 @@ void AddBreaches(const Contract& contract, const Summary& summary,
   }
 }
 
+// Whether infer's word can cut the clause's windows, given that the contract trusts it.
+bool PlacedByInfer(const Clause& clause) {
+  if (clause.hard() || clause.window.kind == Window::Kind::kRequest) return false;
+  PlanWindow window;
+  window.metric = clause.metric;
+  window.trusts_infer = true;
+  return PlacementOf(window) == Placement::kTrainElseInfer;
+}
+
 }  // namespace
 
 std::vector<std::string> WarningsOf(const Contract& contract, const Summary& summary,
                                     const Judgement& judgement) {
   std::set<std::string> warnings;
-  std::set<std::string> alone;
+  std::set<std::string, std::less<>> alone;
   for (const Source& source : summary.sources) {
     alone.insert(source.infer_alone.begin(), source.infer_alone.end());
   }
@@ -182,6 +191,12 @@ std::vector<std::string> WarningsOf(const Contract& contract, const Summary& sum
   }
   for (const ClauseVerdict& verdict : judgement.clauses) {
     const Clause* clause = contract.FindClause(verdict.id);
+    const std::string_view placing =
+        clause->window.kind == Window::Kind::kTime ? "started_at_ms" : "ordinal";
+    if (PlacedByInfer(*clause) && contract.Trusts(placing) && alone.contains(placing)) {
+      warnings.insert("windows of " + WindowText(clause->window) + " rest on " + Quoted(placing) +
+                      ", which the infer side alone recorded; the contract trusts it");
+    }
     for (const std::string& name : clause->slices) {
       const Slice& slice = *contract.FindSlice(name);
       const bool labelled = clause->metric.quantity->evidence == EvidenceNeeded::kGold;

@@ -75,15 +75,18 @@ std::vector<std::string> InferAlone(const PairedTraces& pair) {
     if (has(pair.infer()) && !has(pair.train())) alone.emplace_back(name);
   }
   if (pair.prompt_by_infer()) alone.emplace_back("prompt_tokens");
-  for (size_t i = 0; i < pair.requests().size(); ++i) {
-    const auto at = static_cast<int32_t>(i);
-    if (pair.infer_request(at).Text("replay_group") == nullptr ||
-        pair.train_request(at).Text("replay_group") != nullptr) {
-      continue;
+  for (const char* field : {"ordinal", "replay_group", "started_at_ms"}) {
+    for (size_t i = 0; i < pair.requests().size(); ++i) {
+      const auto at = static_cast<int32_t>(i);
+      if (!pair.infer_request(at).fields.contains(field) ||
+          pair.train_request(at).fields.contains(field)) {
+        continue;
+      }
+      alone.emplace_back(field);
+      break;
     }
-    alone.emplace_back("replay_group");
-    break;
   }
+  std::sort(alone.begin(), alone.end());
   return alone;
 }
 

@@ -47,7 +47,7 @@ struct Source {
   std::optional<double> temperature = 1.0;     // of the compared distributions; none: not known
   std::optional<double> sampling_temperature;  // of the tokens; none: not sampled, or not known
   // What infer alone says and train does not, though it decides what is counted: "advantage",
-  // "gold", "mask", "prompt_tokens", "replay_group". Rising.
+  // "gold", "mask", "ordinal", "prompt_tokens", "replay_group", "started_at_ms". Rising.
   std::vector<std::string> infer_alone;
   std::string request_set;  // digest of the requests and their tokens; empty: not taken
   int64_t vocab_size = 0;
