@@ -345,7 +345,12 @@ Result<Shard> ParseShard(std::string_view text) {
 }
 
 PairCursor::PairCursor(const PairedTraces& pair, TokenCursor::Options options)
-    : pair_(&pair), train_(pair.train_, options), infer_(pair.infer_, options) {}
+    : pair_(&pair), train_(pair.train_, options), infer_(pair.infer_, options) {
+  for (const TokenFile& file : pair.train_.files()) {
+    train_labels_ = train_labels_ || file.gold.has_value();
+    train_advantages_ = train_advantages_ || file.advantage.has_value();
+  }
+}
 
 void PairCursor::Seek(int32_t request) {
   KCC_CHECK(request >= 0 && static_cast<size_t>(request) < pair_->requests_.size());
@@ -368,6 +373,8 @@ Result<bool> PairCursor::Next() {
       Load(pair_->train_, &train_, train_row, pair_->ignores_train_logprob_, &train_token_));
   KCC_TRY_VOID(
       Load(pair_->infer_, &infer_, infer_row, pair_->ignores_infer_logprob_, &infer_token_));
+  if (train_labels_) infer_token_.gold = -1;
+  if (train_advantages_) infer_token_.advantage = std::numeric_limits<float>::quiet_NaN();
   return true;
 }
 

@@ -107,7 +107,9 @@ class PairedTraces {
 };
 
 // Walks the counted token pairs of one request after another, in order of position. Checks all of
-// the evidence but the logits, which whoever computes with them looks at anyway.
+// the evidence but the logits, which whoever computes with them looks at anyway. Labels and
+// advantages are infer's only where the train trace has no such column: a token that train left
+// without one stays without.
 class PairCursor {
  public:
   explicit PairCursor(const PairedTraces& pair) : PairCursor(pair, TokenCursor::Options()) {}
@@ -130,6 +132,8 @@ class PairCursor {
   TokenCursor infer_;
   int32_t request_ = -1;
   int64_t next_ = 0;
+  bool train_labels_ = false;  // its trace has a column of labels: infer's does not count
+  bool train_advantages_ = false;
   TokenEvidence train_token_;
   TokenEvidence infer_token_;
 };

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <set>
 
 #include "kcc/trace/trace_test_data.h"
@@ -162,6 +164,30 @@ TEST(PairingTest, ShardsAreDisjointAndComplete) {
   EXPECT_EQ(ParseShard("2/7")->index, 2);
   for (const char* wrong : {"0/3", "4/3", "1", "1/", "/2", "1/2/3", "a/b", "-1/2", "1/0"}) {
     EXPECT_FALSE(ParseShard(wrong).has_value()) << wrong;
+  }
+}
+
+// Train left some tokens without a label and an advantage: infer cannot give them one.
+TEST(PairingTest, LabelsAndAdvantagesAreTrainsWhereItHasAny) {
+  for (const bool train_has : {true, false}) {
+    const ScratchDir scratch;
+    SyntheticSpec spec;
+    spec.gold = spec.advantage = true;
+    WriteSynthetic(scratch / "infer", spec);
+    spec.gold = spec.advantage = train_has;
+    spec.edit = [](TokenEvidence* token) {
+      token->gold = -1;
+      token->advantage = std::numeric_limits<float>::quiet_NaN();
+      return true;
+    };
+    WriteSynthetic(scratch / "train", spec);
+    const auto pair = Pair(scratch);
+    ASSERT_TRUE(pair.has_value()) << pair.error().Format();
+    PairCursor cursor(*pair);
+    cursor.Seek(0);
+    ASSERT_TRUE(cursor.Next().value());
+    EXPECT_EQ(cursor.infer().gold >= 0, !train_has);
+    EXPECT_EQ(std::isnan(cursor.infer().advantage), train_has);
   }
 }
 
