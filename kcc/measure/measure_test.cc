@@ -124,6 +124,33 @@ TEST(Measure, SlicesSelectTheirTokens) {
   EXPECT_EQ(summary.FindSlice("all")->calibration.count(), count("all"));
 }
 
+// Infer cannot make its pace, or its answers, look other than the rows that it scored.
+TEST(Measure, OutputTokensOfScoredTracesAreTheRows) {
+  const ScratchDir dir;
+  SyntheticSpec spec = LogitsSpec();
+  spec.edit_request = [](Request* request) { request->fields["ttft_ms"] = 10.0; };
+  const Summary honest = *Measure(MakePair(dir, spec), Plan::Default());
+  std::filesystem::remove_all(dir / "infer");
+  spec.edit_request = [](Request* request) {
+    request->fields["ttft_ms"] = 10.0;
+    request->fields["started_at_ms"] = 0.0;
+    request->fields["output_tokens"] = 1.0;  // of one token there is no pace
+  };
+  testing::WriteSynthetic(dir / "infer", spec);
+  const auto pair =
+      PairedTraces::Make(*TraceReader::Open(dir / "train"), *TraceReader::Open(dir / "infer"));
+  const Summary forged = *Measure(*pair, Plan::Default());
+  for (const char* name : {"tpot_ms", "output_tokens"}) {
+    const SeriesView was(honest, 0, *FindSeries(name));
+    const SeriesView is(forged, 0, *FindSeries(name));
+    EXPECT_EQ(is.count(), was.count()) << name;
+    EXPECT_EQ(is.Mean(SeriesStats::End::kLow), was.Mean(SeriesStats::End::kLow)) << name;
+  }
+  const auto infer = static_cast<size_t>(Side::kInfer);
+  EXPECT_EQ(forged.slices[0].population.sides[infer].output_tokens.Round(),
+            static_cast<double>(pair->token_count()));
+}
+
 TEST(Measure, SampledTokensGiveEstimatesOnlyIfInferSampledThem) {
   for (const SampledBy by : {SampledBy::kInfer, SampledBy::kDataset}) {
     const ScratchDir dir;

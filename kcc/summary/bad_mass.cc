@@ -122,8 +122,8 @@ bool BreaksTwoValues(const PlanTest& test, const RequestPair& request) {
 
 RequestQuantity RewardGap(const PlanTest& test, const RequestPair& request) {
   const Quantity& reward = *FindQuantity("reward");
-  const FieldQuantity infer = RecordedQuantity(reward, *request.infer);
-  const FieldQuantity train = RecordedQuantity(reward, *request.train);
+  const FieldQuantity infer = RecordedQuantity(reward, request, Side::kInfer);
+  const FieldQuantity train = RecordedQuantity(reward, request, Side::kTrain);
   if (!infer.value || !train.value) return {};
   const double gap = test.negative ? *train.value - *infer.value : *infer.value - *train.value;
   return {ValueInterval{gap, gap}};

@@ -33,8 +33,9 @@ std::optional<double> Finite(const Request& request, std::string_view field) {
   return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
-void AddTiming(const Request& request, SidePopulation* side) {
-  const auto tokens = Finite(request, "output_tokens");
+void AddTiming(const RequestPair& pair, Side which, SidePopulation* side) {
+  const Request& request = pair.side(which);
+  const auto tokens = pair.OutputTokens(which);
   const auto start = Finite(request, "started_at_ms");
   const auto latency = Finite(request, "latency_ms");
   if (!tokens || !start || !latency) {
@@ -82,7 +83,7 @@ bool Carries(const Request& request, const std::vector<std::string>& fields) {
 void AddSide(const RequestPair& pair, Side which,
              std::span<const std::vector<std::string>> field_sets, SidePopulation* side) {
   const Request& request = pair.side(which);
-  AddTiming(request, side);
+  AddTiming(pair, which, side);
   AddMax(Finite(request, "peak_memory_mb"), &side->peak_memory_mb, &side->peak_memory_missing);
   AddMax(Finite(request, "kv_cache_mb"), &side->kv_cache_mb, &side->kv_cache_missing);
   side->failed.Add(request.Flag("failed"));
@@ -202,6 +203,13 @@ void VisitSide(Archive& archive, SidePopulation& side, size_t field_sets) {
 }
 
 }  // namespace
+
+std::optional<double> RequestPair::OutputTokens(Side which) const {
+  const auto said = Finite(side(which), "output_tokens");
+  if (!said || output_rows < 0) return said;
+  if (output_rows > 0) return static_cast<double>(output_rows);
+  return rows_missing > 0 ? std::nullopt : said;
+}
 
 void FlagCounts::Add(std::optional<bool> flag) { ++(!flag ? missing : *flag ? yes : no); }
 

@@ -84,6 +84,9 @@ struct RequestPair {
   int64_t rows_missing = 0;        // that the request should have, by what it claims
 
   const Request& side(Side which) const { return which == Side::kTrain ? *train : *infer; }
+  // How many tokens a side's answer has, where the side says so at all: where both score the same
+  // tokens, as many as there are rows, whatever it says. None: not recorded, or no row is there.
+  std::optional<double> OutputTokens(Side which) const;
 };
 
 struct PopulationStats {

@@ -99,7 +99,8 @@ size_t SeriesForMean(const Quantity& quantity, Side side, const GroupTokens& gro
   return estimate && group.point[*estimate].count != 0 ? *estimate : own;
 }
 
-FieldQuantity RecordedQuantity(const Quantity& quantity, const Request& request) {
+FieldQuantity RecordedQuantity(const Quantity& quantity, const RequestPair& pair, Side side) {
+  const Request& request = pair.side(side);
   const auto finite = [&](std::string_view field) {
     const auto value = request.Number(field);
     return value && std::isfinite(*value) ? value : std::nullopt;
@@ -108,11 +109,13 @@ FieldQuantity RecordedQuantity(const Quantity& quantity, const Request& request)
   if (quantity.id == "tpot_ms") {
     const auto latency = finite("latency_ms");
     const auto first = finite("ttft_ms");
-    const auto tokens = finite("output_tokens");
+    const auto tokens = pair.OutputTokens(side);
     result.defined = !tokens || *tokens > 1;
     if (latency && first && tokens && result.defined) {
       result.value = (*latency - *first) / (*tokens - 1);
     }
+  } else if (quantity.id == "output_tokens") {
+    result.value = pair.OutputTokens(side);
   } else {
     result.value = finite(quantity.id);
   }
@@ -146,7 +149,7 @@ RequestQuantity TakeRequestQuantity(const RequestPair& request, const GroupToken
                                     size_t series) {
   const Quantity& quantity = SeriesQuantity(series);
   if (quantity.evidence != EvidenceNeeded::kRequestFields) return TakeSequence(quantity, group);
-  const FieldQuantity recorded = RecordedQuantity(quantity, request.side(SeriesSide(series)));
+  const FieldQuantity recorded = RecordedQuantity(quantity, request, SeriesSide(series));
   if (!recorded.value) return {{}, recorded.defined};
   return {ValueInterval{*recorded.value, *recorded.value}};
 }

@@ -105,6 +105,6 @@ struct FieldQuantity {
   std::optional<double> value;
   bool defined = true;
 };
-FieldQuantity RecordedQuantity(const Quantity& quantity, const Request& request);
+FieldQuantity RecordedQuantity(const Quantity& quantity, const RequestPair& pair, Side side);
 
 }  // namespace kcc
