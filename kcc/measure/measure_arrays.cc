@@ -15,6 +15,8 @@
 namespace kcc {
 namespace {
 
+constexpr double kClaimMax = 1e15;  // beyond it a number of tokens is no number of tokens
+
 bool HoldsLogits(const ArrayPair& pair) { return pair.train.logits != nullptr; }
 
 EvidenceLevel EvidenceOf(const ArrayPair& pair) {
@@ -174,7 +176,14 @@ class ArraySource final : public PairSource {
   size_t requests() const override { return pair_.requests.size(); }
   RequestPair request(size_t i) const override {
     const Request& request = pair_.requests[i];
-    return {request.id, &request, &request, pair_.train.fingerprint, pair_.infer.fingerprint};
+    RequestPair made{request.id, &request, &request, pair_.train.fingerprint,
+                     pair_.infer.fingerprint};
+    const double claimed = request.Number("output_tokens").value_or(0);
+    const auto rows = static_cast<double>(pair_.row_counts[i]);
+    if (claimed > rows && claimed <= kClaimMax) {
+      made.rows_missing = static_cast<int64_t>(claimed - rows);
+    }
+    return made;
   }
   int64_t tokens(size_t i) const override { return pair_.row_counts[i]; }
   int64_t bytes_per_token() const override {

@@ -8,6 +8,7 @@
 
 #include "kcc/contract/reader.h"
 #include "kcc/summary/file.h"
+#include "kcc/summary/series.h"
 #include "kcc/trace/pairing.h"
 #include "kcc/trace/trace_test_data.h"
 
@@ -128,6 +129,26 @@ INSTANTIATE_TEST_SUITE_P(Evidence, MeasureArraysTest,
                          [](const auto& info) {
                            return info.param == EvidenceLevel::kLogits ? "Logits" : "SampledToken";
                          });
+
+TEST(MeasureArrays, RowsThatARequestClaimsAndLacksAreMissing) {
+  const std::vector<float> logprobs = {-1, -2, -3};
+  std::vector<Request> requests(2);
+  requests[0].id = "a";
+  requests[1].id = "b";
+  requests[1].fields["output_tokens"] = 4.0;
+  const std::vector<int64_t> first_rows = {0, 2};
+  const std::vector<int64_t> row_counts = {2, 1};
+  ArrayPair pair;
+  pair.train.logprobs = pair.infer.logprobs = logprobs.data();
+  pair.requests = requests;
+  pair.first_rows = first_rows;
+  pair.row_counts = row_counts;
+  const auto summary = MeasureArrays(pair, Plan::Default());
+  ASSERT_TRUE(summary.has_value()) << summary.error().Format();
+  const SeriesView ratios(*summary, 0, *FindSeries("log_ratio"));
+  EXPECT_EQ(ratios.count(), 3u);
+  EXPECT_EQ(ratios.missing(), 3u);
+}
 
 TEST(MeasureArrays, PaddingAndMaskedRowsDoNotCount) {
   const float train[] = {-1, -2, -9, -3, -9, NAN};
