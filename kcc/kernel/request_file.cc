@@ -17,8 +17,10 @@ namespace kcc {
 namespace {
 
 constexpr std::array<std::string_view, 3> kTokenFields = {"prompt", "output", "gold"};
-constexpr std::array<std::string_view, 6> kMeasuredFields = {
-    "latency_ms", "ttft_ms", "reward", "refused", "parsed", "replay_signature"};
+constexpr std::array<std::string_view, 12> kMeasuredFields = {
+    "latency_ms",     "ttft_ms",     "reward",           "refused",
+    "parsed",         "failed",      "replay_signature", "kl_to_reference",
+    "peak_memory_mb", "kv_cache_mb", "timed_out",        "kernel_fingerprint"};
 
 // Ids from `least` on: labels may be -1.
 Result<> AppendTokens(json::object object, std::string_view field, int64_t least,
@@ -148,6 +150,10 @@ class RequestFile final : public RequestSource {
 };
 
 }  // namespace
+
+bool MeasuredByKernel(std::string_view field) {
+  return std::find(kMeasuredFields.begin(), kMeasuredFields.end(), field) != kMeasuredFields.end();
+}
 
 Result<std::unique_ptr<RequestSource>> OpenRequestFile(const std::string& path, RequestUse use,
                                                        SampledBy sampled_by,

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "kcc/base/result.h"
 #include "kcc/kernel/kernel.h"
@@ -18,6 +19,9 @@
 namespace kcc {
 
 inline constexpr size_t kRequestFileLineBytesMax = size_t{64} << 20;
+
+// Fields that a kernel's own run gives, and nobody who asks it.
+bool MeasuredByKernel(std::string_view field);
 
 // Scoring needs the continuation; for generation only the prompt is read.
 enum class RequestUse { kScore, kGenerate };

@@ -92,6 +92,7 @@ TEST(RequestFile, EveryMistakeHasItsLine) {
       {R"({"prompt":[1],"output":[1]})", "no 'id'"},
       {R"({"id":"a","prompt":[1],"output":[1],"prompt_tokens":7})", "list of ids has 1"},
       {R"({"id":"a","prompt":[1],"output":[1],"reward":1})", "a kernel's own run"},
+      {R"({"id":"a","prompt":[1],"output":[1],"failed":false})", "a kernel's own run"},
       {R"({"id":"good","prompt":[1],"output":[1]})", "stood already in line 1"},
       {R"([1])", "must be an object"},
       {R"({"id":"a")", "not JSON"},
@@ -108,6 +109,29 @@ TEST(RequestFile, EveryMistakeHasItsLine) {
               HasSubstr("holds no request"));
   EXPECT_THAT(OpenRequestFile(scratch / "none", RequestUse::kScore).error().message(),
               HasSubstr("cannot open"));
+}
+
+TEST(TraceRequests, WhatTheRecordedKernelMeasuredIsNotAsked) {
+  const ScratchDir scratch;
+  testing::SyntheticSpec spec;
+  spec.requests = 1;
+  spec.edit_request = [](Request* request) {
+    request->fields["prompt"] = std::vector<std::string>{"1", "2"};
+    request->fields["started_at_ms"] = 5.0;
+    request->fields["failed"] = false;
+    request->fields["timed_out"] = false;
+    request->fields["peak_memory_mb"] = 7.0;
+    request->fields["kernel_fingerprint"] = "theirs";
+    request->fields["team"] = "red";
+  };
+  testing::WriteSynthetic(scratch / "trace", spec);
+  auto source = OpenTraceRequests(scratch / "trace");
+  ASSERT_TRUE(source.has_value()) << source.error().Format();
+  KernelRequest request;
+  ASSERT_TRUE((*source)->Next(&request).value());
+  std::vector<std::string> fields;
+  for (const auto& [name, value] : request.request.fields) fields.push_back(name);
+  EXPECT_THAT(fields, ElementsAre("output_tokens", "prompt_tokens", "tags", "team"));
 }
 
 TEST(RequestBatches, EndAtRequestsOrTokensAndLoseNothing) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -211,6 +212,12 @@ class Stream {
     source_->requests += source.requests;
     source_->tokens += source.tokens;
     source_->manifest += source.manifest;
+    // A batch may hold nothing that infer alone says.
+    std::vector<std::string> alone;
+    std::set_union(source.infer_alone.begin(), source.infer_alone.end(),
+                   source_->infer_alone.begin(), source_->infer_alone.end(),
+                   std::back_inserter(alone));
+    source.infer_alone = source_->infer_alone = std::move(alone);
     source.requests = source_->requests;
     source.tokens = source_->tokens;
     source.manifest = source_->manifest;

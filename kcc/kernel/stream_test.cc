@@ -110,6 +110,32 @@ TEST(Stream, ATraceOfAKernelMeasuresAsTheKernelItself) {
   EXPECT_TRUE(IsEmpty(options.scratch));
 }
 
+// A batch in which infer alone says something is of the same kernels as the others.
+TEST(Stream, WhatInferAloneSaysMayStandInSomeBatchesOnly) {
+  const ScratchDir scratch;
+  testing::SyntheticSpec spec;
+  spec.requests = 3;
+  spec.edit_request = [](Request* request) {
+    request->fields["prompt"] = std::vector<std::string>(
+        static_cast<size_t>(request->Number("prompt_tokens").value()), std::string("1"));
+  };
+  testing::WriteSynthetic(scratch / "train", spec);
+  const auto common = spec.edit_request;
+  spec.edit_request = [&](Request* request) {
+    common(request);
+    if (request->id == "req-2") request->fields["replay_group"] = "g";
+  };
+  testing::WriteSynthetic(scratch / "infer", spec);
+  StreamOptions options;
+  options.batch_requests = 1;
+  options.scratch = scratch / "private";
+  std::filesystem::create_directory(options.scratch);
+  const auto summary =
+      MeasureUris(scratch / "train", scratch / "infer", scratch / "train", options);
+  ASSERT_TRUE(summary.has_value()) << summary.error().Format();
+  EXPECT_EQ(summary->sources[0].infer_alone, std::vector<std::string>{"replay_group"});
+}
+
 TEST(Stream, AFailureStopsTheOtherSideAndNamesTheFirst) {
   const ScratchDir scratch;
   const std::string requests = WriteRequests(scratch, 3);

@@ -1,5 +1,4 @@
 // The requests that a trace was made from, read back out of it.
-#include <array>
 #include <charconv>
 #include <utility>
 
@@ -10,9 +9,12 @@ namespace kcc {
 namespace {
 
 constexpr std::string_view kPromptField = "prompt";
-// What the recorded kernel measured is not the other kernel's.
-constexpr std::array<std::string_view, 7> kRecordedFields = {
-    "latency_ms", "ttft_ms", "reward", "refused", "parsed", "replay_signature", kPromptField};
+
+// What the recorded kernel measured, and when it did, is not the other kernel's.
+bool OfItsOwnRun(std::string_view field) {
+  return MeasuredByKernel(field) || field == "ordinal" || field == "started_at_ms" ||
+         field == kPromptField;
+}
 
 class TraceRequests final : public RequestSource {
  public:
@@ -76,9 +78,7 @@ class TraceRequests final : public RequestSource {
     }
     if (prompt == 0 || out->tokens.size() <= prompt) return Unknown(recorded, out->tokens.size());
     out->request = recorded;
-    for (const std::string_view field : kRecordedFields) {
-      out->request.fields.erase(std::string(field));
-    }
+    std::erase_if(out->request.fields, [](const auto& field) { return OfItsOwnRun(field.first); });
     out->prompt_tokens = static_cast<int32_t>(prompt);
     out->request.fields["prompt_tokens"] = static_cast<double>(prompt);
     return {};
