@@ -57,7 +57,7 @@ void QuantileCollector::AddRequest(const RequestPair& request, const SliceBits& 
   for (Column& column : columns_) {
     if (IsTokenSeries(column.series) || !bits.Test(column.slice)) continue;
     const FieldQuantity recorded =
-        RecordedQuantity(SeriesQuantity(column.series), request.side(SeriesSide(column.series)));
+        RecordedQuantity(SeriesQuantity(column.series), request, SeriesSide(column.series));
     if (recorded.value) Add(*recorded.value, &column);
   }
 }

@@ -114,7 +114,7 @@ bool BreaksTwoValues(const PlanTest& test, const RequestPair& request) {
   const bool gap = test.metric.quantity->id == "reward_drift";
   for (const Side side : {Side::kTrain, Side::kInfer}) {
     if (!gap && side != test.metric.side) continue;
-    const FieldQuantity recorded = RecordedQuantity(reward, request.side(side));
+    const FieldQuantity recorded = RecordedQuantity(reward, request, side);
     if (recorded.value && *recorded.value != 0 && *recorded.value != test.range_max) return true;
   }
   return false;
