@@ -10,6 +10,7 @@
 #include "kcc/bounds/chain.h"
 #include "kcc/bounds/rounding.h"
 #include "kcc/bounds/sequence.h"
+#include "kcc/contract/fields.h"
 #include "kcc/contract/values.h"
 
 namespace kcc {
@@ -51,16 +52,11 @@ const DriftQuantity* DriftOf(const Clause& clause) {
 }
 
 Selection SelectionOf(const Predicate& where) {
-  // What is known of a request only once it was answered.
-  constexpr std::string_view kOutcomes[] = {
-      "output_tokens", "latency_ms",       "ttft_ms",           "reward", "refused", "parsed",
-      "failed",        "replay_signature", "kernel_fingerprint"};
   Selection selection = Selection::kAnswers;
   for (const std::string& field : where.Fields()) {
     if (field == "token.position") {
       selection = std::max(selection, Selection::kPrefixes);
-    } else if (field.starts_with("token.") || std::find(std::begin(kOutcomes), std::end(kOutcomes),
-                                                        field) != std::end(kOutcomes)) {
+    } else if (field.starts_with(kTokenFieldPrefix) || OriginOf(field) == FieldOrigin::kOutcome) {
       return Selection::kOutcomes;
     }
   }

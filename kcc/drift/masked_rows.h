@@ -226,7 +226,7 @@ std::string FaultOf(const MaskedCase& made, const std::map<std::string, double>&
     if (quantity == "entropy_gap") {
       allowed = bands.entropy * (want + 40 * tv * std::max(1.0, 1 / made.temperature)) + 1e-14;
     } else if (quantity == "entropy") {
-      allowed = bands.entropy * entropies;
+      allowed = bands.entropy * entropies + kTruthError;
     } else if (quantity == "log_ratio") {
       allowed = bands.entropy * (std::fabs(want) + tv) + 1e-13;
     } else if (quantity.find("logit") == std::string::npos && quantity != "train_entropy") {

@@ -218,9 +218,9 @@ void SortTop(std::vector<TopEntry>* top) {
   std::erase_if(*top, [](const TopEntry& entry) {
     return std::isnan(entry.logprob) || IsLogprobSentinel(entry.logprob);
   });
-  std::sort(top->begin(), top->end(), [](const TopEntry& a, const TopEntry& b) {
-    return a.logprob != b.logprob ? a.logprob > b.logprob : a.id < b.id;
-  });
+  // Equal log-probs stay as the server ranked them: its logits may differ where they do not.
+  std::stable_sort(top->begin(), top->end(),
+                   [](const TopEntry& a, const TopEntry& b) { return a.logprob > b.logprob; });
   std::set<int32_t> seen;
   std::erase_if(*top, [&](const TopEntry& entry) { return !seen.insert(entry.id).second; });
 }
