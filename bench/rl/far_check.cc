@@ -6,6 +6,7 @@
 // Everything else is a few roundings.
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 #include <random>
 #include <sstream>
 
@@ -64,8 +65,8 @@ class Checker {
     const double low = (want - slack).Double(), high = (want + slack).Double();
     const double least = 5e-324;  // roundings of subnormals
     if (got >= low - least && got <= high + least) return;
-    faults_ << what << " is " << got << ", not " << want.Double() << " +- " << slack.Double()
-            << "\n";
+    faults_ << std::setprecision(17) << what << " is " << got << ", not " << want.Double() << " +- "
+            << slack.Double() << "\n";
   }
 
   void Check(const std::string& name, const RlLevelFigures& got, const std::vector<Unit>& units,

@@ -178,7 +178,9 @@ bool RlCorrector::IsFar(const RlRowTerms& terms, const WideDouble& normalizer) c
   if (normalizer < WideDouble(1 / kBoundMax) || WideDouble(kBoundMax) < normalizer) return true;
   if (weighs && rule.mode != RlWeightMode::kFull && rule.high > kBoundMax) return true;
   if (!weighs || terms.sums.abs_d <= kWeightLogMax) return false;
-  if (rule.level == RlLevel::kSequence) return std::fabs(terms.sums.d) > kWeightLogMax;
+  if (rule.level == RlLevel::kSequence || rule.level == RlLevel::kGeometric) {
+    return std::fabs(WholeLogRatio(terms)) > kWeightLogMax;
+  }
   return rule.level == RlLevel::kSegment &&
          std::any_of(terms.runs.begin(), terms.runs.end(), [&](const RlRow::Run& run) {
            const double sum = SumOf(run, [&](size_t i) { return terms.log_ratio[i]; });
