@@ -2,6 +2,7 @@
 // verdict, so that CI needs nothing else.
 #include <filesystem>
 #include <span>
+#include <thread>
 
 #include "apps/kcc/commands.h"
 #include "apps/kcc/evidence.h"
@@ -10,6 +11,7 @@
 #include "apps/kcc/reporting.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/judge/judge.h"
+#include "kcc/measure/exact_quantiles.h"
 #include "kcc/report/from_summary.h"
 #include "kcc/report/worst_context.h"
 #include "kcc/summary/file.h"
@@ -88,13 +90,18 @@ int RunJudge(const JudgeCommandOptions& options, Console& console) {
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);
   if (!contract) return exit_code;
-  const Result<Summary> summary = ReadSummaryFile(options.summary);
+  Result<Summary> summary = ReadSummaryFile(options.summary);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   std::vector<PairedTraces> traces;
   for (const std::string& name : options.traces) {
     Result<PairedTraces> pair = OpenSource(name, *summary);
     if (!pair.has_value()) return ReportError(pair.error(), console);
     traces.push_back(std::move(*pair));
+  }
+  if (traces.size() == 1) {
+    const auto threads = static_cast<int>(std::thread::hardware_concurrency());
+    const Result<> exact = AddExactQuantiles(traces[0], contract->contract, threads, &*summary);
+    if (!exact.has_value()) return ReportError(exact.error(), console);
   }
   return JudgeAndReport(*contract, options.contract, *summary, traces, options.flags, *directory,
                         console);

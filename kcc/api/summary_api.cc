@@ -156,7 +156,6 @@ Result<Summary> MeasureFrom(const kcc_arrays& given, const kcc_contract* contrac
   MeasureOptions options;
   KCC_TRY(options.threads, ThreadCount(threads));
   options.request_set = contract != nullptr && !contract->contract.request_set.empty();
-  options.exact_for = contract == nullptr ? nullptr : &contract->contract;
   const auto breadth = arrays.clauses_only != 0 ? Plan::Breadth::kClauses : Plan::Breadth::kAll;
   return MeasureArrays(pair, PlanOf(contract, breadth), options);
 }
@@ -172,7 +171,6 @@ Result<Summary> MeasureFiles(const char* train, const char* infer, const kcc_con
   MeasureOptions options;
   KCC_TRY(options.threads, ThreadCount(threads));
   options.request_set = contract != nullptr && !contract->contract.request_set.empty();
-  options.exact_for = contract == nullptr ? nullptr : &contract->contract;
   return Measure(pair, PlanOf(contract), options);
 }
 

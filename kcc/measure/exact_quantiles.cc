@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "kcc/measure/trace_source.h"
+#include "kcc/metric/token_slots.h"
+#include "kcc/summary/plan_slices.h"
 #include "kcc/summary/request_group.h"
 #include "kcc/summary/series.h"
 
@@ -103,6 +106,49 @@ void QuantileCollector::Finish(Summary* summary) {
     std::nth_element(column.values.begin(), rank, column.values.end());
     summary->exact_quantiles[{one.slice, one.series, one.percentile_ppm}] = *rank;
   }
+}
+
+namespace {
+
+class QuantileVisitor final : public PairVisitor {
+ public:
+  explicit QuantileVisitor(std::span<const WantedQuantile> wanted) : collector_(wanted) {}
+  Result<> BeginRequest(size_t, const RequestPair& request, const SliceBits& bits) override {
+    collector_.AddRequest(request, bits);
+    return {};
+  }
+  Result<> Add(const MeasuredToken& token) override {
+    collector_.AddToken(token);
+    return {};
+  }
+  QuantileCollector& collector() { return collector_; }
+
+ private:
+  QuantileCollector collector_;
+};
+
+}  // namespace
+
+Result<> AddExactQuantiles(const PairedTraces& pair, const Contract& contract, int threads,
+                           Summary* summary) {
+  const std::vector<WantedQuantile> wanted = QuantilesOf(contract, summary->plan);
+  if (wanted.empty()) return {};
+  WalkOptions walk;
+  for (const WantedQuantile& one : wanted) {
+    if (one.series < TokenSlotCount()) walk.wanted.set(one.series);
+  }
+  KCC_TRY(const SliceEvaluator slices, MakeSliceEvaluator(summary->plan));
+  const auto count = static_cast<size_t>(std::max(1, threads));
+  std::vector<QuantileVisitor> parts(count, QuantileVisitor(wanted));
+  std::vector<PairVisitor*> visitors;
+  for (QuantileVisitor& part : parts) visitors.push_back(&part);
+  const std::vector<int32_t> order = pair.Order();
+  KCC_TRY_VOID(WalkPairs(TraceSource(pair), order, slices, walk, visitors));
+  for (size_t t = 1; t < count; ++t) {
+    parts[0].collector().Merge(std::move(parts[t].collector()));
+  }
+  parts[0].collector().Finish(summary);
+  return {};
 }
 
 }  // namespace kcc

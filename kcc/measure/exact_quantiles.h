@@ -14,6 +14,7 @@
 #include "kcc/contract/contract.h"
 #include "kcc/measure/pair_walk.h"
 #include "kcc/summary/summary.h"
+#include "kcc/trace/pairing.h"
 
 namespace kcc {
 
@@ -26,6 +27,11 @@ struct WantedQuantile {
 
 // What the hard clauses of a contract show, of tokens and of the fields of requests.
 std::vector<WantedQuantile> QuantilesOf(const Contract& contract, const Plan& plan);
+
+// Finds them for a summary that was measured from the pair, all of it and nothing else; reads the
+// pair once more. Does nothing where the summary holds other values.
+Result<> AddExactQuantiles(const PairedTraces& pair, const Contract& contract, int threads,
+                           Summary* summary);
 
 // One thread's values.
 class QuantileCollector {

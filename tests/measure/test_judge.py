@@ -109,10 +109,18 @@ def test_judging_a_stored_summary_equals_running(kcc, tmp_path, pair):
     ran = kcc("run", contract, "--train", pair[0], "--infer", pair[1], "--summary", summary, "--json")
     judged = kcc("judge", contract, summary, "--traces", f"{pair[0]}:{pair[1]}", "--json")
     assert judged.out == ran.out and judged.code == ran.code
-    # Without the traces, what stands around the worst tokens is missing and nothing else.
+    # Without the traces, what stands around the worst tokens is missing, and a percentile is known to a bucket.
     alone, whole = json.loads(kcc("judge", contract, summary, "--json").out), json.loads(ran.out)
     for row in whole["worst"]:
         assert row.pop("context") and row.pop("tags")
+    shown, exact = (report["clauses"][0]["slices"][0] for report in (alone, whole))
+    low, high = shown["interval"]
+    assert low <= exact["value"] <= high and exact["interval"] == [exact["value"]] * 2
+    assert exact["smallestPassing"] == exact["value"] <= shown["smallestPassing"]
+    for report in (alone, whole):
+        for key in ("value", "interval", "reason", "smallestPassing", "deviation"):
+            del report["clauses"][0]["slices"][0][key]
+        del report["clauses"][0]["slices"][0]["other"]["reason"], report["health"]
     assert alone == whole
     other = kcc("judge", contract, summary, "--traces", f"{pair[1]}:{pair[0]}")
     assert other.code == 2 and "not measured from" in other.err
