@@ -123,6 +123,10 @@ void WideTotal::Add(double value, int64_t exponent) {
 }
 
 void WideTotal::Add(const ExactSum& sum, double factor, int64_t exponent) {
+  if (factor == 1 && exponent == unit_) {
+    sum_.Merge(sum);
+    return;
+  }
   for (const double part : LeadingParts(sum)) Add(factor * part, exponent);
 }
 

@@ -175,7 +175,8 @@ bool RlCorrector::IsFar(const RlRowTerms& terms, const WideDouble& normalizer) c
   const RlWeightRule& rule = correction_.weight;
   const bool weighs = rule.mode != RlWeightMode::kOff;
   if (!terms.near || terms.sums.d > kWholeLogMax) return true;
-  if (normalizer < WideDouble(1 / kBoundMax) || WideDouble(kBoundMax) < normalizer) return true;
+  const double divisor = normalizer.ToDouble();
+  if (!(divisor >= 1 / kBoundMax && divisor <= kBoundMax)) return true;
   if (weighs && rule.mode != RlWeightMode::kFull && rule.high > kBoundMax) return true;
   if (!weighs || terms.sums.abs_d <= kWeightLogMax) return false;
   if (rule.level == RlLevel::kSequence || rule.level == RlLevel::kGeometric) {
