@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "kcc/numeric/double_math.h"
 
@@ -34,7 +35,7 @@ struct RowSums {
 };
 
 // True if there is a position with a clean stretch before it and a broken one after.
-bool Breaks(const std::vector<double>& d, const std::vector<double>& odds) {
+bool Breaks(std::span<const double> d, std::span<const double> odds) {
   const size_t count = d.size();
   if (count < 2 * static_cast<size_t>(kRowTokensMin)) return false;
   double after = 0, broken = 0, odds_after = 0;
@@ -84,7 +85,8 @@ RowSums SumRow(const RlRow& row) {
   out.unrelated = apart && row.tokens >= kRowTokensMin &&
                   out.lag[1].Correlation() < kUnrelatedCorrelation &&
                   out.lag[1].MeanGap() > kUnrelatedGap;
-  out.breaks = Breaks(row.log_ratio, odds_gaps);
+  // The row's buffers have room for whole lanes beyond its tokens.
+  out.breaks = Breaks(std::span(row.log_ratio).first(count), odds_gaps);
   out.advantage = row.row_advantage;
   if (!row.advantage.empty() && count > 0) {
     double sum = 0;
