@@ -213,7 +213,7 @@ TEST(Bernoulli, MixtureNeedsThePublishedSampleSizes) {
     BetGrid grid;
     int64_t exceeding, needed;
   } rows[] = {{BetGrid::kCoarse, 0, 318}, {BetGrid::kCoarse, 1, 711}, {BetGrid::kCoarse, 5, 1569},
-              {BetGrid::kFine, 0, 360},     {BetGrid::kFine, 1, 793},     {BetGrid::kFine, 5, 1499}};
+              {BetGrid::kFine, 0, 360},   {BetGrid::kFine, 1, 793},   {BetGrid::kFine, 5, 1499}};
   for (const auto& row : rows) {
     const auto plan = *MakeBettingPlan(0.01, row.grid);
     int64_t n = row.exceeding + 1;
