@@ -224,13 +224,9 @@ std::string FaultOf(const MaskedCase& made, const std::map<std::string, double>&
     const double got = value(quantity);
     double allowed = 2e-6 * std::fabs(want) + kTruthError;
     if (quantity == "entropy_gap") {
-      allowed = bands.entropy * (want + 40 * tv * std::max(1.0, 1 / made.temperature)) + 1e-12;
+      allowed = bands.entropy * (want + 40 * tv * std::max(1.0, 1 / made.temperature)) + 1e-14;
     } else if (quantity == "entropy") {
-      // Below it a float's weight beside 1 is gone, and with it the entropy's digits.
-      constexpr double kEntropyLost = 1e-24;
-      allowed = bands.entropy * entropies + kEntropyLost;
-    } else if (quantity == "logit_l2" || quantity == "raw_logit_l2") {
-      allowed = 1e-5 * want + kTruthError;  // a float sum of squares; 4.9e-6 was seen in 10^6 rows
+      allowed = bands.entropy * entropies + kTruthError;
     } else if (quantity == "log_ratio") {
       allowed = bands.entropy * (std::fabs(want) + tv) + 1e-13;
     } else if (quantity.find("logit") == std::string::npos && quantity != "train_entropy") {
