@@ -53,9 +53,10 @@ class ContractDiff {
     Note(std::move(where), name + " changed " + FromTo(YamlScalar(a), YamlScalar(b)));
   }
 
-  void Map(const std::string& where, const std::string& prefix,
-           const std::map<std::string, std::string>& a,
-           const std::map<std::string, std::string>& b) {
+  // Calls `say` for each key that differs, with what happened to it in words.
+  enum class KeyChange : uint8_t { kSet, kRemoved, kChanged };
+  template <class Say>
+  static void ForEachKey(const std::string& prefix, const Binding& a, const Binding& b, Say say) {
     std::set<std::string> keys;
     for (const auto& [key, value] : a) keys.insert(key);
     for (const auto& [key, value] : b) keys.insert(key);
@@ -64,46 +65,32 @@ class ContractDiff {
       const auto new_value = b.find(key);
       const std::string name = prefix + "." + YamlScalar(key);
       if (old_value == a.end()) {
-        Note(where, name + " set to " + YamlScalar(new_value->second));
+        say(key, KeyChange::kSet, name + " set to " + YamlScalar(new_value->second));
       } else if (new_value == b.end()) {
-        Note(where, name + " removed, was " + YamlScalar(old_value->second));
+        say(key, KeyChange::kRemoved, name + " removed, was " + YamlScalar(old_value->second));
       } else if (old_value->second != new_value->second) {
-        Note(where, name + " changed " +
-                        FromTo(YamlScalar(old_value->second), YamlScalar(new_value->second)));
+        say(key, KeyChange::kChanged,
+            name + " changed " +
+                FromTo(YamlScalar(old_value->second), YamlScalar(new_value->second)));
       }
     }
+  }
+
+  void Map(const std::string& where, const std::string& prefix, const Binding& a,
+           const Binding& b) {
+    ForEachKey(prefix, a, b, [&](const std::string&, KeyChange, std::string what) {
+      Note(where, std::move(what));
+    });
   }
 
   // A verdict rests on what is bound: without it more evidence is admitted. A model's name is a
   // label.
   void Bind(const std::string& part, const Binding& a, const Binding& b) {
-    std::set<std::string> keys;
-    for (const auto& [key, value] : a) keys.insert(key);
-    for (const auto& [key, value] : b) keys.insert(key);
-    for (const std::string& key : keys) {
-      const auto old_value = a.find(key);
-      const auto new_value = b.find(key);
-      const std::string name = part + "." + YamlScalar(key);
-      std::string what;
-      bool looser = true;
-      if (old_value == a.end()) {
-        what = name + " set to " + YamlScalar(new_value->second);
-        looser = false;
-      } else if (new_value == b.end()) {
-        what = name + " removed, was " + YamlScalar(old_value->second);
-      } else if (old_value->second != new_value->second) {
-        what = name + " changed " +
-               FromTo(YamlScalar(old_value->second), YamlScalar(new_value->second)) +
-               "; not comparable, so it counts as looser";
-      } else {
-        continue;
-      }
-      if (part == "model" && key == "name") {
-        Note("binds", what.substr(0, what.find(';')));
-      } else {
-        Add(MakeChange(looser, "binds", std::move(what)));
-      }
-    }
+    ForEachKey(part, a, b, [&](const std::string& key, KeyChange change, std::string what) {
+      if (part == "model" && key == "name") return Note("binds", std::move(what));
+      if (change == KeyChange::kChanged) what += "; not comparable, so it counts as looser";
+      Add(MakeChange(change != KeyChange::kSet, "binds", std::move(what)));
+    });
   }
 
   void CompareTrust() {
