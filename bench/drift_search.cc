@@ -4,7 +4,7 @@
 //
 //   drift_search [--cases N] [--first SEED] [--threads N]
 //
-// Prints each fault (twenty at most) and the number of cases; exits 1 if there was one.
+// Prints each fault (a hundred at most) and the number of cases; exits 1 if there was one.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -23,7 +23,7 @@
 namespace kcc {
 namespace {
 
-constexpr int kFaultsShown = 20;
+constexpr int kFaultsShown = 100;
 
 struct Options {
   uint64_t cases = 100000;
@@ -36,29 +36,12 @@ bool SameBits(const TokenDrift& a, const TokenDrift& b) {
          a.argmax == b.argmax;
 }
 
-RowPair PairOf(const MaskedCase& made) {
-  RowPair pair;
-  pair.train = made.stored_train.data();
-  pair.infer = made.stored_infer.data();
-  pair.train_dtype = pair.infer_dtype = made.dtype;
-  pair.vocab = made.train.size();
-  pair.temperature = made.temperature;
-  pair.token = made.token;
-  return pair;
-}
-
-std::string FaultOf(const MaskedCase& made, const std::map<std::string, double>& truth,
-                    const MaskedBands& bands, const TokenDrift& drift) {
-  return FaultOf(made, truth, bands,
-                 [&](const std::string& name) { return drift.lo[TokenSlot(name)]; });
-}
-
 // Empty, or what is wrong.
 std::string SearchCase(uint64_t seed, RowScratch* scratch) {
   const MaskedCase made = MaskedCaseMaker(seed).Make();
   const auto truth = made.Truth();
   TokenDrift reference;
-  if (const Result<> done = MeasureRowReference(PairOf(made), AllTokenSlots(), &reference); !done) {
+  if (const Result<> done = MeasureRowReference(made.Pair(), AllTokenSlots(), &reference); !done) {
     return made.name + ": reference: " + done.error().message();
   }
   if (const std::string fault = FaultOf(made, truth, MaskedBands(), reference); !fault.empty()) {
@@ -68,7 +51,7 @@ std::string SearchCase(uint64_t seed, RowScratch* scratch) {
   for (const Target target : AvailableTargets()) {
     const std::string name(TargetName(target));
     TokenDrift drift;
-    const Result<> done = MeasureRowSimd(PairOf(made), AllTokenSlots(), target, scratch, &drift);
+    const Result<> done = MeasureRowSimd(made.Pair(), AllTokenSlots(), target, scratch, &drift);
     if (!done) return made.name + ": " + name + ": " + done.error().message();
     if (target == AvailableTargets().front()) {
       first = drift;

@@ -19,6 +19,7 @@
 
 #include "kcc/base/dtype.h"
 #include "kcc/drift/row_truth.h"
+#include "kcc/drift/token_drift.h"
 
 namespace kcc {
 
@@ -33,6 +34,16 @@ struct MaskedCase {
   int32_t token = 0;
   bool costly = false;  // js and hellinger are to be compared
 
+  RowPair Pair() const {
+    RowPair pair;
+    pair.train = stored_train.data();
+    pair.infer = stored_infer.data();
+    pair.train_dtype = pair.infer_dtype = dtype;
+    pair.vocab = train.size();
+    pair.temperature = temperature;
+    pair.token = token;
+    return pair;
+  }
   std::map<std::string, double> Truth() const {
     return RowTruth(train, infer, temperature, costly, token);
   }
@@ -191,15 +202,20 @@ class MaskedCaseMaker {
   MaskedCase made_;
 };
 
-// How far values may lie from the truth, relatively: KL and its kin from KL = 1e-12 on; and infer's
-// entropy, which the fast backend finds as a difference.
+// How far values may lie from the truth, relatively: KL and its kin from KL = 1e-12 on; infer's
+// entropy, which the fast backend finds as a difference; the l2 norms of differences.
 struct MaskedBands {
   double divergence = 1e-7;
   double entropy = 2e-6;
+  double l2 = 2e-6;
 };
+// And entropies absolutely, in nats: that of an all but certain token is what rounding leaves.
+inline constexpr double kEntropyError = 1e-11;
 // The fast backend's (simd.h): at other temperatures a log-ratio is rounded, and so the more the
 // larger it is.
-inline MaskedBands FastBands(double temperature) { return {temperature == 1 ? 4e-6 : 3e-5, 4e-6}; }
+inline MaskedBands FastBands(double temperature) {
+  return {temperature == 1 ? 4e-6 : 3e-5, 4e-6, 1.6e-5};
+}
 
 // Empty, or what of a measured row is wrong, value(name) being what was measured: beyond the bands,
 // negative, not a number, or against Pinsker's inequality.
@@ -224,9 +240,12 @@ std::string FaultOf(const MaskedCase& made, const std::map<std::string, double>&
     const double got = value(quantity);
     double allowed = 2e-6 * std::fabs(want) + kTruthError;
     if (quantity == "entropy_gap") {
-      allowed = bands.entropy * (want + 40 * tv * std::max(1.0, 1 / made.temperature)) + 1e-14;
+      allowed =
+          bands.entropy * (want + 40 * tv * std::max(1.0, 1 / made.temperature)) + kEntropyError;
     } else if (quantity == "entropy") {
-      allowed = bands.entropy * entropies + kTruthError;
+      allowed = bands.entropy * entropies + kEntropyError;
+    } else if (quantity.ends_with("logit_l2")) {
+      allowed = bands.l2 * want;
     } else if (quantity == "log_ratio") {
       allowed = bands.entropy * (std::fabs(want) + tv) + 1e-13;
     } else if (quantity.find("logit") == std::string::npos && quantity != "train_entropy") {
@@ -241,6 +260,12 @@ std::string FaultOf(const MaskedCase& made, const std::map<std::string, double>&
   const double pinsker = std::sqrt(0.5 * std::min(value("kl"), value("reverse_kl")));
   if (!(value("tv") <= pinsker * (1 + 1e-5) + 1e-9)) say("tv", value("tv"), pinsker);
   return fault.empty() ? fault : made.name + ":" + fault;
+}
+
+inline std::string FaultOf(const MaskedCase& made, const std::map<std::string, double>& truth,
+                           const MaskedBands& bands, const TokenDrift& drift) {
+  return FaultOf(made, truth, bands,
+                 [&](const std::string& name) { return drift.lo[TokenSlot(name)]; });
 }
 
 }  // namespace kcc

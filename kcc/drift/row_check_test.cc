@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+
+#include "kcc/drift/row_quantities.h"
+#include "kcc/drift/row_truth.h"
+#include "kcc/drift/simd.h"
 
 namespace kcc {
 namespace {
@@ -60,6 +65,23 @@ TEST(RowCheck, TakesIntervalsAtTheirWord) {
   EXPECT_EQ(Said(drift), "");
   drift.SetInterval(TokenSlot("tv"), 0.2, 0.9);
   EXPECT_NE(Said(drift), "");
+}
+
+// The tv of an overlapped row comes from weights that another row may overwrite: a mistake there
+// must not pass for a measurement.
+TEST(RowCheck, RefusesARowWhoseWeightsWereOverwritten) {
+  const TestRow row = ModelRow(4096, 0.05, 0, 1, 3);
+  RowPair pair;
+  pair.train = row.train.data();
+  pair.infer = row.infer.data();
+  pair.vocab = row.train.size();
+  RowScratch scratch;
+  TokenDrift drift;
+  ASSERT_TRUE(BeginRowSimd(pair, AllTokenSlots(), BestTarget(), &scratch, &drift));
+  EXPECT_EQ(Said(drift), "");
+  for (RowScratch::Line& line : scratch.weights) std::fill(line.at, line.at + 16, 1e3f);
+  FinishRowSimd(&scratch);
+  EXPECT_EQ(Said(drift).find("tv is 1 where the smaller KL divergence is "), 0u);
 }
 
 }  // namespace

@@ -26,6 +26,10 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
+// The chi-squareds may cancel this much more than kl: of ordinary rows they cancel as kl does, to
+// within a few parts in a hundred, and are not to decide.
+constexpr double kChi2Leniency = 2;
+
 bool AllFinite(const RestSums& rest) {
   return std::all_of(rest.begin(), rest.end(), [](double v) { return std::isfinite(v); });
 }
@@ -129,10 +133,21 @@ RowSolution SolveRow(const RestSums& rest, const CarriedToken& pivot,
   row.infer_entropy = std::max(0.0, row.train_entropy + (moved - row.reverse_kl));
   row.infer_entropy_cancels =
       4 * row.infer_entropy < row.train_entropy + std::fabs(moved) + row.reverse_kl;
-  const double magnitude = rest[kSumResidual] + std::fabs(linear) + constant;
   const bool sound = AllFinite(rest) && std::isfinite(row.chi2 + row.reverse_chi2) &&
                      !IsBelowZero(kl / row.z) && !IsBelowZero(reverse_kl / row.z);
-  row.amplification = !sound ? kInf : magnitude == 0 ? 0 : magnitude / std::max(kl, 0.0);
+  // About a large delta the chi-squareds cancel far more than kl does, elsewhere as much.
+  const auto share = [](double magnitude, double value) {
+    return magnitude == 0 ? 0 : magnitude / std::max(value, 0.0);
+  };
+  const double of_kl = share(rest[kSumResidual] + std::fabs(linear) + constant, kl);
+  const double of_chi2 = share(
+      2 * rest[kSumCosh] / shrink + std::fabs((1 / shrink - shrink) * q) + z * CoshResidual(delta),
+      chi2);
+  const double of_reverse =
+      share(shrink * shrink * rest[kSumSquare] + std::fabs(2 * m * shrink * q) + m * m * z,
+            rest[kSumSquare] > 0 ? reverse_chi2 : kInf);
+  row.amplification =
+      !sound ? kInf : std::max(of_kl, std::max(of_chi2, of_reverse) / kChi2Leniency);
   return row;
 }
 
