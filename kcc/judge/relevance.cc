@@ -97,6 +97,10 @@ Relevance RelevanceOf(const Contract& contract, const Summary& summary) {
 
 namespace {
 
+std::string CountedOf(std::string_view field, uint64_t count) {
+  return std::to_string(count) + (field.starts_with(kTokenFieldPrefix) ? " tokens" : " requests");
+}
+
 // Format 1 does not say whose word a field was.
 std::string UnknownWord(const Clause& clause, const Slice& slice) {
   constexpr std::string_view kAgain = "; measure again";
@@ -120,10 +124,9 @@ std::string UnvouchedBy(const Contract& contract, const Summary& summary, const 
   if (summary.format == 1) return UnknownWord(clause, slice);
   if (!index) return {};
   for (const auto& [field, count] : summary.slices[*index].unvouched) {
-    if (contract.Trusts(field)) continue;
+    if (OutcomeLent(field) || contract.Trusts(field)) continue;
     return "slice " + Quoted(slice.name) + " rests on " + Quoted(field) +
-           ", which the infer side alone recorded (" + std::to_string(count) +
-           (field.starts_with(kTokenFieldPrefix) ? " tokens" : " requests") +
+           ", which the infer side alone recorded (" + CountedOf(field, count) +
            "); record it on the train side too, give --requests, or put it into evidence.trust";
   }
   return {};
@@ -216,6 +219,12 @@ std::vector<std::string> WarningsOf(const Contract& contract, const Summary& sum
       const int at = summary.plan.FindSlice(name);
       if (at < 0) continue;
       for (const auto& [field, count] : summary.slices[static_cast<size_t>(at)].unvouched) {
+        if (const std::optional<std::string> lent = OutcomeLent(field)) {
+          warnings.insert("slice " + Quoted(name) + " reads " + Quoted(*lent) +
+                          ", which the infer side does not record (" + CountedOf(*lent, count) +
+                          "); train's stands for it");
+          continue;
+        }
         if (!contract.Trusts(field)) continue;
         warnings.insert("slice " + Quoted(name) + " rests on " + Quoted(field) +
                         ", which the infer side alone recorded; the contract trusts it");

@@ -79,7 +79,8 @@ void Accumulator::AddMissingTokens(int64_t count) {
 }
 
 void Accumulator::AddUnvouched(const Unvouched& unvouched) {
-  ++summary_.slices[unvouched.slice].unvouched[std::string(unvouched.field)];
+  const std::string field(unvouched.field);
+  ++summary_.slices[unvouched.slice].unvouched[unvouched.lent ? LentOutcome(field) : field];
 }
 
 Accumulator::Cell* Accumulator::TokenCellFor(const SliceBits& bits) {

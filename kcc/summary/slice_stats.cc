@@ -5,6 +5,16 @@
 #include "kcc/summary/series.h"
 
 namespace kcc {
+namespace {
+constexpr std::string_view kLent = "@train";
+}  // namespace
+
+std::string LentOutcome(const std::string& field) { return field + std::string(kLent); }
+
+std::optional<std::string> OutcomeLent(std::string_view key) {
+  if (!key.ends_with(kLent)) return std::nullopt;
+  return std::string(key.substr(0, key.size() - kLent.size()));
+}
 
 SliceStats::SliceStats(const Plan& plan, Kind kind)
     : series(kind == Kind::kWhole ? SeriesCount() : TokenSeriesCount()),

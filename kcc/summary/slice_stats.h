@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kcc/summary/bets.h"
@@ -17,13 +19,19 @@
 
 namespace kcc {
 
+// The key in SliceStats::unvouched of an outcome that infer does not state and train lends; no
+// field has such a name. And back: the field, or none if the key is a field itself.
+std::string LentOutcome(const std::string& field);
+std::optional<std::string> OutcomeLent(std::string_view key);
+
 struct SliceStats {
   // kTokens: a cell that only tokens are added to, which needs less memory.
   enum class Kind : uint8_t { kWhole, kTokens };
   explicit SliceStats(const Plan& plan, Kind kind = Kind::kWhole);
 
   uint64_t tokens = 0;
-  // By field: requests, or tokens, that are in the slice or not by infer's word alone.
+  // By field: requests, or tokens, that are in the slice or not by infer's word alone; by
+  // LentOutcome(field), by train's outcome because infer states none.
   std::map<std::string, uint64_t> unvouched;
   std::vector<SeriesStats> series;     // by series
   std::vector<ClusterStats> clusters;  // by token series; none in a cell of tokens

@@ -156,6 +156,17 @@ bool SliceEvaluator::reads_token(size_t slice) const {
   return slices_[slice].where && slices_[slice].where->reads_token();
 }
 
+void SliceEvaluator::NoteOneSided(const FieldUse& use, bool vouched, bool infer_states,
+                                  std::vector<Unvouched>* unvouched) const {
+  if (vouched == infer_states) return;
+  const bool lent = use.origin == FieldOrigin::kOutcome && vouched;
+  if (vouched && !lent) return;
+  for (const size_t slice : use.slices) {
+    if (lent && outcomes_[slice] == Side::kTrain) continue;  // asks for train's own
+    unvouched->push_back({slice, use.name, lent});
+  }
+}
+
 Result<> SliceEvaluator::CheckFields(const RequestSides& sides,
                                      std::vector<Unvouched>* unvouched) const {
   for (const FieldUse& use : request_fields_) {
@@ -170,9 +181,9 @@ Result<> SliceEvaluator::CheckFields(const RequestSides& sides,
       if (outcome || !Known(a->value) || !Known(b->value) || Agree(a->value, b->value)) continue;
       return Disagreement(*sides.infer, use.name, *a, *b);
     }
+    if (unvouched == nullptr) continue;
     const bool vouched = Known(asked.value) || Known(train.value);
-    if (vouched || !Known(infer.value) || unvouched == nullptr) continue;
-    for (const size_t slice : use.slices) unvouched->push_back({slice, use.name});
+    NoteOneSided(use, vouched, Known(infer.value), unvouched);
   }
   return {};
 }
@@ -199,8 +210,7 @@ void SliceEvaluator::ForToken(const RequestSides& sides, const TokenEvidence& tr
   if (unvouched == nullptr) return;
   for (const FieldUse& use : token_fields_) {
     const std::string_view name = std::string_view(use.name).substr(kTokenFieldPrefix.size());
-    if (Known(TokenValue(train, name)) || !Known(TokenValue(infer, name))) continue;
-    for (const size_t slice : use.slices) unvouched->push_back({slice, use.name});
+    NoteOneSided(use, Known(TokenValue(train, name)), Known(TokenValue(infer, name)), unvouched);
   }
 }
 

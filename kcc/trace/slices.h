@@ -42,10 +42,14 @@ struct RequestSides {
   int64_t output_rows = -1;  // paired rows of its output; -1: each side wrote its own
 };
 
-// Whether a slice holds a request, or one of its tokens, rests on a field that infer alone has.
+// Whether a slice holds a request, or one of its tokens, rests on one side's word where two are
+// asked for.
 struct Unvouched {
   size_t slice = 0;
   std::string_view field;  // with its "token." prefix; lives as long as the evaluator
+  // False: infer alone has the field. True: an outcome that infer does not state, so that train's
+  // stands for it.
+  bool lent = false;
 };
 
 class SliceEvaluator {
@@ -77,6 +81,8 @@ class SliceEvaluator {
     std::vector<size_t> slices;
   };
 
+  void NoteOneSided(const FieldUse& use, bool vouched, bool infer_states,
+                    std::vector<Unvouched>* unvouched) const;
   Result<> CheckFields(const RequestSides& sides, std::vector<Unvouched>* unvouched) const;
 
   std::vector<Slice> slices_;

@@ -177,6 +177,31 @@ def test_a_slice_of_outcomes_must_hold_by_both_sides_own(kcc, tmp_path):
     assert code == VIOLATED and "train's own outcomes select" in reason(report)
 
 
+def test_an_outcome_that_infer_leaves_out_is_said(kcc, tmp_path):
+    """By its own outcomes infer selects its bad request; without them train's selection is all there is."""
+    def slow(side, i):
+        return {"latency_ms": 900.0 if (i < 4 if side == "train" else i >= 6) else 5.0}
+
+    def silent(side, i):
+        return slow(side, i) if side == "train" else {}
+
+    def last_drifts(side, lines, tensors):
+        if side == "infer":
+            tensors["logits"] = tensors["logits"].copy()
+            tensors["logits"][-5:, 0] += 3
+        return lines, tensors
+
+    spec = "  slices: [{name: slow, where: latency_ms > 100}]\n"
+    judged = contract(tmp_path, "metric: max_kl, atMost: 0.01, slices: [slow]", spec)
+    said = evidence(tmp_path / "a", "logits", {}, noise=1e-3, requests=slow, edit=last_drifts)
+    assert run(kcc, judged, *said)[0] == VIOLATED
+    unsaid = evidence(tmp_path / "b", "logits", {}, noise=1e-3, requests=silent, edit=last_drifts)
+    code, report = run(kcc, judged, *unsaid)
+    assert code == SATISFIED
+    assert report["warnings"] == ["slice 'slow' reads 'latency_ms', which the infer side does not record "
+                                  "(8 requests); train's stands for it"]
+
+
 def test_windows_are_not_cut_by_infer_alone(kcc, tmp_path):
     """One bad request in each half; put into one window they would exceed less of the budget."""
     def drift(side, lines, tensors):

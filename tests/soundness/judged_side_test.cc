@@ -7,8 +7,7 @@
 // Left out, since what infer records of its own run is the measured value there: clauses about
 // trace_field_coverage, fingerprint_match_rate and throughput; windows of infer's own runtime,
 // which its own times place. Ids are not exchanged between requests of the same tokens: that moves
-// values from one request to another. An outcome that is removed is a value that is gone; clauses
-// on slices that read it are not compared.
+// values from one request to another.
 //
 // The evidence before the change does not rest on infer's word: where infer alone says what counts,
 // or what belongs to a slice, taking its word away may help it.
@@ -45,7 +44,6 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 // What was done to infer's trace.
 struct Change {
   std::string what;
-  std::set<std::string> outcomes_removed;
 };
 
 class Mutator {
@@ -215,8 +213,6 @@ class Mutator {
     const std::string& field = dice_.Chance(0.7) ? AnyLabel() : dice_.Pick(kMore);
     Say("remove " + field);
     SomeRequests([&](Request* request) { request->fields.erase(field); });
-    const bool outcome = field == "output_tokens" && side_.info.mode == TraceMode::kGenerated;
-    if (outcome) change_.outcomes_removed.insert(field);
   }
   void RemoveOutcome() {
     static const std::vector<std::string> kOutcomes = {
@@ -224,7 +220,6 @@ class Mutator {
     const std::string& field = dice_.Pick(kOutcomes);
     Say("remove " + field);
     SomeRequests([&](Request* request) { request->fields.erase(field); });
-    change_.outcomes_removed.insert(field);
   }
   void Claim() {
     if (side_.info.mode == TraceMode::kGenerated) return;  // there it is an outcome
@@ -338,13 +333,6 @@ Result<Judged> JudgeTraces(const std::string& train, const std::string& infer,
   return judged;
 }
 
-bool ReadsAny(const Slice& slice, const std::set<std::string>& fields) {
-  if (!slice.where) return false;
-  const std::vector<std::string> read = slice.where->Fields();
-  return std::any_of(read.begin(), read.end(),
-                     [&](const std::string& field) { return fields.contains(field); });
-}
-
 std::vector<std::string> FieldsRead(const Contract& contract) {
   std::vector<std::string> fields;
   for (const Slice& slice : contract.slices) {
@@ -355,14 +343,12 @@ std::vector<std::string> FieldsRead(const Contract& contract) {
 }
 
 // The clause and slice that the change made look better; empty: none.
-std::string LooksBetter(const Contract& contract, const Judged& judged, const Judgement& after,
-                        const Change& change) {
+std::string LooksBetter(const Judged& judged, const Judgement& after) {
   const Judgement& before = judged.judgement;
   for (size_t c = 0; c < before.clauses.size(); ++c) {
     for (size_t s = 0; s < before.clauses[c].slices.size(); ++s) {
       const SliceVerdict& was = before.clauses[c].slices[s];
       const SliceVerdict& is = after.clauses[c].slices[s];
-      if (ReadsAny(*contract.FindSlice(was.slice), change.outcomes_removed)) continue;
       if (judged.unvouched.contains(was.slice)) continue;
       for (const auto& [a, b] : {std::pair(&was.about, &is.about), {&was.other, &is.other}}) {
         if (a->verdict != Verdict::kViolated || b->verdict != Verdict::kSatisfied) continue;
@@ -429,7 +415,7 @@ TEST(JudgedSide, NoChangeOfItsOwnMakesAViolatedClauseSatisfied) {
         ++refused;
         continue;
       }
-      const std::string better = LooksBetter(drawn.contract, *before, after->judgement, change);
+      const std::string better = LooksBetter(*before, after->judgement);
       if (better.empty()) continue;
       if (!after->judgement.warnings.empty()) {
         ++warned;
