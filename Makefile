@@ -7,7 +7,7 @@ CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
 # A file is one worker's, for its fixtures; which file is first stands in tests/conftest.py.
 PYTEST := .venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: build setup demo results test test-all bench format lint clean configure-% build-%
+.PHONY: build setup demo results test test-all fuzz bench format lint clean configure-% build-%
 
 setup:
 	@tools/setup.sh
@@ -78,6 +78,10 @@ test-all: test lint test-asan test-tsan
 	@$(CTEST) --test-dir build/release -L slow
 	@$(PYTEST) -m slow tests
 	@tools/check_wheel.sh
+	@tools/fuzz.sh 60
+
+# The long fuzzing: every target for ten minutes, about an hour on two cores.
+fuzz: setup
 	@tools/fuzz.sh 600
 
 bench: build

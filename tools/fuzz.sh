@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for the given seconds on a copy of its corpus; stops at the first finding.
+# Runs every fuzz target for the given seconds on a copy of its corpus, as many at a time as there
+# are cores; fails if one finds something.
 #   tools/fuzz.sh 600            all targets
 #   tools/fuzz.sh 600 contract   one
 set -euo pipefail
@@ -12,11 +13,18 @@ targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then
   mapfile -t targets < <(find build/fuzz/fuzz -maxdepth 1 -name '*_fuzz' -type f -executable -printf '%f\n' | sed 's/_fuzz$//' | sort)
 fi
-for target in "${targets[@]}"; do
-  work=build/fuzz/work/$target
+
+# -timeout: nothing may take over a second; -rss_limit_mb: nor much memory.
+fuzz_one() {
+  local work=build/fuzz/work/$2
   mkdir -p "$work"
-  # -timeout: nothing may take over a second; -rss_limit_mb: nor much memory.
-  "build/fuzz/fuzz/${target}_fuzz" -max_total_time="$seconds" -timeout=1 -rss_limit_mb=1024 -max_len=65536 \
-    -print_final_stats=1 -artifact_prefix="$work/" "$work" "fuzz/corpus/$target" 2>&1 | tail -n 12
-  echo "fuzz $target: $seconds s, no finding"
-done
+  if ! "build/fuzz/fuzz/$2_fuzz" -max_total_time="$1" -timeout=1 -rss_limit_mb=1024 -max_len=65536 \
+    -print_final_stats=1 -artifact_prefix="$work/" "$work" "fuzz/corpus/$2" > "$work.log" 2>&1; then
+    tail -n 40 "$work.log"
+    echo "fuzz $2: a finding, in $work; the whole log is $work.log"
+    return 1
+  fi
+  echo "fuzz $2: $1 s, no finding; $(grep -o 'cov: [0-9]* ft: [0-9]* corp: [0-9]*' "$work.log" | tail -n 1)"
+}
+export -f fuzz_one
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c "fuzz_one $seconds {}"
