@@ -262,18 +262,20 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
     const std::vector<Stage>& stages = clause.stages;
     if (std::find(stages.begin(), stages.end(), options.stage) == stages.end()) continue;
     judgement.clauses.push_back(MakeClauseVerdict(clause, contract.escalation));
+    const std::vector<PlanTest> tests = TestsOf(clause, contract.assumptions);
     for (const std::string& name : clause.slices) {
+      const Slice* slice = contract.FindSlice(name);
       for (const Side outcomes : {Side::kInfer, Side::kTrain}) {
         Case one;
         one.clause = &clause;
-        one.slice = contract.FindSlice(name);
+        one.slice = slice;
         if (outcomes == Side::kTrain && !ReadsOutcome(*one.slice)) continue;
         one.outcomes = outcomes;
         one.alpha = 1 - clause.confidence.value_or(contract.decision.confidence);
         one.facts = reader.Read(clause, *one.slice, outcomes);
         if (one.facts.truth < Truth::kNoEvidence) {
-          one.traffic =
-              FindInTraffic(clause, contract.assumptions, one.facts, summary, one.alpha, looks);
+          one.traffic = FindInTraffic(clause, contract.assumptions, tests, one.facts, summary,
+                                      one.alpha, looks);
         }
         cases.push_back(std::move(one));
       }

@@ -173,12 +173,39 @@ bool PlacedByInfer(const Clause& clause) {
   return PlacementOf(window) == Placement::kTrainElseInfer;
 }
 
+constexpr std::string_view kLabelsAlone =
+    "labels are the infer trace's word alone: the train trace has none";
+
+// `alone`: columns that infer has and train has not.
+void AddOfSlice(const Contract& contract, const Summary& summary, const Slice& slice,
+                const std::set<std::string, std::less<>>& alone, std::set<std::string>* warnings) {
+  if (alone.contains("gold") && Reads(slice, "token.gold")) {
+    warnings->insert(std::string(kLabelsAlone));
+  }
+  if (alone.contains("advantage") && Reads(slice, "token.advantage")) {
+    warnings->insert("advantages are the infer trace's word alone: the train trace has none");
+  }
+  const int at = summary.plan.FindSlice(slice.name);
+  if (at < 0) return;
+  for (const auto& [field, count] : summary.slices[static_cast<size_t>(at)].unvouched) {
+    if (const std::optional<std::string> lent = OutcomeLent(field)) {
+      warnings->insert("slice " + Quoted(slice.name) + " reads " + Quoted(*lent) +
+                       ", which the infer side does not record (" + CountedOf(*lent, count) +
+                       "); train's stands for it");
+    } else if (contract.Trusts(field)) {
+      warnings->insert("slice " + Quoted(slice.name) + " rests on " + Quoted(field) +
+                       ", which the infer side alone recorded; the contract trusts it");
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> WarningsOf(const Contract& contract, const Summary& summary,
                                     const Judgement& judgement) {
   std::set<std::string> warnings;
   std::set<std::string, std::less<>> alone;
+  std::set<std::string_view> judged;
   for (const Source& source : summary.sources) {
     alone.insert(source.infer_alone.begin(), source.infer_alone.end());
   }
@@ -200,36 +227,20 @@ std::vector<std::string> WarningsOf(const Contract& contract, const Summary& sum
       warnings.insert("windows of " + WindowText(clause->window) + " rest on " + Quoted(placing) +
                       ", which the infer side alone recorded; the contract trusts it");
     }
-    for (const std::string& name : clause->slices) {
-      const Slice& slice = *contract.FindSlice(name);
-      const bool labelled = clause->metric.quantity->evidence == EvidenceNeeded::kGold;
-      if (alone.contains("gold") && (labelled || Reads(slice, "token.gold"))) {
-        warnings.insert("labels are the infer trace's word alone: the train trace has none");
-      }
-      const std::string_view quantity = clause->metric.quantity->id;
-      if (alone.contains("replay_group") &&
-          (quantity == "determinism_rate" || quantity == "replay_mismatch_rate")) {
-        warnings.insert(
-            "which requests repeat one another is the infer trace's word alone: the train trace "
-            "has no replay_group");
-      }
-      if (alone.contains("advantage") && Reads(slice, "token.advantage")) {
-        warnings.insert("advantages are the infer trace's word alone: the train trace has none");
-      }
-      const int at = summary.plan.FindSlice(name);
-      if (at < 0) continue;
-      for (const auto& [field, count] : summary.slices[static_cast<size_t>(at)].unvouched) {
-        if (const std::optional<std::string> lent = OutcomeLent(field)) {
-          warnings.insert("slice " + Quoted(name) + " reads " + Quoted(*lent) +
-                          ", which the infer side does not record (" + CountedOf(*lent, count) +
-                          "); train's stands for it");
-          continue;
-        }
-        if (!contract.Trusts(field)) continue;
-        warnings.insert("slice " + Quoted(name) + " rests on " + Quoted(field) +
-                        ", which the infer side alone recorded; the contract trusts it");
-      }
+    const std::string_view quantity = clause->metric.quantity->id;
+    if (alone.contains("replay_group") &&
+        (quantity == "determinism_rate" || quantity == "replay_mismatch_rate")) {
+      warnings.insert(
+          "which requests repeat one another is the infer trace's word alone: the train trace "
+          "has no replay_group");
     }
+    if (alone.contains("gold") && clause->metric.quantity->evidence == EvidenceNeeded::kGold) {
+      warnings.insert(std::string(kLabelsAlone));
+    }
+    judged.insert(clause->slices.begin(), clause->slices.end());
+  }
+  for (const std::string_view name : judged) {
+    AddOfSlice(contract, summary, *contract.FindSlice(name), alone, &warnings);
   }
   AddBreaches(contract, summary, &warnings);
   if (summary.format == 1) {

@@ -111,7 +111,7 @@ std::optional<TrafficFinding> AtBestPossible(const Clause& clause, const Facts& 
                     " never occurs; a threshold a little off it can be certified");
 }
 
-TrafficFinding FindInPopulation(const Clause& clause, const Assumptions& assumptions,
+TrafficFinding FindInPopulation(const Clause& clause, const std::vector<PlanTest>& tests,
                                 const Facts& facts, const Summary& summary, double alpha,
                                 Looks looks) {
   const std::string_view id = clause.metric.quantity->id;
@@ -128,7 +128,6 @@ TrafficFinding FindInPopulation(const Clause& clause, const Assumptions& assumpt
     }
     return Untestable("a maximum cannot be certified from samples");
   }
-  const std::vector<PlanTest> tests = TestsOf(clause, assumptions);
   if (!tests.empty()) return TestByBets(tests, facts, summary, alpha, looks);
   if (id == "reward_drift") {
     return Untestable(
@@ -161,7 +160,8 @@ TrafficFinding FindExtreme(const Clause& clause, const UnitCounts& units) {
 }
 
 TrafficFinding FindInSeries(const Clause& clause, const Assumptions& assumptions,
-                            const Facts& facts, const Summary& summary, double alpha, Looks looks) {
+                            const std::vector<PlanTest>& tests, const Facts& facts,
+                            const Summary& summary, double alpha, Looks looks) {
   const Aggregate aggregate = clause.metric.aggregate;
   const bool at_most = AtMost(clause);
   const bool of_tokens = clause.metric.quantity->level == QuantityLevel::kToken;
@@ -175,7 +175,6 @@ TrafficFinding FindInSeries(const Clause& clause, const Assumptions& assumptions
                                    : 1 - clause.threshold;
     return TestUnits(*facts.units, limit, alpha, looks, "requests");
   }
-  const std::vector<PlanTest> tests = TestsOf(clause, assumptions);
   if (!tests.empty()) return TestByBets(tests, facts, summary, alpha, looks);
   if (of_tokens && !assumptions.tokens_max) {
     return Untestable(
@@ -213,14 +212,14 @@ TrafficFinding FindInWindows(const Clause& clause, const Facts& facts, double al
 }  // namespace
 
 TrafficFinding FindInTraffic(const Clause& clause, const Assumptions& assumptions,
-                             const Facts& facts, const Summary& summary, double alpha,
-                             Looks looks) {
+                             const std::vector<PlanTest>& tests, const Facts& facts,
+                             const Summary& summary, double alpha, Looks looks) {
   if (!clause.hard()) return FindInWindows(clause, facts, alpha, looks);
   if (auto finding = AtBestPossible(clause, facts)) return *std::move(finding);
   if (clause.metric.quantity->level == QuantityLevel::kPopulation) {
-    return FindInPopulation(clause, assumptions, facts, summary, alpha, looks);
+    return FindInPopulation(clause, tests, facts, summary, alpha, looks);
   }
-  return FindInSeries(clause, assumptions, facts, summary, alpha, looks);
+  return FindInSeries(clause, assumptions, tests, facts, summary, alpha, looks);
 }
 
 }  // namespace kcc

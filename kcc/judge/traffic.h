@@ -10,6 +10,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kcc/judge/facts.h"
 #include "kcc/judge/verdict.h"
@@ -37,8 +38,10 @@ struct TrafficFinding {
 // judged once; what is watched while it grows needs tests that hold however often one looks.
 enum class Looks : uint8_t { kOnce, kAgain };
 
-// alpha = 1 - confidence of the clause. Precondition: the facts hold evidence that is not broken.
+// `tests`: TestsOf(clause, assumptions), the same for all slices of the clause; alpha = 1 -
+// confidence of the clause. Precondition: the facts hold evidence that is not broken.
 TrafficFinding FindInTraffic(const Clause& clause, const Assumptions& assumptions,
-                             const Facts& facts, const Summary& summary, double alpha, Looks looks);
+                             const std::vector<PlanTest>& tests, const Facts& facts,
+                             const Summary& summary, double alpha, Looks looks);
 
 }  // namespace kcc

@@ -37,10 +37,15 @@ auto WindowKey(const PlanWindow& row) {
   return std::make_tuple(MetricName(row.metric), row.window.kind, row.window.size, row.fields);
 }
 
+// All that tells tests of one metric apart.
 auto TestKey(const PlanTest& row) {
-  return std::make_tuple(MetricName(row.metric), row.bound, row.threshold, row.negative,
-                         row.tokens_max, row.range_min, row.range_max, row.truncated,
-                         row.two_valued);
+  return std::tie(row.bound, row.threshold, row.negative, row.tokens_max, row.range_min,
+                  row.range_max, row.truncated, row.two_valued);
+}
+
+bool TestComesBefore(const PlanTest& a, const PlanTest& b) {
+  if (a.metric != b.metric) return MetricName(a.metric) < MetricName(b.metric);
+  return TestKey(a) < TestKey(b);
 }
 
 }  // namespace
@@ -230,8 +235,7 @@ void Plan::Canonicalise() {
   std::sort(windows_.begin(), windows_.end(),
             [](const PlanWindow& a, const PlanWindow& b) { return WindowKey(a) < WindowKey(b); });
   for (PlanTest& test : tests_) SortDistinct(&test.slices);
-  std::sort(tests_.begin(), tests_.end(),
-            [](const PlanTest& a, const PlanTest& b) { return TestKey(a) < TestKey(b); });
+  std::sort(tests_.begin(), tests_.end(), TestComesBefore);
 }
 
 int Plan::FindSlice(std::string_view name) const {
@@ -259,9 +263,8 @@ int Plan::FindWindow(const Metric& metric, const Window& window,
 
 int Plan::FindTest(const PlanTest& test) const {
   for (size_t i = 0; i < tests_.size(); ++i) {
-    // The metric first: the key would spell out its name.
-    const bool same = tests_[i].metric == test.metric && TestKey(tests_[i]) == TestKey(test);
-    if (same) return static_cast<int>(i);
+    if (tests_[i].metric == test.metric && TestKey(tests_[i]) == TestKey(test))
+      return static_cast<int>(i);
   }
   return -1;
 }
