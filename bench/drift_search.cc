@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "kcc/drift/masked_rows.h"
+#include "kcc/drift/masked_row_pairs.h"
 #include "kcc/drift/reference.h"
 #include "kcc/drift/row_quantities.h"
 #include "kcc/drift/simd.h"
@@ -41,7 +41,7 @@ std::string SearchCase(uint64_t seed, RowScratch* scratch) {
   const MaskedCase made = MaskedCaseMaker(seed).Make();
   const auto truth = made.Truth();
   TokenDrift reference;
-  if (const Result<> done = MeasureRowReference(made.Pair(), AllTokenSlots(), &reference); !done) {
+  if (const Result<> done = MeasureRowReference(PairOf(made), AllTokenSlots(), &reference); !done) {
     return made.name + ": reference: " + done.error().message();
   }
   if (const std::string fault = FaultOf(made, truth, MaskedBands(), reference); !fault.empty()) {
@@ -51,7 +51,7 @@ std::string SearchCase(uint64_t seed, RowScratch* scratch) {
   for (const Target target : AvailableTargets()) {
     const std::string name(TargetName(target));
     TokenDrift drift;
-    const Result<> done = MeasureRowSimd(made.Pair(), AllTokenSlots(), target, scratch, &drift);
+    const Result<> done = MeasureRowSimd(PairOf(made), AllTokenSlots(), target, scratch, &drift);
     if (!done) return made.name + ": " + name + ": " + done.error().message();
     if (target == AvailableTargets().front()) {
       first = drift;

@@ -19,7 +19,6 @@
 
 #include "kcc/base/dtype.h"
 #include "kcc/drift/row_truth.h"
-#include "kcc/drift/token_drift.h"
 
 namespace kcc {
 
@@ -34,16 +33,6 @@ struct MaskedCase {
   int32_t token = 0;
   bool costly = false;  // js and hellinger are to be compared
 
-  RowPair Pair() const {
-    RowPair pair;
-    pair.train = stored_train.data();
-    pair.infer = stored_infer.data();
-    pair.train_dtype = pair.infer_dtype = dtype;
-    pair.vocab = train.size();
-    pair.temperature = temperature;
-    pair.token = token;
-    return pair;
-  }
   std::map<std::string, double> Truth() const {
     return RowTruth(train, infer, temperature, costly, token);
   }
@@ -260,12 +249,6 @@ std::string FaultOf(const MaskedCase& made, const std::map<std::string, double>&
   const double pinsker = std::sqrt(0.5 * std::min(value("kl"), value("reverse_kl")));
   if (!(value("tv") <= pinsker * (1 + 1e-5) + 1e-9)) say("tv", value("tv"), pinsker);
   return fault.empty() ? fault : made.name + ":" + fault;
-}
-
-inline std::string FaultOf(const MaskedCase& made, const std::map<std::string, double>& truth,
-                           const MaskedBands& bands, const TokenDrift& drift) {
-  return FaultOf(made, truth, bands,
-                 [&](const std::string& name) { return drift.lo[TokenSlot(name)]; });
 }
 
 }  // namespace kcc

@@ -1,6 +1,6 @@
 // Rows with mask constants on either side, on every backend, against 113-bit arithmetic. The search
 // over a million of them is bench/drift_search.cc.
-#include "kcc/drift/masked_rows.h"
+#include "kcc/drift/masked_row_pairs.h"
 
 #include <gtest/gtest.h>
 
@@ -63,9 +63,9 @@ TEST(MaskedRows, AreMeasuredRightWhateverTheConstantAndTheSide) {
               Masked(vocab, dtype, on_train, on_infer, {0, 3, 7, 8, 9, 21, 30, 39});
           const auto truth = made.Truth();
           if (made.train[0] == -kInf && made.infer[0] == -kInf) continue;  // the token is masked
-          EXPECT_EQ(FaultOf(made, truth, MaskedBands(), Reference(made.Pair())), "")
+          EXPECT_EQ(FaultOf(made, truth, MaskedBands(), Reference(PairOf(made))), "")
               << DTypeName(dtype);
-          EXPECT_EQ(FaultOf(made, truth, FastBands(1), Simd(made.Pair())), "") << DTypeName(dtype);
+          EXPECT_EQ(FaultOf(made, truth, FastBands(1), Simd(PairOf(made))), "") << DTypeName(dtype);
         }
       }
     }
@@ -80,7 +80,7 @@ TEST(MaskedRows, EightMaskedIdsOnTheTrainSideLeaveKlSmall) {
     without.token = 100;
     const auto truth = without.Truth();
     EXPECT_LT(truth.at("kl"), 0.01);
-    for (const TokenDrift& drift : {Reference(without.Pair()), Simd(without.Pair())}) {
+    for (const TokenDrift& drift : {Reference(PairOf(without)), Simd(PairOf(without))}) {
       EXPECT_EQ(FaultOf(without, truth, FastBands(1), drift), "");
     }
   }
@@ -91,12 +91,12 @@ TEST(MaskedRows, EightMaskedIdsOnTheTrainSideLeaveKlSmall) {
 TEST(MaskedRows, WhatBothSidesMaskIsLeftOutOfEveryDivergence) {
   const std::vector<size_t> ids = {1, 64, 65, 66, 199};
   const MaskedCase left_out = Masked(300, DType::kF32, -kInf, -kInf, ids);
-  const TokenDrift want = Reference(left_out.Pair());
+  const TokenDrift want = Reference(PairOf(left_out));
   for (const auto& [on_train, on_infer] :
        {std::pair(-1e30f, -kInf), std::pair(-kInf, -1e30f), std::pair(-1e9f, -2e9f),
         std::pair(-1e9f, -1e30f), std::pair(-3.4028234663852886e38f, -1000.0f)}) {
     const MaskedCase made = Masked(300, DType::kF32, on_train, on_infer, ids);
-    for (const TokenDrift& drift : {Reference(made.Pair()), Simd(made.Pair())}) {
+    for (const TokenDrift& drift : {Reference(PairOf(made)), Simd(PairOf(made))}) {
       for (const char* name : {"kl", "reverse_kl", "js", "tv", "hellinger", "chi2", "reverse_chi2",
                                "entropy", "train_entropy"}) {
         EXPECT_NEAR(Value(drift, name), Value(want, name), 2e-6 * Value(want, name))
@@ -109,7 +109,7 @@ TEST(MaskedRows, WhatBothSidesMaskIsLeftOutOfEveryDivergence) {
 
 TEST(MaskedRows, AMaskThatOnlyTrainSetsIsAnInfiniteReverseKlAndNoMore) {
   const MaskedCase made = Masked(400, DType::kBF16, -kInf, 0, {2, 3, 90});
-  for (const TokenDrift& drift : {Reference(made.Pair()), Simd(made.Pair())}) {
+  for (const TokenDrift& drift : {Reference(PairOf(made)), Simd(PairOf(made))}) {
     EXPECT_EQ(Value(drift, "reverse_kl"), kInf);
     EXPECT_EQ(Value(drift, "reverse_chi2"), kInf);
     for (const char* name :
@@ -133,8 +133,8 @@ TEST(MaskedRows, TheLikeliestTokenMayBeMaskedOnTheOtherSide) {
     StoreLogits(DType::kF32, &made.train, &made.stored_train);
     StoreLogits(DType::kF32, &made.infer, &made.stored_infer);
     const auto truth = made.Truth();
-    EXPECT_EQ(FaultOf(made, truth, MaskedBands(), Reference(made.Pair())), "") << constant;
-    EXPECT_EQ(FaultOf(made, truth, FastBands(1), Simd(made.Pair())), "") << constant;
+    EXPECT_EQ(FaultOf(made, truth, MaskedBands(), Reference(PairOf(made))), "") << constant;
+    EXPECT_EQ(FaultOf(made, truth, FastBands(1), Simd(PairOf(made))), "") << constant;
   }
 }
 
@@ -144,8 +144,8 @@ TEST(MaskedRows, WhatTheSearchOnceFound) {
   for (const uint64_t seed : {887035, 167362, 199459, 375026, 80505, 983363, 991929}) {
     const MaskedCase made = MaskedCaseMaker(seed).Make();
     const auto truth = made.Truth();
-    EXPECT_EQ(FaultOf(made, truth, MaskedBands(), Reference(made.Pair())), "");
-    EXPECT_EQ(FaultOf(made, truth, FastBands(made.temperature), Simd(made.Pair())), "");
+    EXPECT_EQ(FaultOf(made, truth, MaskedBands(), Reference(PairOf(made))), "");
+    EXPECT_EQ(FaultOf(made, truth, FastBands(made.temperature), Simd(PairOf(made))), "");
   }
 }
 
@@ -154,14 +154,14 @@ TEST(MaskedRows, SearchFindsNoFault) {
   for (uint64_t seed = 0; seed < 4000 && faults < 20; ++seed) {
     const MaskedCase made = MaskedCaseMaker(seed).Make();
     const auto truth = made.Truth();
-    const std::string reference = FaultOf(made, truth, MaskedBands(), Reference(made.Pair()));
-    const TokenDrift drift = Simd(made.Pair());
+    const std::string reference = FaultOf(made, truth, MaskedBands(), Reference(PairOf(made)));
+    const TokenDrift drift = Simd(PairOf(made));
     const std::string simd = FaultOf(made, truth, FastBands(made.temperature), drift);
     EXPECT_EQ(reference, "") << "reference";
     EXPECT_EQ(simd, "") << "simd";
     faults += reference.empty() && simd.empty() ? 0 : 1;
     for (const Target target : AvailableTargets()) {
-      const TokenDrift other = Simd(made.Pair(), target);
+      const TokenDrift other = Simd(PairOf(made), target);
       for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
         EXPECT_EQ(std::bit_cast<uint64_t>(other.lo[slot]), std::bit_cast<uint64_t>(drift.lo[slot]))
             << TargetName(target) << " " << SlotName(slot) << " " << made.name;
