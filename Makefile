@@ -5,7 +5,8 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
 # A file is one worker's, for its fixtures; which file is first stands in tests/conftest.py.
-PYTEST := .venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+PYTEST := .venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
+  --max-worker-restart=0
 
 .PHONY: build setup demo results test test-all fuzz bench format lint clean configure-% build-%
 

@@ -3,6 +3,9 @@
 Run with the program under test: KCC_BINARY=build/release/apps/kcc/kcc pytest tests/python
 """
 
+import os
+import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -73,20 +76,36 @@ def test_shards_merged_in_any_order_are_the_bytes_of_one_process(traces, tmp_pat
         assert merged.read_bytes() == whole
 
 
+RAY_RUN = """
+import sys, ray
+from kcc import ray as kcc_ray
+binary, train, infer, gone, output, lost = sys.argv[1:]
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+kcc_ray.measure(train, infer, output=output, shards=4, kcc_binary=binary)
+try:
+    kcc_ray.measure(train, gone, output=lost, shards=2, kcc_binary=binary)
+except kcc_ray.KccError as error:
+    print("refused:", error)
+ray.shutdown()
+"""
+
+
+def run_ray(arguments):
+    """Ray (2.60) now and then aborts its driver by a failed check of its own: hence a process of its
+    own, and again if that, and nothing else, is what happened."""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", RAY_RUN, *map(str, arguments)], capture_output=True, text=True,
+                              timeout=300, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+        if not (done.returncode == -signal.SIGABRT and "a bug in Ray" in done.stderr):
+            break
+    return done
+
+
 def test_four_ray_tasks_give_the_bytes_of_one_process(traces, tmp_path):
-    ray = needs_ray()
+    needs_ray()
     whole = single_process(traces, tmp_path / "whole.kccs")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
-        output = kcc_ray.measure(
-            *traces, output=tmp_path / "ray.kccs", shards=4, kcc_binary=BINARY
-        )
-        assert output.read_bytes() == whole
-        with pytest.raises(kcc_ray.KccError):
-            kcc_ray.measure(
-                traces[0], tmp_path / "gone", output=tmp_path / "x.kccs", shards=2,
-                kcc_binary=BINARY,
-            )
-        assert not (tmp_path / "x.kccs").exists()
-    finally:
-        ray.shutdown()
+    done = run_ray([BINARY, *traces, tmp_path / "gone", tmp_path / "ray.kccs", tmp_path / "x.kccs"])
+    assert done.returncode == 0, done.stderr
+    assert "refused:" in done.stdout
+    assert (tmp_path / "ray.kccs").read_bytes() == whole
+    assert not (tmp_path / "x.kccs").exists()
