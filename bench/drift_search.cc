@@ -7,6 +7,7 @@
 // Prints each fault (a hundred at most) and the number of cases; exits 1 if there was one.
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,7 +33,10 @@ struct Options {
 };
 
 bool SameBits(const TokenDrift& a, const TokenDrift& b) {
-  return std::memcmp(a.lo.data(), b.lo.data(), sizeof(a.lo)) == 0 && a.known == b.known &&
+  const auto same = [](double x, double y) {
+    return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y);
+  };
+  return std::equal(a.lo.begin(), a.lo.end(), b.lo.begin(), same) && a.known == b.known &&
          a.argmax == b.argmax;
 }
 

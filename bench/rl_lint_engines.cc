@@ -28,7 +28,8 @@ struct EnginePair {
   const char* rollout;
   const char* train;
 };
-// Whole families are held out: no line was set by a batch of PyTorch, llama.cpp or ONNX Runtime.
+// Whole families are held out: no line was set by a batch of PyTorch, llama.cpp, vLLM or ONNX
+// Runtime.
 constexpr EnginePair kTuned[] = {
     {"bf16", "train"},         {"fp8", "train"},         {"int8", "train"},
     {"int4", "train"},         {"e5m2", "train"},        {"hopper-fp8", "train"},
@@ -45,6 +46,8 @@ constexpr EnginePair kHeldOut[] = {
     {"llamacpp-q4", "torch-bf16-eager"},
     {"fp8", "torch-bf16-eager"},
     {"int4", "torch-bf16-sdpa"},
+    {"vllm-bf16", "train"},
+    {"vllm-bf16", "torch-bf16-eager"},
 };
 constexpr EnginePair kOtherWeights[] = {{"bf16", "weights-noise-10"}, {"bf16", "weights-layer"}};
 constexpr EnginePair kHeldOutWeights[] = {{"fp8", "weights-layer"},
@@ -187,6 +190,7 @@ int main(int argc, char** argv) {
   }
   const auto faults = tuned ? kcc::bench::EngineFaults() : kcc::bench::HeldOutEngineFaults();
   std::vector<Line> lines;
+  lines.reserve(faults.size());
   for (const EngineFault& fault : faults) lines.push_back({fault.truth, fault.name, {}});
   const std::vector<EnginePair> pairs = tuned
                                             ? std::vector(std::begin(kTuned), std::end(kTuned))

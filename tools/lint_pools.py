@@ -6,7 +6,8 @@
   tools/lint_pools.py --work DIR --example    examples/rl/tempered.npz as well, and no other kernel
 
 lab:bf16 continues the prompts of the shipped evaluation set at three temperatures; every kernel then scores these
-continuations with full logits, into DIR/TEMPERATURE/KERNEL, a trace each. Files that are there are kept, so that a run
+continuations with full logits, into DIR/TEMPERATURE/KERNEL, a trace each. vLLM is among them where tools/servers.sh
+installed it. Files that are there are kept, so that a run
 can be broken off and continued. The lab's traces have the same bytes everywhere; those of other engines hang on their
 version and the CPU.
 """
@@ -15,6 +16,7 @@ import argparse
 import json
 import pathlib
 import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -52,6 +54,7 @@ OTHERS = {
     "llamacpp-q2": engines.WRITERS["llama.cpp Q2_K"],
     "onnx": engines.KERNELS["ONNX Runtime"],
 }
+VLLM = ROOT / "build/servers/vllm/bin/python"
 # Other weights: kernels of the trainer's side only.
 WEIGHTS = ("weights-noise-2", "weights-noise-5", "weights-noise-10", "weights-layer")
 
@@ -124,6 +127,31 @@ def example(work, rows=66):
     np.savez(ROOT / "examples/rl/tempered.npz", **arrays)
 
 
+def vllm(work, temperature):
+    """vLLM in BF16 on its own Python; its log-softmax stands for the logits."""
+    from kcc.trace import write_trace
+
+    prefixes, target = work / temperature / "prefixes", work / temperature / "vllm-bf16"
+    if target.exists():
+        return
+    lines = [json.loads(line) for line in (prefixes / "requests.jsonl").read_text().splitlines()]
+    rows = tensors(prefixes)
+    sequences = [[list(map(int, line["prompt"])), line["prompt_tokens"]] for line in lines]
+    for request, token in zip(rows["request"], rows["token"], strict=True):
+        sequences[request][0].append(int(token))
+    asked, said = work / "vllm.json", work / "vllm.npy"
+    asked.write_text(json.dumps(sequences))
+    subprocess.run([VLLM, ROOT / "tools/vllm_logits.py", engines.MODEL, asked, said], check=True)
+    logits = np.load(said)
+    order = np.lexsort((rows["position"], rows["request"]))
+    kept = {name: rows[name][order] for name in ("request", "position", "token")}
+    fields = ("id", "prompt_tokens", "output_tokens", "tags")
+    requests = [{name: line[name] for name in fields if name in line} for line in lines]
+    info = {"kernelFingerprint": "vllm bf16", "vocabSize": logits.shape[1]}
+    write_trace(target, info, requests, kept | {"logits": logits})
+    print(target, flush=True)
+
+
 def kernels(work):
     yield from LAB.items()
     for kind in WEIGHTS:
@@ -162,6 +190,9 @@ def main():
             if not target.exists():
                 engines.kcc("score", uri, "--requests", work / temperature / "prefixes", "-o", target)
                 print(target, flush=True)
+    if options.only in "vllm-bf16" and not options.example and VLLM.exists():
+        for temperature in TEMPERATURES:
+            vllm(work, temperature)
     if options.example:
         example(work)
 

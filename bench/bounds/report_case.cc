@@ -133,11 +133,11 @@ void ReportCase::Derive() {
     Path path;
     path.prompt = i;
     path.mass = prompts[i].weight / total;
-    Grow(i, 0, 0, std::move(path));
+    Grow(i, 0, 0, path);
   }
 }
 
-void ReportCase::Grow(size_t prompt, size_t depth, size_t index, Path path) {
+void ReportCase::Grow(size_t prompt, size_t depth, size_t index, const Path& path) {
   const auto width = static_cast<size_t>(vocabulary);
   size_t base = by_depth ? depth : index;
   for (int d = 0; d < static_cast<int>(depth) && !by_depth; ++d) base += NodesAt(*this, d);

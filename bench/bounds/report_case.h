@@ -102,7 +102,7 @@ class ReportCase {
 
  private:
   void Derive();
-  void Grow(size_t prompt, size_t depth, size_t index, Path path);
+  void Grow(size_t prompt, size_t depth, size_t index, const Path& path);
   template <class Term>
   Real OverPrompts(bool every, Term add) const;
 };
