@@ -195,7 +195,7 @@ void ReportCase::Grow(size_t prompt, size_t depth, size_t index, const Path& pat
       paths.push_back(std::move(next));
     } else {
       const size_t branch = ends ? v - 1 : v;
-      Grow(prompt, depth + 1, index * (ends ? width - 1 : width) + branch, std::move(next));
+      Grow(prompt, depth + 1, index * (ends ? width - 1 : width) + branch, next);
     }
   }
 }
