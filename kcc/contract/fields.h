@@ -1,5 +1,5 @@
 // The fields a slice predicate may read: one row each. The predicate's type checker, the reader's
-// suggestions and docs/predicates.md read this table.
+// suggestions and docs/contract.md read this table.
 //
 // A request may carry further scalars (requests.jsonl keeps them), so an unknown request field is
 // legal and takes its type from its use; an unknown token field is an error.
