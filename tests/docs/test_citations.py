@@ -16,7 +16,7 @@ DOCS = "do" + "cs/"
 MATH = DOCS + "math.md"
 DESIGN = DOCS + "design.md"
 GUIDE = DOCS + "guide.md"
-NOTES = "NOT" + "ES.md"
+NOTES = "NOTES" + ".md"
 
 
 def test_the_repository():
@@ -29,7 +29,7 @@ def tree(tmp_path):
     """A small repository in which every citation resolves."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "kcc").mkdir()
-    (tmp_path / "README.md").write_text("# R\n\n[guide](docs/guide.md#first-steps)\n")
+    (tmp_path / "README.md").write_text(f"# R\n\n[guide]({GUIDE}#first-steps)\n")
     (tmp_path / MATH).write_text(
         "# Mathematics\n\n## A. Drift\n\n### A.3 One token\n\n### A.7 Bias\n\nSee A.3.\n\n"
         "#### W3 Clipping\n\n## C. Tests\n\n### C.3 Clusters\n\n#### C.3b Ratios\n\n## E. Calibration\n"
@@ -104,9 +104,9 @@ def test_a_wrong_citation_is_found_at_its_line(tree, name, text, message):
     ],
 )
 def test_a_wrong_link_is_found(tree, link, message):
-    (tree / "docs/page.md").write_text(f"# Page\n\nSee {link}.\n")
+    (tree / "docs" / "page.md").write_text(f"# Page\n\nSee {link}.\n")
     problems = check_citations.check(tree)
-    assert len(problems) == 1 and problems[0].startswith("docs/page.md:3: ")
+    assert len(problems) == 1 and problems[0].startswith(DOCS + "page.md:3: ")
     assert message in problems[0]
 
 
