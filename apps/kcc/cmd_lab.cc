@@ -1,4 +1,5 @@
 // kcc lab: what the lab's kernels and switches are, and the experiments E1 and E2.
+#include <array>
 #include <filesystem>
 
 #include "apps/kcc/commands.h"
@@ -57,10 +58,11 @@ Result<> Publish(const std::string& directory, const std::string& name, const st
                  const std::string& table, const std::string& figures, Console& console) {
   std::error_code failed;
   std::filesystem::create_directories(directory, failed);
+  if (failed) return IoError("cannot make the directory: " + failed.message(), Place{directory});
   const std::string base = directory + "/" + name;
-  KCC_TRY_VOID(WriteFileAtomically(base + ".html", page));
-  KCC_TRY_VOID(WriteFileAtomically(base + ".md", table));
-  KCC_TRY_VOID(WriteFileAtomically(base + ".json", figures));
+  KCC_TRY_VOID(WriteFilesTogether(
+      directory, std::array{NamedBytes{name + ".html", page}, NamedBytes{name + ".md", table},
+                            NamedBytes{name + ".json", figures}}));
   if (console.json) {
     console.out << figures;
   } else {

@@ -30,6 +30,8 @@ int TerminalWidth() {
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
+  // A file beyond the limit (ulimit -f) is a failed write, which cleans up after itself.
+  std::signal(SIGXFSZ, SIG_IGN);
   const bool allowed = ColourAllowed();
   kcc::cli::Console console{.in = std::cin,
                             .out = std::cout,

@@ -138,15 +138,6 @@ TEST(WriteFileAtomically, ReplacesAndKeepsTheMode) {
   EXPECT_EQ(folder.Entries(), 1u);
 }
 
-TEST(WriteFileAtomically, FollowsALinkAndLeavesItALink) {
-  const Folder folder;
-  ASSERT_TRUE(WriteFileAtomically(folder.File("real"), "one").has_value());
-  fs::create_symlink(folder.File("real"), folder.File("link"));
-  ASSERT_TRUE(WriteFileAtomically(folder.File("link"), "two").has_value());
-  EXPECT_TRUE(fs::is_symlink(folder.File("link")));
-  EXPECT_EQ(ReadFile(folder.File("real"), 100).value(), "two");
-}
-
 TEST(WriteFileAtomically, LeavesNothingBehindOnFailure) {
   const Folder folder;
   fs::create_directory(folder.File("d"));

@@ -1,6 +1,7 @@
 #include "kcc/base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,26 +9,15 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <utility>
+#include <vector>
+
+#include "kcc/base/pipe_signal.h"
+#include "kcc/base/temporary.h"
 
 namespace kcc {
 namespace {
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-  // close() reports the last write error on some file systems, so a writer must look at it.
-  bool Close() { return ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
 
 Error SystemError(const std::string& what, const std::string& path) {
   return IoError(what + ": " + std::strerror(errno), Place{path});
@@ -43,30 +33,18 @@ bool WriteAll(int fd, std::string_view bytes) {
   return true;
 }
 
-// Removes the neighbour unless it has become the file itself.
-class Neighbour {
- public:
-  explicit Neighbour(std::string path) : path_(std::move(path)) {}
-  ~Neighbour() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-  Neighbour(const Neighbour&) = delete;
-  Neighbour& operator=(const Neighbour&) = delete;
-  void Renamed() { path_.clear(); }
+std::string_view KindName(mode_t mode) {
+  if (S_ISREG(mode)) return "a regular file";
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISCHR(mode)) return "a character device";
+  if (S_ISBLK(mode)) return "a block device";
+  return S_ISSOCK(mode) ? "a socket" : "a file of an unknown kind";
+}
 
- private:
-  std::string path_;
-};
+bool TakesAStream(mode_t mode) { return S_ISFIFO(mode) || S_ISCHR(mode); }
 
-}  // namespace
-
-Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return SystemError("cannot open", path);
-  struct stat info {};
-  if (::fstat(file.get(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    return InvalidError("is a directory, not a file", Place{path});
-  }
+Result<std::string> ReadAll(const FileDescriptor& file, const std::string& path, size_t max_bytes) {
   constexpr size_t kChunk = size_t{1} << 16;
   std::string bytes;
   while (true) {
@@ -83,43 +61,193 @@ Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
   }
 }
 
-Result<> WriteFileAtomically(const std::string& path, std::string_view bytes,
-                             std::string_view neighbour_prefix) {
-  // A symbolic link stays a link: the file it points to is the one replaced.
-  std::error_code unresolved;
-  std::filesystem::path target = std::filesystem::canonical(path, unresolved);
-  if (unresolved) target = path;
-  const std::filesystem::path folder =
-      target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+Error NotRegular(mode_t mode, const std::string& path) {
+  return InvalidError("is " + std::string(KindName(mode)) + ", not a regular file", Place{path});
+}
 
-  const std::string prefix =
-      neighbour_prefix.empty() ? "." + target.filename().string() : std::string(neighbour_prefix);
-  std::string pattern = (folder / (prefix + ".XXXXXX")).string();
-  FileDescriptor file(::mkostemp(pattern.data(), O_CLOEXEC));
-  if (file.get() < 0) return SystemError("cannot write here", path);
-  Neighbour neighbour(pattern);
+// What an output's name means now.
+struct Output {
+  bool through = false;  // written as a stream
+  bool exists = false;
+  mode_t mode = 0;  // permissions of the file to replace
+};
 
+Error RefusedLink(const std::string& path, const std::string& kind) {
+  std::error_code unknown;
+  const std::string to = std::filesystem::read_symlink(path, unknown).string();
+  return InvalidError("is a link to " + (to.empty() ? "" : "'" + to + "', ") + kind +
+                          ", and a link is not written to; name the file itself",
+                      Place{path});
+}
+
+Result<Output> LookAtOutput(const std::string& path) {
+  struct stat named {};
+  if (::lstat(path.c_str(), &named) != 0) {
+    if (errno == ENOENT) return Output{};
+    return SystemError("cannot write here", path);
+  }
+  struct stat info = named;
+  const bool link = S_ISLNK(named.st_mode);
+  if (link && ::stat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT) return RefusedLink(path, "which does not exist");
+    return SystemError("cannot follow the link", path);
+  }
+  if (TakesAStream(info.st_mode)) return Output{.through = true, .exists = true};
+  if (link) return RefusedLink(path, "which is " + std::string(KindName(info.st_mode)));
+  if (S_ISREG(info.st_mode)) return Output{.exists = true, .mode = info.st_mode & 07777};
+  return InvalidError("is " + std::string(KindName(info.st_mode)) +
+                          ", and an output is a regular file, a FIFO or a character device; name "
+                          "another file",
+                      Place{path});
+}
+
+// No O_CREAT: what was there a moment ago must still be there.
+Result<> WriteThrough(const std::string& path, std::string_view bytes) {
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  if (file.get() < 0) return SystemError("cannot open", path);
   struct stat info {};
-  mode_t mode = 0;
-  if (::stat(target.c_str(), &info) == 0) {
-    mode = info.st_mode & 07777;
-  } else {
-    // mkostemp gives 0600; a new file gets what open(2) would have given it.
-    const mode_t mask = ::umask(0);
-    ::umask(mask);
-    mode = 0666 & ~mask;
+  if (::fstat(file.get(), &info) != 0 || !TakesAStream(info.st_mode)) {
+    return IoError("was replaced while it was being opened", Place{path});
   }
-  if (::fchmod(file.get(), mode) != 0) return SystemError("cannot set the mode", path);
-  if (!WriteAll(file.get(), bytes) || ::fsync(file.get()) != 0 || !file.Close()) {
-    return SystemError("cannot write", path);
-  }
-  if (::rename(pattern.c_str(), target.c_str()) != 0) return SystemError("cannot replace", path);
-  neighbour.Renamed();
+  const PipeSignalGuard guard;
+  if (!WriteAll(file.get(), bytes) || !file.Close()) return SystemError("cannot write", path);
+  return {};
+}
 
-  // Without this a crash may forget the rename. A file system that cannot sync a directory has
-  // nothing better to offer, so its refusal is not an error.
-  FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() >= 0) (void)::fsync(directory.get());
+std::string FolderOf(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// A synced temporary with the bytes, beside the file it is to replace. It stays open, for the lock:
+// after fsync, close has nothing left to report.
+Result<Temporary> WriteBeside(const std::string& path, const Output& output,
+                              std::string_view bytes) {
+  const mode_t mode = output.exists ? 0600 : 0666;
+  Result<Temporary> made = Temporary::Make(FolderOf(path), Temporary::Kind::kFile, mode);
+  if (!made.has_value()) return Error(ErrorCode::kIo, made.error().message(), Place{path});
+  const int fd = made->descriptor();
+  if (output.exists && ::fchmod(fd, output.mode) != 0) {
+    return SystemError("cannot set the mode", path);
+  }
+  if (!WriteAll(fd, bytes) || ::fsync(fd) != 0) return SystemError("cannot write", path);
+  return made;
+}
+
+// Brings files into place one after the other, and all of them back unless Done is called.
+class Replacement {
+ public:
+  Replacement() = default;
+  ~Replacement() {
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+      if (!step->replaced) {
+        ::unlink(step->target.c_str());
+      } else if (!step->before.ExchangeWith(step->target)) {
+        (void)step->before.RenameTo(step->target);
+      }
+    }
+    if (aside_) (void)aside_->RenameTo(last_);
+  }
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+
+  Result<> Withdraw(const std::string& last) {
+    KCC_TRY(Temporary aside, Temporary::MoveAside(last));
+    last_ = last;
+    aside_ = std::move(aside);
+    return {};
+  }
+  Result<> Put(Temporary file, const std::string& target) {
+    const bool replaced = file.ExchangeWith(target);
+    if (!replaced && !file.RenameTo(target)) return SystemError("cannot replace", target);
+    steps_.push_back({target, std::move(file), replaced});
+    return {};
+  }
+  void Done() {
+    steps_.clear();
+    aside_.reset();
+  }
+
+ private:
+  struct Step {
+    std::string target;
+    Temporary before;  // what stood there, where something did
+    bool replaced;
+  };
+  std::vector<Step> steps_;
+  std::optional<Temporary> aside_;
+  std::string last_;
+};
+
+}  // namespace
+
+Result<FileDescriptor> OpenRegularFile(const std::string& path) {
+  // Looked at before it is opened, since opening alone wakes a FIFO's writer or moves a device; and
+  // after, since it may have been replaced in between.
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return SystemError("cannot open", path);
+  if (!S_ISREG(info.st_mode)) return NotRegular(info.st_mode, path);
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (file.get() < 0 || ::fstat(file.get(), &info) != 0) return SystemError("cannot open", path);
+  if (!S_ISREG(info.st_mode)) return NotRegular(info.st_mode, path);
+  return file;
+}
+
+Result<std::string> ReadRegularFile(const std::string& path, size_t max_bytes) {
+  KCC_TRY(const FileDescriptor file, OpenRegularFile(path));
+  return ReadAll(file, path, max_bytes);
+}
+
+Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (file.get() < 0) return SystemError("cannot open", path);
+  struct stat info {};
+  if (::fstat(file.get(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    return InvalidError("is a directory, not a file", Place{path});
+  }
+  return ReadAll(file, path, max_bytes);
+}
+
+Result<> WriteFileAtomically(const std::string& path, std::string_view bytes) {
+  KCC_TRY(const Output output, LookAtOutput(path));
+  if (output.through) return WriteThrough(path, bytes);
+  KCC_TRY(Temporary file, WriteBeside(path, output, bytes));
+  if (!file.RenameTo(path)) return SystemError("cannot replace", path);
+  SyncDirectory(FolderOf(path));
+  return {};
+}
+
+Result<> WriteFilesTogether(const std::string& directory, std::span<const NamedBytes> files) {
+  const std::filesystem::path folder(directory);
+  std::vector<Temporary> written;
+  for (const NamedBytes& file : files) {
+    const std::string path = (folder / file.name).string();
+    KCC_TRY(const Output output, LookAtOutput(path));
+    if (output.through) return InvalidError("is not a regular file; move it away", Place{path});
+    KCC_TRY(Temporary one, WriteBeside(path, output, file.bytes));
+    written.push_back(std::move(one));
+  }
+  // One writer at a time from here on, where directories can be locked; it is over in a moment.
+  const FileDescriptor lock(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.get() >= 0) (void)::flock(lock.get(), LOCK_EX);
+  Replacement replacement;
+  const std::string last = (folder / files.back().name).string();
+  if (std::error_code unknown; std::filesystem::exists(last, unknown)) {
+    KCC_TRY_VOID(replacement.Withdraw(last));
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    KCC_TRY_VOID(replacement.Put(std::move(written[i]), (folder / files[i].name).string()));
+  }
+  replacement.Done();
+  SyncDirectory(directory);
+  return {};
+}
+
+Result<> WriteScratchFile(const std::string& path, std::string_view bytes) {
+  FileDescriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (file.get() < 0) return SystemError("cannot create", path);
+  if (!WriteAll(file.get(), bytes) || !file.Close()) return SystemError("cannot write", path);
   return {};
 }
 

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kcc/base/pipe_signal.h"
 #include "kcc/base/strings.h"
 #include "kcc/kernel/uri.h"
 
@@ -56,31 +57,6 @@ std::string Sample(std::string_view text) {
 }
 
 std::string Errno(const std::string& what) { return what + ": " + std::strerror(errno); }
-
-// A write to a pipe that nobody reads any more must be an error, not the end of kcc: SIGPIPE is
-// blocked for this thread while writing, and one that came is taken off the queue.
-class PipeSignalGuard {
- public:
-  PipeSignalGuard() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    sigset_t pending;
-    sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~PipeSignalGuard() {
-    const timespec none{};
-    while (!was_pending_ && sigtimedwait(&pipe_, nullptr, &none) < 0 && errno == EINTR) {
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-
- private:
-  sigset_t pipe_;
-  sigset_t before_;
-  bool was_pending_ = false;
-};
 
 }  // namespace
 
@@ -137,7 +113,7 @@ Result<> SpawnChild(const std::vector<std::string>& command, const std::array<in
   sigset_t reset;
   sigemptyset(&none);
   sigemptyset(&reset);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) sigaddset(&reset, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) sigaddset(&reset, signal);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &reset);
   posix_spawnattr_setflags(

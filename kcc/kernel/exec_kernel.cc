@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 #include <vector>
 
+#include "kcc/base/file.h"
 #include "kcc/kernel/child_process.h"
 #include "kcc/kernel/command_line.h"
 #include "kcc/kernel/exec_protocol.h"
@@ -43,10 +43,7 @@ class PartialTrace {
   std::string tokens_file() const { return path_ + "/tokens-00000.safetensors"; }
 
   Result<> Write(const std::string& name, const std::string& bytes) const {
-    std::ofstream out(path_ + "/" + name, std::ios::binary);
-    out << bytes << std::flush;
-    if (!out) return IoError("cannot write", Place{path_ + "/" + name});
-    return {};
+    return WriteScratchFile(path_ + "/" + name, bytes);
   }
 
   Result<> Finish() {
@@ -182,13 +179,13 @@ class ExecKernel final : public Kernel {
 
   // The program is ended; a message carries what it said last.
   Error Fail(const Error& error, const std::string& where) {
-    std::string message = where + ": " + error.message();
+    const bool io = error.code() == ErrorCode::kIo;
+    std::string message = where + ": " + (io ? error.Format() : error.message());
     if (const std::string tail = child_->StderrTail(); !tail.empty()) {
       message += "\nits standard error ends with:\n" + tail;
     }
     child_.reset();
     // What is invalid in an answer is the program's doing, not the user's.
-    const bool io = error.code() == ErrorCode::kIo;
     return Error(io ? ErrorCode::kIo : ErrorCode::kBrokenEvidence, std::move(message),
                  Place{name_});
   }

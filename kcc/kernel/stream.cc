@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -83,7 +82,7 @@ class StreamIdentity {
 Result<> StampSampling(const std::string& directory, const RequestSource& requests) {
   constexpr size_t kBytesMax = size_t{1} << 20;
   const std::string path = directory + "/trace.json";
-  KCC_TRY(const std::string text, ReadFile(path, kBytesMax));
+  KCC_TRY(const std::string text, ReadRegularFile(path, kBytesMax));
   KCC_TRY(TraceInfo info, ParseTraceInfo(text, path));
   const TraceInfo before = info;
   SetSampling(requests, &info);
@@ -92,10 +91,7 @@ Result<> StampSampling(const std::string& directory, const RequestSource& reques
     return {};
   }
   if (info.format == 1) info.format = kTraceFormat;  // which has room for both temperatures
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << TraceInfoJson(info) << std::flush;
-  if (!out) return IoError("cannot write", Place{path});
-  return {};
+  return WriteScratchFile(path, TraceInfoJson(info));
 }
 
 Result<> ScoreBatch(const NamedKernel& kernel, std::span<const KernelRequest> batch,

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +14,7 @@
 
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
+#include "kcc/base/temporary.h"
 #include "kcc/report/html.h"
 #include "kcc/report/junit.h"
 #include "kcc/report/markdown.h"
@@ -26,24 +26,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The lock is ".kcc-report.lock"; a file that is being written is ".kcc-report." and six letters or
-// digits, so that what a killed run left behind is known by its name.
-constexpr std::string_view kPrefix = ".kcc-report";
-constexpr size_t kRandomLetters = 6;
+constexpr std::string_view kLockName = ".kcc-report.lock";
 
 Error SystemError(const std::string& what, const std::string& path) {
   return IoError(what + ": " + std::strerror(errno), Place{path});
 }
 
 std::string LockName(const std::string& directory) {
-  return (fs::path(directory) / (std::string(kPrefix) + ".lock")).string();
-}
-
-bool SameFile(int fd, const std::string& path) {
-  struct stat opened {};
-  struct stat named {};
-  return ::fstat(fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+  return (fs::path(directory) / kLockName).string();
 }
 
 // A writer removes the lock's file before it lets go of the lock. Who opened that file just before
@@ -61,7 +51,7 @@ Result<int> TakeLock(const std::string& directory) {
       return InvalidError("is not a regular file, so it cannot lock the directory", Place{path});
     }
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
-      if (SameFile(fd, path)) return fd;
+      if (NamesOpenFile(path, fd)) return fd;
     } else if (errno == EWOULDBLOCK) {
       ::close(fd);
       return IoError(
@@ -76,15 +66,6 @@ Result<int> TakeLock(const std::string& directory) {
   }
 }
 
-bool IsUnfinished(std::string_view name) {
-  if (!name.starts_with(kPrefix) || name.size() != kPrefix.size() + 1 + kRandomLetters)
-    return false;
-  name.remove_prefix(kPrefix.size());
-  return name[0] == '.' && std::all_of(name.begin() + 1, name.end(), [](char c) {
-           return std::isalnum(static_cast<unsigned char>(c)) != 0;
-         });
-}
-
 // What stands under one of the names.
 enum class Found { kNothing, kOurs, kForeign };
 
@@ -97,23 +78,16 @@ Result<Found> Look(const std::string& path, std::string_view name, const ReportF
   if (!S_ISREG(info.st_mode)) return Found::kForeign;
   if (info.st_size == 0) return Found::kOurs;  // says nothing, and nobody loses anything
   if (static_cast<uint64_t>(info.st_size) > kReportBytesMax) return Found::kForeign;
-  KCC_TRY(const std::string bytes, ReadFile(path, kReportBytesMax));
+  KCC_TRY(const std::string bytes, ReadRegularFile(path, kReportBytesMax));
   if (HasReportMark(name, bytes)) return Found::kOurs;
   const auto digest = known.find(std::string(name));
   return digest != known.end() && digest->second == Sha256Of(bytes) ? Found::kOurs
                                                                     : Found::kForeign;
 }
 
-void SyncDirectory(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  (void)::fsync(fd);  // as in WriteFileAtomically: a refusal is not an error
-  ::close(fd);
-}
-
 // The digests that an earlier report.json names; none where there is no such report.
 ReportFiles KnownFiles(const std::string& report_json) {
-  const Result<std::string> text = ReadFile(report_json, kReportBytesMax);
+  const Result<std::string> text = ReadRegularFile(report_json, kReportBytesMax);
   if (!text.has_value() || !HasReportMark(kReportJsonName, *text)) return {};
   Result<ReportFiles> files = ReadReportFiles(*text);
   return files.has_value() ? std::move(*files) : ReportFiles();
@@ -149,7 +123,7 @@ ReportDirectory::~ReportDirectory() {
   struct stat info {};
   const std::string lock_name = LockName(path_);
   const bool empty = ::fstat(lock_, &info) == 0 && info.st_size == 0;
-  if (empty && SameFile(lock_, lock_name)) ::unlink(lock_name.c_str());
+  if (empty && NamesOpenFile(lock_name, lock_)) ::unlink(lock_name.c_str());
   ::close(lock_);
 }
 
@@ -182,15 +156,7 @@ Result<> ReportDirectory::Clear(bool sarif) {
       note(ForeignFile(path));
     }
   }
-  std::error_code unreadable;
-  for (fs::directory_iterator entry(path_, unreadable), end; !unreadable && entry != end;
-       entry.increment(unreadable)) {
-    const std::string name = entry->path().filename().string();
-    std::error_code unknown;
-    if (IsUnfinished(name) && fs::is_regular_file(entry->symlink_status(unknown))) {
-      remove(File(name));
-    }
-  }
+  RemoveStaleTemporaries(path_);
   if (removed) SyncDirectory(path_);
   written_.clear();
   if (problem) return *std::move(problem);
@@ -201,7 +167,7 @@ Result<> ReportDirectory::Write(const ReportData& report, bool sarif) {
   KCC_TRY_VOID(Clear(sarif));
   ReportFiles files;
   const auto write = [&](std::string_view name, const std::string& text) -> Result<> {
-    KCC_TRY_VOID(WriteFileAtomically(File(name), text, kPrefix));
+    KCC_TRY_VOID(WriteFileAtomically(File(name), text));
     written_.push_back(name);
     files.emplace(name, Sha256Of(text));
     return {};
@@ -232,7 +198,7 @@ Result<> VerifyReportFiles(const std::string& directory, const ReportFiles& file
     if (name == kReportJsonName || std::find(names.begin(), names.end(), name) == names.end()) {
       continue;  // of a later version
     }
-    KCC_TRY(const std::string bytes, ReadFile(path, kReportBytesMax));
+    KCC_TRY(const std::string bytes, ReadRegularFile(path, kReportBytesMax));
     if (Sha256Of(bytes) != digest) {
       return InvalidError("is not the file that report.json names: it was edited or replaced",
                           Place{path});
@@ -241,7 +207,7 @@ Result<> VerifyReportFiles(const std::string& directory, const ReportFiles& file
   for (const std::string_view name : kReportFileNames) {
     if (name == kReportJsonName || files.contains(std::string(name))) continue;
     const std::string path = (fs::path(directory) / name).string();
-    const Result<std::string> bytes = ReadFile(path, kReportBytesMax);
+    const Result<std::string> bytes = ReadRegularFile(path, kReportBytesMax);
     if (bytes.has_value() && HasReportMark(name, *bytes)) {
       return InvalidError("is of another report: report.json does not name it", Place{path});
     }

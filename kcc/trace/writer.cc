@@ -1,7 +1,6 @@
 #include "kcc/trace/writer.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "kcc/base/check.h"
+#include "kcc/base/temporary.h"
 #include "kcc/trace/evidence_check.h"
 #include "kcc/trace/requests.h"
 #include "kcc/trace/safetensors.h"
@@ -41,8 +41,9 @@ class OutputFile {
   ~OutputFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
-  Result<> Open(const std::string& path, bool durable) {
-    path_ = path;
+  // Errors name the file by `shown`, where it is going to stand.
+  Result<> Open(const std::string& path, std::string shown, bool durable) {
+    path_ = std::move(shown);
     durable_ = durable;
     written_ = sent_ = 0;
     descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -111,30 +112,29 @@ class OutputFile {
   std::string buffer_;
 };
 
-// A new directory beside the target. Not mkdtemp, whose 0700 would hide the trace from others.
-Result<std::filesystem::path> MakeSibling(const std::filesystem::path& parent,
-                                          const std::string& name) {
-  for (int i = 0; i < 1000; ++i) {
-    const std::filesystem::path path =
-        parent / ("." + name + "." + std::to_string(::getpid()) + "-" + std::to_string(i));
-    if (::mkdir(path.c_str(), 0777) == 0) return path;
-    if (errno != EEXIST) break;
+// Whatever stands there, a link to nothing included, is not replaced unless it was asked for; and
+// then it must be a directory.
+Result<> CheckTarget(const std::filesystem::path& target, bool replace) {
+  std::error_code failure;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(target, failure);
+  if (!std::filesystem::exists(status)) return {};
+  if (!replace) {
+    return InvalidError("exists already; choose another name or ask to replace it",
+                        Place{target.string()});
   }
-  return IoError(std::string("cannot write here: ") + std::strerror(errno), Place{parent.string()});
+  if (std::filesystem::is_directory(status)) return {};
+  return InvalidError("is not a directory, so a trace cannot replace it", Place{target.string()});
 }
 
-void SyncDirectory(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  (void)::fsync(descriptor);
-  ::close(descriptor);
+std::string ParentOf(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path().string() : ".";
 }
 
 }  // namespace
 
 struct TraceWriter::State {
   std::filesystem::path target;
-  std::filesystem::path folder;  // the temporary sibling; empty once renamed
+  Temporary folder;  // beside the target
   TraceInfo info;
   Options options;
   std::unordered_set<std::string> ids;
@@ -148,11 +148,9 @@ struct TraceWriter::State {
   int64_t logits_bytes = 0;
   std::string request, position, token, top_ids, top_logprobs, logprob, advantage, mask, gold;
 
-  ~State() {
-    std::error_code ignored;
-    if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
+  Result<> Open(const std::string& name, OutputFile* file) const {
+    return file->Open(folder.path() + "/" + name, (target / name).string(), !options.scratch);
   }
-
   bool stores_logits() const { return info.evidence == EvidenceLevel::kLogits; }
   bool stores_top() const { return options.top_k > 0; }
   size_t row_bytes() const {
@@ -166,15 +164,36 @@ struct TraceWriter::State {
            logprob.size() + advantage.size() + mask.size() + gold.size();
   }
 
+  Result<> IntoPlace();
   Result<> OpenTokens();
   Result<> CloseTokens();
   Result<> AppendRow(const TokenEvidence& evidence);
 };
 
+// rename(2) does not replace a directory that has something in it, so two are exchanged.
+Result<> TraceWriter::State::IntoPlace() {
+  const Place place{target.string()};
+  const auto failure = [&](const char* what) {
+    return IoError(std::string(what) + ": " + std::strerror(errno), place);
+  };
+  if (options.replace) {
+    if (folder.ExchangeWith(target.string())) {
+      folder = Temporary();  // the old one goes
+      return {};
+    }
+    if (errno != ENOENT) return failure("cannot replace");
+  }
+  if (folder.RenameTo(target.string())) return {};
+  const bool taken = errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR;
+  if (taken)
+    return InvalidError("was made by another process meanwhile; choose another name", place);
+  return failure("cannot rename into place");
+}
+
 Result<> TraceWriter::State::OpenTokens() {
   std::array<char, 40> name{};
   std::snprintf(name.data(), name.size(), "tokens-%05zu.safetensors", files++);
-  KCC_TRY_VOID(tokens_file.Open((folder / name.data()).string(), !options.scratch));
+  KCC_TRY_VOID(Open(name.data(), &tokens_file));
   return tokens_file.Write(std::string(kPrefixBytes, ' '));
 }
 
@@ -250,11 +269,7 @@ Result<TraceWriter> TraceWriter::Create(const std::string& directory, TraceInfo 
   auto state = std::make_unique<State>();
   state->target = std::filesystem::path(directory).lexically_normal();
   if (!state->target.has_filename()) state->target = state->target.parent_path();
-  std::error_code failure;
-  if (!options.replace && std::filesystem::exists(state->target, failure)) {
-    return InvalidError("exists already; choose another name or ask to replace it",
-                        Place{directory});
-  }
+  KCC_TRY_VOID(CheckTarget(state->target, options.replace));
   if (options.logits_width == 0) options.logits_width = info.vocab_size;
   if (info.evidence == EvidenceLevel::kTopK && options.top_k < 1) {
     return InvalidError("top-k evidence needs a k of at least 1", Place{directory});
@@ -264,14 +279,12 @@ Result<TraceWriter> TraceWriter::Create(const std::string& directory, TraceInfo 
     return InvalidError("the kernel's fingerprint is missing: name the build that was measured",
                         Place{directory});
   }
-  const std::filesystem::path parent =
-      state->target.has_parent_path() ? state->target.parent_path() : std::filesystem::path(".");
-  KCC_TRY(state->folder, MakeSibling(parent, state->target.filename().string()));
+  KCC_TRY(state->folder, Temporary::Make(ParentOf(state->target), Temporary::Kind::kDirectory,
+                                         /*mode=*/0777));
   state->info = std::move(info);
   state->info.format = kTraceFormat;
   state->options = options;
-  KCC_TRY_VOID(
-      state->requests_file.Open((state->folder / "requests.jsonl").string(), !options.scratch));
+  KCC_TRY_VOID(state->Open("requests.jsonl", &state->requests_file));
   return TraceWriter(std::move(state));
 }
 
@@ -321,30 +334,12 @@ Result<> TraceWriter::Finish() {
   state.info.tokens = state.tokens;
   // In a directory that nobody knows yet, so it need not appear at once.
   OutputFile info_file;
-  KCC_TRY_VOID(info_file.Open((state.folder / "trace.json").string(), !state.options.scratch));
+  KCC_TRY_VOID(state.Open("trace.json", &info_file));
   KCC_TRY_VOID(info_file.Write(TraceInfoJson(state.info)));
   KCC_TRY_VOID(info_file.SyncAndClose());
-  if (!state.options.scratch) SyncDirectory(state.folder);
-
-  std::error_code failure;
-  std::filesystem::path old;
-  if (state.options.replace && std::filesystem::exists(state.target, failure)) {
-    // rename(2) does not replace a directory that has something in it.
-    old = state.folder.string() + ".old";
-    std::filesystem::rename(state.target, old, failure);
-    if (failure) return IoError("cannot replace: " + failure.message(), place);
-  }
-  std::filesystem::rename(state.folder, state.target, failure);
-  if (failure) {
-    const std::string reason = failure.message();
-    if (!old.empty()) std::filesystem::rename(old, state.target, failure);
-    return IoError("cannot rename into place: " + reason, place);
-  }
-  state.folder.clear();
-  if (!old.empty()) std::filesystem::remove_all(old, failure);
-  if (state.options.scratch) return {};
-  SyncDirectory(state.target.has_parent_path() ? state.target.parent_path()
-                                               : std::filesystem::path("."));
+  if (!state.options.scratch) SyncDirectory(state.folder.path());
+  KCC_TRY_VOID(state.IntoPlace());
+  if (!state.options.scratch) SyncDirectory(ParentOf(state.target));
   return {};
 }
 

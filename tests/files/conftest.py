@@ -1,0 +1,61 @@
+"""Inputs of every command that writes, the file layer with faults, and a bench for each output."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import outputs
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def inputs(kcc_path, made_once):
+    def make(directory):
+        def kcc(*words):
+            subprocess.run([kcc_path, *map(str, words)], check=True, capture_output=True, cwd=ROOT)
+
+        for side in ("train", "infer"):
+            shutil.copytree(ROOT / "examples/traces" / side, directory / side)
+        (directory / "one.jsonl").write_text((ROOT / "models/kcc-lab/eval.jsonl").read_text().splitlines()[0] + "\n")
+        shutil.copy(ROOT / "examples/rl/tempered.npz", directory / "step.npz")
+        kcc("measure", directory / "train", directory / "infer", "-o", directory / "one.kccs")
+        kcc("measure", directory / "infer", directory / "train", "-o", directory / "two.kccs")
+        for variant in "ab":
+            contract = directory / f"{variant}.yaml"
+            contract.write_text(outputs.CONTRACT.replace("NAME", variant))
+            kcc("judge", contract, directory / "one.kccs", "--report", directory / variant)
+            shutil.copy(directory / variant / "report.json", directory / f"{variant}.json")
+
+    return made_once("file-inputs", make)
+
+
+@pytest.fixture
+def bench(inputs, kcc_path, tmp_path):
+    """bench(name) -> outputs.Bench."""
+
+    def make(name):
+        (output,) = [output for output in outputs.table(inputs) if output.name == name]
+        return outputs.Bench(output, kcc_path, tmp_path / "out")
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def faults(made_once):
+    """faults(directory, kind, at, log) -> the environment in which that call below the directory fails."""
+
+    def make(directory):
+        source = ROOT / "tests/files/file_faults.c"
+        command = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", source, "-o", directory / "file_faults.so", "-ldl"]
+        subprocess.run(command, check=True)
+
+    library = made_once("file-faults", make) / "file_faults.so"
+
+    def environment(directory, kind="", at=0, log=os.devnull):
+        return {"LD_PRELOAD": str(library), "KCC_FAULT_BELOW": str(directory), "KCC_FAULT": kind, "KCC_FAULT_AT": str(at),
+                "KCC_FAULT_LOG": str(log)}  # fmt: skip
+
+    return environment
