@@ -38,18 +38,45 @@ std::string RequestsOf(const AttributeOptions& options) {
   return std::string(kLabModelDirectory) + "/eval.jsonl";
 }
 
-Result<std::vector<KernelRequest>> AllRequests(const AttributeOptions& options) {
-  KCC_TRY(const auto source, OpenRequestFile(RequestsOf(options), RequestUse::kScore));
-  const int64_t total = source->totals().requests;
-  const int64_t most = options.requests_max > 0 ? options.requests_max : total;
-  std::vector<KernelRequest> requests;
-  KernelRequest request;
-  for (int64_t i = 0;; ++i) {
-    KCC_TRY(const bool more, source->Next(&request));
-    if (!more) return requests;
-    if ((i + 1) * most / total != i * most / total) requests.push_back(std::move(request));
-    request = {};
+// Requests that another reads, of which every one that --max-requests takes is kept: a pipe can be
+// read once only.
+class KeptRequests final : public RequestSource {
+ public:
+  KeptRequests(std::unique_ptr<RequestSource> source, int64_t requests_max)
+      : source_(std::move(source)),
+        total_(source_->totals().requests),
+        most_(requests_max > 0 ? requests_max : total_) {}
+
+  Result<bool> Next(KernelRequest* request) override {
+    KCC_TRY(const bool more, source_->Next(request));
+    if (more && (at_ + 1) * most_ / total_ != at_ * most_ / total_) kept_.push_back(*request);
+    ++at_;
+    return more;
   }
+  RequestTotals totals() const override { return source_->totals(); }
+  SampledBy sampled_by() const override { return source_->sampled_by(); }
+  std::optional<double> sampling_temperature() const override {
+    return source_->sampling_temperature();
+  }
+  Place place() const override { return source_->place(); }
+  const std::vector<KernelRequest>& kept() const { return kept_; }
+
+ private:
+  std::unique_ptr<RequestSource> source_;
+  int64_t total_;
+  int64_t most_;
+  int64_t at_ = 0;
+  std::vector<KernelRequest> kept_;
+};
+
+Result<std::vector<KernelRequest>> AllRequests(const AttributeOptions& options) {
+  KCC_TRY(auto source, OpenRequestFile(RequestsOf(options), RequestUse::kScore));
+  KeptRequests requests(std::move(source), options.requests_max);
+  KernelRequest request;
+  for (bool more = true; more; request = {}) {
+    KCC_TRY(more, requests.Next(&request));
+  }
+  return requests.kept();
 }
 
 struct Attributed {
@@ -77,14 +104,14 @@ Result<Attributed> Compute(const AttributeOptions& options, const Contract* cont
   attribution.progress = [&](int64_t done, int64_t total) { progress.Show(done, total, 0); };
   KernelFlags flags = options.kernels;
   flags.requests = RequestsOf(options);
-  KCC_TRY(const auto requests, OpenRequests(flags, RequestUse::kScore, SampledBy::kDataset));
+  KCC_TRY(auto source, OpenRequests(flags, RequestUse::kScore, SampledBy::kDataset));
+  KeptRequests requests(std::move(source), options.requests_max);
   Attributed made;
-  KCC_TRY(made.attribution, Attribute(*corners.train, corners.open, *requests, attribution));
+  KCC_TRY(made.attribution, Attribute(*corners.train, corners.open, requests, attribution));
   KCC_TRY(const std::optional<LabSides> sides, LabSidesOf(options));
   if (sides) {
-    KCC_TRY(const std::vector<KernelRequest> all, AllRequests(options));
     KCC_TRY(const EnvelopeModel model,
-            EnvelopeModel::Measure(sides->checkpoint, all, sides->infer.group));
+            EnvelopeModel::Measure(sides->checkpoint, requests.kept(), sides->infer.group));
     made.envelopes = model.BySource(sides->train, sides->infer);
   }
   return made;

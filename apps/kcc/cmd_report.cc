@@ -27,7 +27,7 @@ Result<ReportData> LoadDirectory(const std::string& directory, Console& console)
   if (!fs::exists(path, unknown)) {
     return IoError("holds no report.json: no run has finished its report here", Place{directory});
   }
-  KCC_TRY(const std::string text, ReadFile(path.string(), kReportBytesMax));
+  KCC_TRY(const std::string text, ReadRegularFile(path.string(), kReportBytesMax));
   KCC_TRY(ReportData report, ParseReport(text, path.string()));
   Result<ReportFiles> files = ReadReportFiles(text);
   if (!files.has_value()) return std::move(files.error()).At(Place{path.string()});

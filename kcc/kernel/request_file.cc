@@ -1,4 +1,4 @@
-// The requests file: parsed line by line, twice.
+// The requests file: parsed line by line, twice, from one opening, so that it may be a pipe.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -159,27 +159,26 @@ Result<std::unique_ptr<RequestSource>> OpenRequestFile(const std::string& path, 
                                                        SampledBy sampled_by,
                                                        std::optional<double> sampling_temperature) {
   RequestTotals totals;
+  KCC_TRY(LineReader reader,
+          LineReader::Open(path, kRequestFileLineBytesMax, LineSource::kReadTwice));
   {
     json::parser parser;
     std::unordered_map<uint64_t, int> lines;  // by hash of the id, never iterated
     KernelRequest request;
-    KCC_TRY_VOID(ForEachLine(
-        path, kRequestFileLineBytesMax, [&](std::string_view line, int number) -> Result<> {
-          KCC_TRY_VOID(ParseLine(parser, line, use, &request));
-          const auto [at, fresh] = lines.emplace(HashText(request.request.id), number);
-          if (!fresh) {
-            return InvalidError("the request id '" + request.request.id +
-                                "' stood already in line " + std::to_string(at->second) +
-                                "; ids must be unique");
-          }
-          ++totals.requests;
-          totals.output_tokens +=
-              static_cast<int64_t>(request.tokens.size()) - request.prompt_tokens;
-          return {};
-        }));
+    KCC_TRY_VOID(ForEachLine(reader, [&](std::string_view line, int number) -> Result<> {
+      KCC_TRY_VOID(ParseLine(parser, line, use, &request));
+      const auto [at, fresh] = lines.emplace(HashText(request.request.id), number);
+      if (!fresh) {
+        return InvalidError("the request id '" + request.request.id + "' stood already in line " +
+                            std::to_string(at->second) + "; ids must be unique");
+      }
+      ++totals.requests;
+      totals.output_tokens += static_cast<int64_t>(request.tokens.size()) - request.prompt_tokens;
+      return {};
+    }));
   }
   if (totals.requests == 0) return InvalidError("holds no request", Place{path});
-  KCC_TRY(LineReader reader, LineReader::Open(path, kRequestFileLineBytesMax));
+  KCC_TRY_VOID(reader.Rewind());
   return std::unique_ptr<RequestSource>(std::make_unique<RequestFile>(
       std::move(reader), use, totals, sampled_by, sampling_temperature));
 }

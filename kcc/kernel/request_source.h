@@ -47,7 +47,8 @@ class RequestSource {
 };
 
 // Reads the file once to check every line and that no id repeats (8 bytes of memory a request),
-// so that a mistake in the last line does not cost a run; Next reads it again.
+// so that a mistake in the last line does not cost a run; Next reads it again, from the same
+// opening. A pipe or a device does as well: what it says is kept, up to kPipeBytesMax.
 Result<std::unique_ptr<RequestSource>> OpenRequestFile(
     const std::string& path, RequestUse use, SampledBy sampled_by = SampledBy::kDataset,
     std::optional<double> sampling_temperature = std::nullopt);

@@ -209,7 +209,7 @@ Result<ModelConfig> ParseModelConfig(std::string_view text, const std::string& f
 
 Result<Checkpoint> ReadCheckpoint(const std::string& directory) {
   const std::string config_path = directory + "/config.json";
-  KCC_TRY(const std::string text, ReadFile(config_path, kConfigBytesMax));
+  KCC_TRY(const std::string text, ReadRegularFile(config_path, kConfigBytesMax));
   Checkpoint checkpoint;
   KCC_TRY(checkpoint.config, ParseModelConfig(text, config_path));
   const ModelConfig& config = checkpoint.config;

@@ -125,7 +125,7 @@ Result<> AddRow(json::object row, JsonColumns* columns, std::vector<int64_t>* of
 
 Result<> AddLines(const std::string& path, json::parser& parser, JsonColumns* columns,
                   std::vector<int64_t>* offsets) {
-  KCC_TRY(LineReader reader, LineReader::Open(path, kLineBytesMax));
+  KCC_TRY(LineReader reader, LineReader::Open(path, kLineBytesMax, LineSource::kRegular));
   std::string_view line;
   while (true) {
     KCC_TRY(const bool more, reader.Next(&line));

@@ -165,7 +165,11 @@ Result<std::vector<std::string>> ListFiles(ImportInputs inputs) {
     std::vector<std::string> ranks;
     for (const auto& entry : std::filesystem::directory_iterator(input, failure)) {
       const std::string name = entry.path().filename().string();
-      if (name.starts_with("rank_") && name.ends_with(".jsonl")) ranks.push_back(entry.path());
+      if (!name.starts_with("rank_") || !name.ends_with(".jsonl")) continue;
+      if (!entry.is_regular_file(failure)) {
+        return InvalidError("is not a regular file", Place{entry.path()});
+      }
+      ranks.push_back(entry.path());
     }
     std::sort(ranks.begin(), ranks.end());
     files.insert(files.end(), ranks.begin(), ranks.end());

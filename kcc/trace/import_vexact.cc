@@ -32,8 +32,9 @@ struct DumpRequest {
 Result<std::map<std::string, DumpRequest>> ReadRequestsOf(const std::string& directory) {
   std::map<std::string, DumpRequest> requests;
   KCC_TRY(const std::string ids_text,
-          ReadFile(directory + "/all_token_ids_list.json", kJsonBytesMax));
-  KCC_TRY(const std::string metadata_text, ReadFile(directory + "/metadata.json", kJsonBytesMax));
+          ReadRegularFile(directory + "/all_token_ids_list.json", kJsonBytesMax));
+  KCC_TRY(const std::string metadata_text,
+          ReadRegularFile(directory + "/metadata.json", kJsonBytesMax));
   json::parser ids_parser;
   json::parser metadata_parser;
   KCC_TRY(const json::element ids_root, ParseJson(ids_parser, ids_text));
@@ -245,9 +246,10 @@ class DumpImport {
       token.logprob = static_cast<float>(logprobs[i]);
       auto added = writer->AddToken(token);
       if (!added.has_value()) {
-        return Error(added.error().code(), "request '" + id + "', position " +
-                                               std::to_string(token.position) + ": " +
-                                               added.error().message());
+        return Error(added.error().code(),
+                     "request '" + id + "', position " + std::to_string(token.position) + ": " +
+                         added.error().message(),
+                     added.error().place());
       }
       alignment->Add(token);
       ++report_.tokens;

@@ -1,25 +1,84 @@
 #include "kcc/trace/line_reader.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "kcc/base/file.h"
+
 namespace kcc {
 namespace {
 
 constexpr size_t kBlockBytes = size_t{1} << 18;
 
+Error SystemError(const std::string& what, const std::string& path) {
+  return IoError(what + ": " + std::strerror(errno), Place{path});
+}
+
+ssize_t ReadSome(int descriptor, char* bytes, size_t size) {
+  ssize_t n = 0;
+  do {
+    n = ::read(descriptor, bytes, size);
+  } while (n < 0 && errno == EINTR);
+  return n;
+}
+
+// All that comes out of a pipe or a device, in a file without a name that goes with the process.
+Result<FileDescriptor> Keep(const FileDescriptor& pipe, const std::string& path) {
+  FileDescriptor kept(::memfd_create("kcc-lines", MFD_CLOEXEC));
+  if (kept.get() < 0) return SystemError("cannot keep what the pipe says", path);
+  std::string block(kBlockBytes, '\0');
+  for (int64_t size = 0;;) {
+    const ssize_t n = ReadSome(pipe.get(), block.data(), block.size());
+    if (n < 0) return SystemError("cannot read", path);
+    if (n == 0) break;
+    size += n;
+    if (size > kPipeBytesMax) {
+      return InvalidError("says more than the limit of " + std::to_string(kPipeBytesMax) +
+                              " bytes for a pipe; write it to a file first",
+                          Place{path});
+    }
+    for (std::string_view rest(block.data(), static_cast<size_t>(n)); !rest.empty();) {
+      const ssize_t written = ::write(kept.get(), rest.data(), rest.size());
+      if (written < 0) return SystemError("cannot keep what the pipe says", path);
+      rest.remove_prefix(static_cast<size_t>(written));
+    }
+  }
+  if (::lseek(kept.get(), 0, SEEK_SET) < 0) return SystemError("cannot seek", path);
+  return kept;
+}
+
 }  // namespace
 
-Result<LineReader> LineReader::Open(const std::string& path, size_t line_bytes_max) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    return IoError(std::string("cannot open: ") + std::strerror(errno), Place{path});
+Result<LineReader> LineReader::Open(const std::string& path, size_t line_bytes_max,
+                                    LineSource source) {
+  if (source == LineSource::kRegular) {
+    KCC_TRY(FileDescriptor file, OpenRegularFile(path));
+    return LineReader(path, file.Release(), line_bytes_max);
   }
-  return LineReader(path, descriptor, line_bytes_max);
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (file.get() < 0) return SystemError("cannot open", path);
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) return SystemError("cannot open", path);
+  if (S_ISDIR(info.st_mode)) return InvalidError("is a directory, not a file", Place{path});
+  if (source == LineSource::kReadTwice && !S_ISREG(info.st_mode)) {
+    KCC_TRY(file, Keep(file, path));
+  }
+  return LineReader(path, file.Release(), line_bytes_max);
+}
+
+Result<> LineReader::Rewind() {
+  if (::lseek(descriptor_, 0, SEEK_SET) < 0) return SystemError("cannot read again", path_);
+  buffer_.clear();
+  begin_ = 0;
+  at_end_ = false;
+  number_ = 0;
+  return {};
 }
 
 LineReader::LineReader(std::string path, int descriptor, size_t line_bytes_max)
@@ -75,11 +134,8 @@ Result<> LineReader::Fill() {
   buffer_.erase(0, std::exchange(begin_, 0));
   const size_t have = buffer_.size();
   buffer_.resize(have + kBlockBytes);
-  ssize_t n = 0;
-  do {
-    n = ::read(descriptor_, buffer_.data() + have, kBlockBytes);
-  } while (n < 0 && errno == EINTR);
-  if (n < 0) return IoError(std::string("cannot read: ") + std::strerror(errno), Place{path_});
+  const ssize_t n = ReadSome(descriptor_, buffer_.data() + have, kBlockBytes);
+  if (n < 0) return SystemError("cannot read", path_);
   buffer_.resize(have + static_cast<size_t>(n));
   at_end_ = n == 0;
   return {};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -10,9 +11,17 @@
 
 namespace kcc {
 
+// What a file of lines may be. A file that nobody named, such as a part of a trace, must be a
+// regular one, since a FIFO there would make its reader wait for ever. One that is read twice may
+// still be a pipe: its bytes are kept, up to kPipeBytesMax.
+enum class LineSource { kAny, kRegular, kReadTwice };
+
+inline constexpr int64_t kPipeBytesMax = int64_t{4} << 30;
+
 class LineReader {
  public:
-  static Result<LineReader> Open(const std::string& path, size_t line_bytes_max);
+  static Result<LineReader> Open(const std::string& path, size_t line_bytes_max,
+                                 LineSource source = LineSource::kAny);
   LineReader(LineReader&& other) noexcept;
   LineReader& operator=(LineReader&&) = delete;
   ~LineReader();
@@ -20,6 +29,8 @@ class LineReader {
   // The next non-blank line without its line end; false at the end of the file. The view lives
   // until the next call. Errors carry the file and the line.
   Result<bool> Next(std::string_view* line);
+  // Begins again, in the same file even if its name now means another; kReadTwice only.
+  Result<> Rewind();
   int number() const { return number_; }  // of the last line, from 1
   const std::string& path() const { return path_; }
 

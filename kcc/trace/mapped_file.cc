@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kcc/base/check.h"
+#include "kcc/base/file.h"
 
 namespace kcc {
 namespace {
@@ -48,15 +49,12 @@ bool FileWindow::Holds(int64_t offset, size_t size) const {
 }
 
 Result<MappedFile> MappedFile::Open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return IoError(std::string("cannot open: ") + std::strerror(errno), {path});
+  KCC_TRY(FileDescriptor file, OpenRegularFile(path));
   struct stat info {};
-  const bool known = ::fstat(descriptor, &info) == 0;
-  if (!known || !S_ISREG(info.st_mode)) {
-    ::close(descriptor);
-    return InvalidError("is not a regular file, which is needed to map it", Place{path});
+  if (::fstat(file.get(), &info) != 0) {
+    return IoError(std::string("cannot open: ") + std::strerror(errno), Place{path});
   }
-  return MappedFile(path, descriptor, info.st_size);
+  return MappedFile(path, file.Release(), info.st_size);
 }
 
 MappedFile::MappedFile(std::string path, int descriptor, int64_t size)

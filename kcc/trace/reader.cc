@@ -214,7 +214,7 @@ Result<TraceReader> TraceReader::Open(const std::string& directory) {
   if (!std::filesystem::is_directory(directory, ignored)) {
     return IoError("is not a directory; a trace is one (docs/trace.md)", Place{directory});
   }
-  KCC_TRY(const std::string info_text, ReadFile(info_path, kTraceJsonBytesMax));
+  KCC_TRY(const std::string info_text, ReadRegularFile(info_path, kTraceJsonBytesMax));
   KCC_TRY(reader.info_, ParseTraceInfo(info_text, info_path));
   const std::string requests_path = directory + "/requests.jsonl";
   KCC_TRY(reader.requests_, ReadRequests(requests_path));

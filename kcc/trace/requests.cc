@@ -136,12 +136,17 @@ Result<> CheckUnique(const std::vector<Request>& requests, const std::vector<int
 
 Result<> ForEachLine(const std::string& path, size_t line_bytes_max, const LineVisitor& visit) {
   KCC_TRY(LineReader reader, LineReader::Open(path, line_bytes_max));
+  return ForEachLine(reader, visit);
+}
+
+Result<> ForEachLine(LineReader& reader, const LineVisitor& visit) {
   while (true) {
     std::string_view line;
     KCC_TRY(const bool more, reader.Next(&line));
     if (!more) return {};
     auto visited = visit(line, reader.number());
-    if (!visited.has_value()) return std::move(visited.error()).At(Place{path, reader.number()});
+    if (!visited.has_value())
+      return std::move(visited.error()).At({reader.path(), reader.number()});
   }
 }
 
@@ -149,13 +154,13 @@ Result<std::vector<Request>> ReadRequests(const std::string& path) {
   std::vector<Request> requests;
   std::vector<int> lines;
   json::parser parser;
-  KCC_TRY_VOID(
-      ForEachLine(path, kRequestLineBytesMax, [&](std::string_view line, int number) -> Result<> {
-        KCC_TRY(Request request, ReadRequest(parser, line));
-        requests.push_back(std::move(request));
-        lines.push_back(number);
-        return {};
-      }));
+  KCC_TRY(LineReader reader, LineReader::Open(path, kRequestLineBytesMax, LineSource::kRegular));
+  KCC_TRY_VOID(ForEachLine(reader, [&](std::string_view line, int number) -> Result<> {
+    KCC_TRY(Request request, ReadRequest(parser, line));
+    requests.push_back(std::move(request));
+    lines.push_back(number);
+    return {};
+  }));
   if (requests.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return InvalidError("more than 2^31 - 1 requests", Place{path});
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kcc/base/result.h"
+#include "kcc/trace/line_reader.h"
 #include "kcc/trace/trace.h"
 
 namespace kcc {
@@ -25,7 +26,9 @@ inline constexpr size_t kRequestLineBytesMax = size_t{16} << 20;
 // the line.
 using LineVisitor = std::function<Result<>(std::string_view line, int number)>;
 Result<> ForEachLine(const std::string& path, size_t line_bytes_max, const LineVisitor& visit);
+Result<> ForEachLine(LineReader& reader, const LineVisitor& visit);
 
+// A trace's requests.jsonl, which must be a regular file.
 Result<std::vector<Request>> ReadRequests(const std::string& path);
 
 // One line, without a line end: id first, then the fields in order of name. Parsing can leave
