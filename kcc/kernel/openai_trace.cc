@@ -119,9 +119,10 @@ Result<> WriteServerTrace(const ServerTrace& trace, std::span<const KernelReques
     for (const ImportedToken& token : answers[i].tokens) {
       auto added = rows.Add(row, token);
       if (!added.has_value()) {
-        return Error(added.error().code(), "request '" + batch[i].request.id + "', position " +
-                                               std::to_string(token.position) + ": " +
-                                               added.error().message());
+        return Error(added.error().code(),
+                     "request '" + batch[i].request.id + "', position " +
+                         std::to_string(token.position) + ": " + added.error().message(),
+                     added.error().place());
       }
     }
   }

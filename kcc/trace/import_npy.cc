@@ -58,9 +58,11 @@ class ArrayImport {
       LoadTop(i, &evidence);
       auto added = writer.AddToken(evidence);
       if (!added.has_value()) {
-        return Error(added.error().code(), "element " + std::to_string(i) + ", request '" +
-                                               requests_[static_cast<size_t>(evidence.request)].id +
-                                               "': " + added.error().message());
+        return Error(added.error().code(),
+                     "element " + std::to_string(i) + ", request '" +
+                         requests_[static_cast<size_t>(evidence.request)].id +
+                         "': " + added.error().message(),
+                     added.error().place());
       }
       alignment.Add(evidence);
       ++report_.tokens;

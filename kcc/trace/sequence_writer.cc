@@ -187,7 +187,9 @@ Result<> SequenceWriter::State::AddToken(int32_t row, const ImportedToken& impor
   token.top_logprobs = logprobs.data();
   token.top_k = static_cast<int32_t>(ids.size());
   auto added = writer->AddToken(token);
-  if (!added.has_value()) return Error(added.error().code(), where + added.error().message());
+  if (!added.has_value()) {
+    return Error(added.error().code(), where + added.error().message(), added.error().place());
+  }
   if (alignment) alignment->Add(token);
   ++report.tokens;
   return {};
@@ -228,7 +230,8 @@ Result<> SequenceWriter::Add(const std::string& id, ImportedSequence sequence) {
   for (const ImportedToken& token : sequence.tokens) {
     auto added = state.AddToken(row, token);
     if (!added.has_value()) {
-      return Error(added.error().code(), "request '" + id + "', " + added.error().message());
+      return Error(added.error().code(), "request '" + id + "', " + added.error().message(),
+                   added.error().place());
     }
   }
   return {};
