@@ -10,6 +10,8 @@ import pathlib
 
 import numpy as np
 
+from kcc import temporary
+
 DTYPES = {"float32": "F32", "float16": "F16", "int32": "I32", "uint16": "BF16", "uint8": "U8", "bool": "BOOL"}
 
 
@@ -42,12 +44,10 @@ def write_safetensors(path, tensors):
 
 
 def write_trace(directory, info, requests, tensors):
-    """Makes the directory; `info` adds to trace.json's defaults below and must hold vocabSize.
+    """Makes the directory, whole or not at all; `info` adds to trace.json's defaults below and must hold vocabSize.
 
     Format 1 has one temperature, that of sampling; `samplingTemperature` and `declares` are of format 2.
     """
-    directory = pathlib.Path(directory)
-    directory.mkdir(parents=True)
     defaults = {
         "format": 2 if {"samplingTemperature", "declares"} & info.keys() else 1,
         "kernelFingerprint": "unnamed",
@@ -59,9 +59,10 @@ def write_trace(directory, info, requests, tensors):
         "mode": "scored",
         "sampledBy": "dataset",
     }
-    (directory / "trace.json").write_text(json.dumps(defaults | info))
-    with open(directory / "requests.jsonl", "w") as out:
-        for request in requests:
-            out.write(json.dumps(request) + "\n")
-    write_safetensors(directory / "tokens-00000.safetensors", tensors)
-    return directory
+    with temporary.new_directory(directory) as folder:
+        (folder / "trace.json").write_text(json.dumps(defaults | info))
+        with open(folder / "requests.jsonl", "w") as out:
+            for request in requests:
+                out.write(json.dumps(request) + "\n")
+        write_safetensors(folder / "tokens-00000.safetensors", tensors)
+    return pathlib.Path(directory)
