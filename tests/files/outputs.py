@@ -12,6 +12,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPORARY = re.compile(r"\.kcc-[a-z2-7]{10}\.tmp")
+CLOCK = re.compile(rb'"(latency|ttft)_ms":[^,}]+,?')  # what kcc generate measures, in requests.jsonl
 LOCK = ".kcc-report.lock"  # an empty file that means nothing: a killed run leaves it, the next one takes it
 CONTRACT = """\
 apiVersion: kcc/v1
@@ -52,7 +53,7 @@ def read(directory):
             if TEMPORARY.fullmatch(name) or name == LOCK:
                 left.append(name)
             else:
-                seen[str(path.relative_to(directory))] = path.read_bytes()
+                seen[str(path.relative_to(directory))] = CLOCK.sub(b"", path.read_bytes()) if name == "requests.jsonl" else path.read_bytes()
     return seen, left
 
 
