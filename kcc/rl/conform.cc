@@ -6,107 +6,19 @@
 #include <optional>
 
 #include "kcc/base/strings.h"
+#include "kcc/rl/conform_inputs.h"
 #include "kcc/rl/dialect.h"
 #include "kcc/trace/json.h"
 
 namespace kcc {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kFloatMax = 3.4e38;
 
 struct Tolerance {
   double rel = 1e-5, abs = 1e-6;
   bool overflow = false;
 };
-
-std::optional<double> ReadNumber(json::element element) {
-  if (element.is_string()) {
-    const std::string_view word = JsonText(element);
-    if (word == "NaN") return kNaN;
-    if (word == "Infinity") return kInf;
-    if (word == "-Infinity") return -kInf;
-    return std::nullopt;
-  }
-  bool truth = false;
-  if (element.get(truth) == simdjson::SUCCESS) return truth ? 1.0 : 0.0;
-  return JsonNumber(element);
-}
-
-// A list of rows, or a list of numbers: then each is a row of its own.
-struct Rows {
-  std::vector<int64_t> offsets = {0};
-  std::vector<double> values;
-  bool nested = false;
-};
-
-Result<Rows> ReadRows(json::element element, std::string_view name) {
-  const auto list = JsonList(element);
-  const Error wrong = InvalidError(std::string(name) + " must be a list of rows of numbers");
-  if (!list.has_value()) return wrong;
-  Rows rows;
-  for (const json::element item : *list) {
-    if (const auto inner = JsonList(item)) {
-      rows.nested = true;
-      for (const json::element number : *inner) {
-        const auto value = ReadNumber(number);
-        if (!value.has_value()) return wrong;
-        rows.values.push_back(*value);
-      }
-    } else {
-      const auto value = ReadNumber(item);
-      if (!value.has_value()) return wrong;
-      rows.values.push_back(*value);
-    }
-    rows.offsets.push_back(static_cast<int64_t>(rows.values.size()));
-  }
-  return rows;
-}
-
-// A case's arrays and the views of them.
-struct CaseInputs {
-  std::map<std::string, Rows, std::less<>> arrays;
-
-  RlArray Array(std::string_view name) const {
-    const auto found = arrays.find(name);
-    if (found == arrays.end() || found->second.values.empty()) return {};
-    return {found->second.values.data(), RlType::kF64, 0};
-  }
-
-  Result<RlBatch> Batch() const {
-    const auto train = arrays.find("train_logprobs");
-    const auto mask = arrays.find("mask");
-    if (train == arrays.end() || mask == arrays.end()) {
-      return InvalidError("inputs need train_logprobs, rollout_logprobs and mask");
-    }
-    for (const std::string_view name : {"rollout_logprobs", "mask"}) {
-      const auto found = arrays.find(name);
-      if (found == arrays.end() || found->second.offsets != train->second.offsets) {
-        return InvalidError(std::string(name) + " has another shape than train_logprobs");
-      }
-    }
-    RlBatch batch;
-    batch.offsets = train->second.offsets;
-    batch.rows = static_cast<int64_t>(batch.offsets.size()) - 1;
-    batch.train = Array("train_logprobs");
-    batch.rollout = Array("rollout_logprobs");
-    batch.mask = Array("mask");
-    batch.advantages = Array("advantages");
-    if (batch.advantages) batch.advantage_per_row = !arrays.find("advantages")->second.nested;
-    return batch;
-  }
-};
-
-Result<CaseInputs> ReadInputs(json::object inputs) {
-  CaseInputs out;
-  for (const auto [key, value] : inputs) {
-    if (key == "cu_seqlens") continue;  // rows say the same
-    KCC_TRY(Rows rows, ReadRows(value, key));
-    out.arrays.emplace(std::string(key), std::move(rows));
-  }
-  return out;
-}
 
 bool Near(double got, double want, const Tolerance& tolerance, std::optional<double> float64) {
   if (std::isnan(want) || std::isinf(want)) {
@@ -145,7 +57,7 @@ class CaseChecker {
 
   Result<> Array(std::string_view name, json::element expected, const Tolerance& tolerance,
                  const DialectResult& result) {
-    KCC_TRY(const Rows want, ReadRows(expected, name));
+    KCC_TRY(const GoldenRows want, ReadGoldenRows(expected, name));
     const DialectArray* got = result.Array(name);
     if (got == nullptr || got->offsets != want.offsets) {
       Miss(std::string(name),
@@ -190,7 +102,7 @@ std::map<std::string, double, std::less<>> Scalars(std::optional<json::element> 
   json::object object;
   if (!element.has_value() || element->get(object) != simdjson::SUCCESS) return out;
   for (const auto [key, value] : object) {
-    if (const auto number = ReadNumber(value)) out.emplace(std::string(key), *number);
+    if (const auto number = ReadGoldenNumber(value)) out.emplace(std::string(key), *number);
   }
   return out;
 }
@@ -200,7 +112,7 @@ Result<> CheckValues(json::object fields, json::object expected, const DialectRe
   const auto tolerances = JsonMember(fields, "tolerance");
   const auto exact = Scalars(JsonMember(fields, "expected_float64"));
   for (const auto [key, value] : expected) {
-    const auto number = ReadNumber(value);
+    const auto number = ReadGoldenNumber(value);
     const Tolerance tolerance = ToleranceOf(tolerances, key, !number.has_value());
     if (!number.has_value()) {
       KCC_TRY_VOID(checker->Array(key, value, tolerance, result));
@@ -243,15 +155,12 @@ Result<> RunCase(json::element element, std::string_view dialect, const ConformO
       wanted->get(expected) != simdjson::SUCCESS) {
     return InvalidError("case \"" + name + "\" lacks name, inputs, config or expected");
   }
-  KCC_TRY(const CaseInputs arrays, ReadInputs(inputs));
-  KCC_TRY(const RlBatch batch, arrays.Batch());
-  DialectExtras extras;
-  extras.sample_mask = arrays.Array("sample_mask");
-  extras.rewards = arrays.Array("rewards");
-  extras.tool_mask = arrays.Array("tool_mask");
-  extras.current_logprobs = arrays.Array("current_logprobs");
-  const auto result = RunDialect(used, JsonText(JsonMember(fields, "function")), batch, extras,
-                                 simdjson::minify(*config));
+  const auto arrays = ReadGoldenInputs(inputs);
+  if (!arrays.has_value()) {
+    return InvalidError("case \"" + name + "\": " + arrays.error().message());
+  }
+  const auto result = RunDialect(used, JsonText(JsonMember(fields, "function")), arrays->Batch(),
+                                 arrays->Extras(), simdjson::minify(*config));
   CaseChecker checker(used, name, report);
   if (JsonMember(expected, "error").has_value()) {
     if (result.has_value()) {
