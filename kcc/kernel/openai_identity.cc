@@ -94,7 +94,7 @@ Result<> FindEnd(HttpPool& pool, const Document& props, ServerFacts* facts) {
   const auto root = ParseJson(parser, reply.body);
   json::object object;
   if (!root.has_value() || root->get(object) != simdjson::SUCCESS) return {};
-  const std::vector<int64_t> ids = JsonIntegers(JsonMember(object, "tokens"));
+  KCC_TRY(const std::vector<int64_t> ids, JsonTokenIds(JsonMember(object, "tokens"), "tokens"));
   if (ids.size() == 1) facts->end.push_back(static_cast<int32_t>(ids[0]));
   return {};
 }

@@ -36,14 +36,13 @@ Result<> ReadEntries(json::array entries, ImportedSequence* sequence) {
       return BrokenEvidenceError("an entry of the probabilities is no object");
     }
     const auto id = JsonMember(entry, "id");
-    const auto token_id = id ? JsonInteger(*id) : std::nullopt;
-    if (!token_id) {
+    if (!id) {
       return BrokenEvidenceError(
           "an entry of the probabilities has no 'id'; this server is too "
           "old to be matched by token");
     }
     ImportedToken token;
-    token.token = *token_id;
+    KCC_TRY(token.token, JsonTokenId(*id, "the 'id' of an entry"));
     const Number number = ReadNumber(entry);
     token.logprob = number.logprob;
     (number.processed ? any_processed : any_raw) = true;
@@ -54,9 +53,9 @@ Result<> ReadEntries(json::array entries, ImportedSequence* sequence) {
         json::object alternative;
         if (item.get(alternative) != simdjson::SUCCESS) continue;
         const auto other = JsonMember(alternative, "id");
-        const auto other_id = other ? JsonInteger(*other) : std::nullopt;
-        if (!other_id) return BrokenEvidenceError("an alternative has no 'id'");
-        token.top.push_back({static_cast<int32_t>(*other_id), ReadNumber(alternative).logprob});
+        if (!other) return BrokenEvidenceError("an alternative has no 'id'");
+        KCC_TRY(const int32_t other_id, JsonTokenId(*other, "the 'id' of an alternative"));
+        token.top.push_back({other_id, ReadNumber(alternative).logprob});
       }
     }
     sequence->tokens.push_back(std::move(token));
@@ -85,7 +84,7 @@ void FillKeptBack(const std::vector<int64_t>& output_ids, ImportedSequence* sequ
       filled.push_back(told[next++]);
     } else {
       kept_back_ids.insert(id);
-      filled.emplace_back().token = id;
+      filled.emplace_back().token = static_cast<int32_t>(id);  // an id: JsonTokenIds
     }
   }
   // An id on both sides leaves open which of its places has the number.
@@ -142,8 +141,8 @@ ResponseSequences ParseLlamacppResponse(json::object response, const ResponseCon
     ReadCommon(response, context, &sequences[0]);
     KCC_TRY_VOID(ReadEntries(entries, &sequences[0]));
     const auto evaluated = JsonMember(response, "tokens_evaluated");
-    KCC_TRY_VOID(SetPositions(evaluated ? JsonInteger(*evaluated) : std::nullopt,
-                              JsonIntegers(JsonMember(response, "tokens")), context,
+    KCC_TRY(const std::vector<int64_t> ids, JsonTokenIds(JsonMember(response, "tokens"), "tokens"));
+    KCC_TRY_VOID(SetPositions(evaluated ? JsonInteger(*evaluated) : std::nullopt, ids, context,
                               &sequences[0]));
     return sequences;
   }

@@ -21,6 +21,7 @@
 #include "kcc/trace/import_formats.h"
 #include "kcc/trace/npy.h"
 #include "kcc/trace/requests.h"
+#include "kcc/trace/token_id.h"
 #include "kcc/trace/writer.h"
 
 namespace kcc {
@@ -29,6 +30,9 @@ namespace {
 constexpr std::array<std::string_view, 10> kNames = {
     "token",   "request",   "position", "logits",       "top_ids",
     "logprob", "advantage", "mask",     "top_logprobs", "gold"};
+
+constexpr int64_t kTopKMax = 1 << 20;
+constexpr int64_t kRequestsMin = 1 << 16;  // a file of fewer elements may number so many requests
 
 // A column as doubles; empty if there is none.
 struct Columns {
@@ -55,7 +59,7 @@ class ArrayImport {
       if (source != i && (source < 0 || !SameRequest(source, i))) continue;  // nothing predicts it
       TokenEvidence evidence = **token;
       KCC_TRY_VOID(LoadLogits(source, &evidence));
-      LoadTop(i, &evidence);
+      KCC_TRY_VOID(LoadTop(i, &evidence));
       auto added = writer.AddToken(evidence);
       if (!added.has_value()) {
         return Error(added.error().code(),
@@ -102,9 +106,23 @@ class ArrayImport {
     if (columns_.top_ids.size() != columns_.top_logprobs.size()) {
       return InvalidError("top_ids and top_logprobs must come together, in one shape");
     }
+    if (!columns_.top_ids.empty() && arrays_.Find("top_ids")->header.shape.back() > kTopKMax) {
+      return InvalidError("'top_ids' has more than " + std::to_string(kTopKMax) + " entries a row");
+    }
     logits_ = arrays_.Find("logits");
-    if (logits_ != nullptr) KCC_TRY_VOID(CheckShape(*logits_, 1));
-    return {};
+    if (logits_ == nullptr) return {};
+    KCC_TRY_VOID(CheckShape(*logits_, 1));
+    return CheckRowBytes();
+  }
+
+  // A row of logits is looked at as a whole, through one window.
+  Result<> CheckRowBytes() {
+    const int64_t width = logits_->header.shape.back();
+    const auto bytes = static_cast<int64_t>(logits_->header.element_bytes());
+    if (width < 1) return InvalidError("the array 'logits' has rows of no entries");
+    if (width <= static_cast<int64_t>(kWindowBytesMax) / bytes) return {};
+    return InvalidError("a row of 'logits' takes " + std::to_string(width * bytes) +
+                        " bytes; at most " + std::to_string(kWindowBytesMax) + " are read");
   }
 
   Result<> CheckShape(const NpyArray& array, size_t more) {
@@ -176,11 +194,20 @@ class ArrayImport {
     return TraceWriter::Create(output, std::move(info), writer_options);
   }
 
+  // Without requests.jsonl the arrays say which requests there are: no more than they have
+  // elements, but for gaps in a small numbering.
+  Result<> CheckRequestCount(double highest) const {
+    if (highest < static_cast<double>(std::max(count_, kRequestsMin))) return {};
+    return InvalidError("'request' speaks of request " + ShortestNumber(highest) +
+                        ", but there are " + std::to_string(count_) +
+                        " elements; number the requests from 0, or give a requests.jsonl");
+  }
+
   Result<> AddRequests(TraceWriter* writer) {
     double highest = lead_.size() == 2 ? static_cast<double>(lead_[0]) - 1 : 0;
     for (const double row : columns_.request) highest = std::max(highest, row);
     if (requests_.empty()) {
-      if (!(highest >= 0 && highest < 1e8)) return InvalidError("'request' is out of range");
+      KCC_TRY_VOID(CheckRequestCount(highest));
       for (int64_t r = 0; r <= static_cast<int64_t>(highest); ++r) {
         Request request;
         request.id = std::to_string(r);
@@ -208,10 +235,13 @@ class ArrayImport {
            columns_.request[static_cast<size_t>(a)] == columns_.request[static_cast<size_t>(b)];
   }
 
+  static std::string Element(const char* name, int64_t i) {
+    return "element " + std::to_string(i) + " of '" + name + "'";
+  }
+
   static Result<int32_t> Integer(double value, const char* name, int64_t i) {
     if (!(value >= -1 && value <= 2147483647.0) || value != std::floor(value)) {
-      return InvalidError(std::string("element ") + std::to_string(i) + " of '" + name +
-                          "' is no index: " + ShortestNumber(value));
+      return InvalidError(Element(name, i) + " is no index: " + ShortestNumber(value));
     }
     return static_cast<int32_t>(value);
   }
@@ -236,11 +266,11 @@ class ArrayImport {
       ++following;
       token.masked = !counts;
     }
-    KCC_TRY(token.token, Integer(columns_.token[at], "token", i));
+    KCC_TRY(token.token, TokenIdFrom(columns_.token[at], [&] { return Element("token", i); }));
     if (!columns_.logprob.empty()) token.logprob = static_cast<float>(columns_.logprob[at]);
     if (!columns_.advantage.empty()) token.advantage = static_cast<float>(columns_.advantage[at]);
-    if (!columns_.gold.empty()) {
-      KCC_TRY(token.gold, Integer(columns_.gold[at], "gold", i));
+    if (!columns_.gold.empty() && columns_.gold[at] != -1) {
+      KCC_TRY(token.gold, TokenIdFrom(columns_.gold[at], [&] { return Element("gold", i); }));
     }
     return std::optional<TokenEvidence>(token);
   }
@@ -268,19 +298,23 @@ class ArrayImport {
     return {};
   }
 
-  void LoadTop(int64_t i, TokenEvidence* token) {
-    if (top_k_ == 0) return;
+  Result<> LoadTop(int64_t i, TokenEvidence* token) {
+    if (top_k_ == 0) return {};
     top_ids_.clear();
     top_logprobs_.clear();
     for (int32_t j = 0; j < top_k_; ++j) {
       const auto at = static_cast<size_t>(i * top_k_ + j);
-      if (columns_.top_ids[at] < 0) break;  // a shorter list
-      top_ids_.push_back(static_cast<int32_t>(std::min(columns_.top_ids[at], 2147483647.0)));
+      if (columns_.top_ids[at] == -1) break;  // a shorter list
+      KCC_TRY(const int32_t id, TokenIdFrom(columns_.top_ids[at], [&] {
+                return Element("top_ids", i) + ", entry " + std::to_string(j);
+              }));
+      top_ids_.push_back(id);
       top_logprobs_.push_back(static_cast<float>(columns_.top_logprobs[at]));
     }
     token->top_ids = top_ids_.data();
     token->top_logprobs = top_logprobs_.data();
     token->top_k = static_cast<int32_t>(top_ids_.size());
+    return {};
   }
 
   const NpyArrays& arrays_;

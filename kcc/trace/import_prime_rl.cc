@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "kcc/base/strings.h"
 #include "kcc/trace/import_formats.h"
 #include "kcc/trace/import_responses.h"
 #include "kcc/trace/requests.h"
@@ -89,6 +90,14 @@ Result<> ReadTemperature(json::object record, const std::vector<double>& mask,
   return {};
 }
 
+Result<int64_t> PositionFrom(double value, size_t i) {
+  if (value >= 0 && value <= std::numeric_limits<int32_t>::max() && value == std::floor(value)) {
+    return static_cast<int64_t>(value);
+  }
+  return BrokenEvidenceError("entry " + std::to_string(i) + " of 'position_ids' is " +
+                             ShortestNumber(value) + ", which is no position");
+}
+
 Result<> ReadTokens(json::object record, const std::vector<int64_t>& ids, ImportSide side,
                     ImportedSequence* sequence) {
   const size_t count = ids.size();
@@ -108,7 +117,7 @@ Result<> ReadTokens(json::object record, const std::vector<int64_t>& ids, Import
   }
   for (size_t i = 0; i < count; ++i) {
     ImportedToken token;
-    token.position = static_cast<int64_t>(positions[i]);
+    KCC_TRY(token.position, PositionFrom(positions[i], i));
     token.token = ids[i];
     token.logprob = side == ImportSide::kTrain ? train[i] : infer[i];
     token.advantage = static_cast<float>(advantages[i]);
@@ -130,7 +139,8 @@ Result<ImportedSequence> ReadRecord(json::object record, const ImportOptions& op
   }
   ImportedSequence sequence;
   sequence.semantics = options.semantics.value_or(LogprobSemantics::kTemperatureScaled);
-  const std::vector<int64_t> ids = JsonIntegers(JsonMember(record, "token_ids"));
+  KCC_TRY(const std::vector<int64_t> ids,
+          JsonTokenIds(JsonMember(record, "token_ids"), "token_ids"));
   if (ids.empty()) return BrokenEvidenceError("token_ids is missing or empty");
   KCC_TRY_VOID(ReadTokens(record, ids, *options.side, &sequence));
   std::string_view text;
@@ -163,14 +173,17 @@ Result<std::vector<std::string>> ListFiles(ImportInputs inputs) {
                                  Place{input});
     }
     std::vector<std::string> ranks;
-    for (const auto& entry : std::filesystem::directory_iterator(input, failure)) {
-      const std::string name = entry.path().filename().string();
+    for (std::filesystem::directory_iterator it(input, failure), end; !failure && it != end;
+         it.increment(failure)) {
+      const std::string name = it->path().filename().string();
       if (!name.starts_with("rank_") || !name.ends_with(".jsonl")) continue;
-      if (!entry.is_regular_file(failure)) {
-        return InvalidError("is not a regular file", Place{entry.path()});
+      std::error_code unknown;
+      if (!it->is_regular_file(unknown)) {
+        return InvalidError("is not a regular file", Place{it->path()});
       }
-      ranks.push_back(entry.path());
+      ranks.push_back(it->path());
     }
+    if (failure) return IoError("cannot list: " + failure.message(), Place{input});
     std::sort(ranks.begin(), ranks.end());
     files.insert(files.end(), ranks.begin(), ranks.end());
   }

@@ -9,6 +9,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/trace/evidence_check.h"
 #include "kcc/trace/requests.h"
+#include "kcc/trace/token_id.h"
 
 namespace kcc {
 namespace {
@@ -124,12 +125,12 @@ std::optional<json::element> ResponseContext::RequestMember(std::string_view key
   return std::nullopt;
 }
 
-std::vector<int64_t> ResponseContext::PromptIds() const {
+Result<std::vector<int64_t>> ResponseContext::PromptIds() const {
   for (const std::string_view key : {"prompt", "input_ids", "token_ids"}) {
-    std::vector<int64_t> ids = JsonIntegers(RequestMember(key));
+    KCC_TRY(std::vector<int64_t> ids, JsonTokenIds(RequestMember(key), key));
     if (!ids.empty()) return ids;
   }
-  return {};
+  return std::vector<int64_t>();
 }
 
 void ResponseContext::WarnOnce(const std::string& sentence) const {
@@ -204,14 +205,46 @@ double LogprobOf(std::optional<json::element> element) {
   return *number;
 }
 
-std::optional<int64_t> TokenIdOf(std::string_view text) {
+Result<int32_t> JsonTokenId(json::element element, std::string_view where) {
+  const auto place = [&] { return std::string(where); };
+  int64_t integer = 0;
+  if (element.get(integer) == simdjson::SUCCESS) return TokenIdFrom(integer, place);
+  const auto number = JsonNumber(element);
+  if (!number) return NotATokenId(place(), std::string(JsonTypeName(element)));
+  if (element.is_uint64()) return NotATokenId(place(), simdjson::minify(element));
+  return TokenIdFrom(*number, place);
+}
+
+Result<std::vector<int64_t>> JsonTokenIds(std::optional<json::element> element,
+                                          std::string_view name) {
+  std::vector<int64_t> ids;
+  json::array list;
+  if (!element || element->get(list) != simdjson::SUCCESS) return ids;
+  for (const json::element item : list) {
+    if (ids.empty() && !item.is_number()) return ids;
+    auto id = JsonTokenId(item, "");
+    if (!id.has_value()) {
+      return JsonTokenId(item,
+                         "entry " + std::to_string(ids.size()) + " of '" + std::string(name) + "'")
+          .error();
+    }
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+Result<std::optional<int32_t>> TokenIdOf(std::string_view text) {
   constexpr std::string_view kPrefix = "token_id:";
-  if (!text.starts_with(kPrefix)) return std::nullopt;
+  if (!text.starts_with(kPrefix)) return std::optional<int32_t>();
   text.remove_prefix(kPrefix.size());
-  int64_t id = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return id;
+  int64_t number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto where = [] { return std::string("the number behind 'token_id:'"); };
+  if (failure != std::errc() || end != text.data() + text.size()) {
+    return NotATokenId(where(), std::string(text));
+  }
+  KCC_TRY(const int32_t id, TokenIdFrom(number, where));
+  return std::optional<int32_t>(id);
 }
 
 void SortTop(std::vector<TopEntry>* top) {

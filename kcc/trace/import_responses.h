@@ -61,7 +61,7 @@ struct ResponseContext {
   // Whether to take prompt evidence, given that the response has it.
   bool WantsPrompt(bool has_prompt) const { return options->prompt.value_or(has_prompt); }
   // Prompt token ids in the request body: prompt, input_ids or token_ids.
-  std::vector<int64_t> PromptIds() const;
+  Result<std::vector<int64_t>> PromptIds() const;
   // Any member of the request body or of its sampling_params / parameters.
   std::optional<json::element> RequestMember(std::string_view key) const;
   // Length of the part that is not judged, where prompt tokens are scored.
@@ -113,8 +113,15 @@ std::vector<int64_t> JsonIntegers(std::optional<json::element> element);
 // A log-prob as servers write it: NaN for null, a missing value and every sentinel.
 double LogprobOf(std::optional<json::element> element);
 
-// "token_id:123" -> 123.
-std::optional<int64_t> TokenIdOf(std::string_view text);
+// A number that must be a token id; `where` says whose.
+Result<int32_t> JsonTokenId(json::element element, std::string_view where);
+// A list of token ids called `name`; empty if there is none, or a list of something else than
+// numbers, as a prompt may be. A number in it that is no id is an error.
+Result<std::vector<int64_t>> JsonTokenIds(std::optional<json::element> element,
+                                          std::string_view name);
+
+// "token_id:123" -> 123; none for any other text.
+Result<std::optional<int32_t>> TokenIdOf(std::string_view text);
 
 // Sorts by falling log-prob (equal ones by id), drops sentinels and repetitions.
 void SortTop(std::vector<TopEntry>* top);

@@ -13,7 +13,7 @@ namespace {
 
 struct Triple {
   double logprob = std::numeric_limits<double>::quiet_NaN();
-  int64_t id = -1;
+  int32_t id = -1;
   bool is_null = false;
 };
 
@@ -24,10 +24,12 @@ Result<Triple> ReadTriple(json::element element) {
   }
   Triple triple;
   json::element logprob;
-  if (list.at(0).get(logprob) != simdjson::SUCCESS ||
-      list.at(1).get(triple.id) != simdjson::SUCCESS) {
+  json::element id;
+  if (list.at(0).get(logprob) != simdjson::SUCCESS || list.at(1).get(id) != simdjson::SUCCESS ||
+      !id.is_number()) {
     return BrokenEvidenceError("an entry is not [logprob, token id, text]");
   }
+  KCC_TRY(triple.id, JsonTokenId(id, "the id of an entry [logprob, token id, text]"));
   triple.is_null = logprob.is_null();
   triple.logprob = LogprobOf(logprob);
   return triple;
@@ -71,7 +73,7 @@ Result<> ReadTops(json::object meta, std::string_view key, size_t skip,
     if (i >= skip && entry.get(alternatives) == simdjson::SUCCESS) {
       for (const json::element alternative : alternatives) {
         KCC_TRY(const Triple triple, ReadTriple(alternative));
-        (*tokens)[i - skip].top.push_back({static_cast<int32_t>(triple.id), triple.logprob});
+        (*tokens)[i - skip].top.push_back({triple.id, triple.logprob});
       }
     }
     ++i;
@@ -165,10 +167,17 @@ Result<ImportedSequence> ReadOne(json::object response, json::object meta,
   }
   const std::string_view version = JsonText(JsonMember(meta, "weight_version"));
   if (!version.empty()) sequence.fields["weight_version"] = std::string(version);
-  std::vector<int64_t> prompt_ids = JsonIntegers(JsonMember(response, "prompt_token_ids"));
-  if (prompt_ids.empty()) prompt_ids = context.PromptIds();
-  std::vector<int64_t> output_ids = JsonIntegers(JsonMember(response, "output_ids"));
-  if (output_ids.empty()) output_ids = JsonIntegers(JsonMember(response, "response_token_ids"));
+  const auto ids = [&](std::string_view key) {
+    return JsonTokenIds(JsonMember(response, key), key);
+  };
+  KCC_TRY(std::vector<int64_t> prompt_ids, ids("prompt_token_ids"));
+  if (prompt_ids.empty()) {
+    KCC_TRY(prompt_ids, context.PromptIds());
+  }
+  KCC_TRY(std::vector<int64_t> output_ids, ids("output_ids"));
+  if (output_ids.empty()) {
+    KCC_TRY(output_ids, ids("response_token_ids"));
+  }
   const auto input = JsonMember(meta, "input_token_logprobs");
   json::array list;
   const bool has_input = input && input->get(list) == simdjson::SUCCESS && list.size() > 1;

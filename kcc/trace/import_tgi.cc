@@ -14,8 +14,8 @@ Result<ImportedToken> ReadToken(json::element element) {
   if (element.get(object) != simdjson::SUCCESS) return BrokenEvidenceError("a token is no object");
   ImportedToken token;
   const auto id = JsonMember(object, "id");
-  token.token = id ? JsonInteger(*id).value_or(-1) : -1;
-  if (token.token < 0) return BrokenEvidenceError("a token has no 'id'");
+  if (!id) return BrokenEvidenceError("a token has no 'id'");
+  KCC_TRY(token.token, JsonTokenId(*id, "the 'id' of a token"));
   token.logprob = LogprobOf(JsonMember(object, "logprob"));
   return token;
 }

@@ -47,7 +47,8 @@ Result<> ReadContext(json::array rows, const std::vector<int64_t>& prompt_ids,
 
 Result<> ReadOutput(json::object response, json::object choice, const ResponseContext& context,
                     ImportedSequence* sequence) {
-  const std::vector<int64_t> ids = JsonIntegers(JsonMember(choice, "token_ids"));
+  KCC_TRY(const std::vector<int64_t> ids,
+          JsonTokenIds(JsonMember(choice, "token_ids"), "token_ids"));
   if (ids.empty()) {
     return BrokenEvidenceError(
         "the choice has no token_ids, and its log-probs are keyed by text; "
@@ -68,7 +69,8 @@ Result<> ReadOutput(json::object response, json::object choice, const ResponseCo
     context.WarnOnce(
         "Alternatives keyed by text were left out: TensorRT-LLM gives no ids for them.");
   }
-  const int64_t prompt_tokens = PromptLength(response, context.PromptIds().size(), context);
+  KCC_TRY(const std::vector<int64_t> prompt_ids, context.PromptIds());
+  const int64_t prompt_tokens = PromptLength(response, prompt_ids.size(), context);
   if (prompt_tokens == 0) {
     return InvalidError(
         "the response does not say how long the prompt is, so positions are "
@@ -101,7 +103,8 @@ ResponseSequences ParseTrtllmResponse(json::object response, const ResponseConte
     const bool has_context = logits && logits->get(rows) == simdjson::SUCCESS;
     if (!context.WantsPrompt(has_context)) return ReadOutput(response, choice, context, sequence);
     if (!has_context) return BrokenEvidenceError("the response has no context_logits");
-    return ReadContext(rows, context.PromptIds(), context, sequence);
+    KCC_TRY(const std::vector<int64_t> prompt_ids, context.PromptIds());
+    return ReadContext(rows, prompt_ids, context, sequence);
   };
   return ReadChoices(response, context, "this is no response of trtllm-serve: it has no choices",
                      read);

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "kcc/base/file.h"
 #include "kcc/trace/alignment_check.h"
@@ -31,8 +33,8 @@ struct DumpRequest {
 
 Result<std::map<std::string, DumpRequest>> ReadRequestsOf(const std::string& directory) {
   std::map<std::string, DumpRequest> requests;
-  KCC_TRY(const std::string ids_text,
-          ReadRegularFile(directory + "/all_token_ids_list.json", kJsonBytesMax));
+  const std::string ids_path = directory + "/all_token_ids_list.json";
+  KCC_TRY(const std::string ids_text, ReadRegularFile(ids_path, kJsonBytesMax));
   KCC_TRY(const std::string metadata_text,
           ReadRegularFile(directory + "/metadata.json", kJsonBytesMax));
   json::parser ids_parser;
@@ -44,12 +46,21 @@ Result<std::map<std::string, DumpRequest>> ReadRequestsOf(const std::string& dir
   if (ids_root.get(ids) != simdjson::SUCCESS || metadata_root.get(metadata) != simdjson::SUCCESS) {
     return InvalidError("all_token_ids_list.json and metadata.json must hold objects");
   }
+  // A lookup in the object itself walks through it.
+  std::unordered_map<std::string_view, json::element> metadata_of;
+  for (const auto [key, value] : metadata) metadata_of.emplace(key, value);
   for (const auto [key, value] : ids) {
     DumpRequest request;
-    request.ids = JsonIntegers(value);
-    const auto member = JsonMember(metadata, key);
+    auto read = JsonTokenIds(value, key);
+    if (!read.has_value()) {
+      return Error(read.error().code(),
+                   "request '" + std::string(key) + "': " + read.error().message(),
+                   Place{ids_path});
+    }
+    request.ids = std::move(*read);
+    const auto member = metadata_of.find(key);
     json::object fields;
-    if (!member || member->get(fields) != simdjson::SUCCESS) {
+    if (member == metadata_of.end() || member->second.get(fields) != simdjson::SUCCESS) {
       return BrokenEvidenceError("metadata.json does not have request '" + std::string(key) + "'");
     }
     const auto integer = [&](std::string_view name) {
@@ -72,34 +83,37 @@ Result<std::map<std::string, DumpRequest>> ReadRequestsOf(const std::string& dir
   return requests;
 }
 
-// One row of logits: which tensor, and the row within it.
-struct RowPlace {
-  const TorchValue* tensor = nullptr;
-  int64_t row = 0;
-};
-
-// The rows under a request: a list of tensors of one row each, or a tensor of rows.
-Result<std::vector<RowPlace>> RowsOf(const TorchFile& file, const TorchValue& value,
-                                     int64_t width) {
-  std::vector<RowPlace> rows;
-  const auto add = [&](const TorchValue& tensor) -> Result<> {
-    if (tensor.kind != TorchValue::Kind::kTensor || tensor.shape.empty() ||
-        tensor.shape.back() != width || !TorchFile::IsContiguous(tensor) ||
-        TorchFile::Elements(tensor) < 0) {
-      return InvalidError("logits must be contiguous tensors of one width", Place{file.path()});
-    }
-    const int64_t count = width > 0 ? TorchFile::Elements(tensor) / width : 0;
-    for (int64_t row = 0; row < count; ++row) rows.push_back({&tensor, row});
-    return {};
+// The tensors under a request: a list of them, or a tensor of rows. They have `tokens` rows
+// altogether, or it is an error: what a file claims is compared before it is believed.
+Result<std::vector<const TorchValue*>> TensorsOf(const TorchFile& file, const std::string& id,
+                                                 const TorchValue& value, int64_t width,
+                                                 int64_t tokens) {
+  std::vector<const TorchValue*> tensors;
+  const auto differ = [&](int64_t rows) {
+    return BrokenEvidenceError("request '" + id + "' has " + std::to_string(rows) +
+                               " rows of logits for " + std::to_string(tokens) +
+                               " generated tokens: one too many or too few is a shift by one");
   };
   if (value.kind == TorchValue::Kind::kTensor) {
-    KCC_TRY_VOID(add(value));
-  } else if (value.kind == TorchValue::Kind::kList) {
-    for (const int32_t item : value.items) KCC_TRY_VOID(add(file.At(item)));
-  } else {
+    tensors.push_back(&value);
+  } else if (value.kind != TorchValue::Kind::kList) {
     return InvalidError("each request must hold a list of tensors", Place{file.path()});
+  } else if (static_cast<int64_t>(value.items.size()) > tokens) {
+    return differ(static_cast<int64_t>(value.items.size()));
+  } else {
+    for (const int32_t item : value.items) tensors.push_back(&file.At(item));
   }
-  return rows;
+  int64_t rows = 0;
+  for (const TorchValue* tensor : tensors) {
+    const int64_t elements = TorchFile::Elements(*tensor);
+    if (tensor->kind != TorchValue::Kind::kTensor || tensor->shape.empty() ||
+        tensor->shape.back() != width || !TorchFile::IsContiguous(*tensor) || elements < 0 ||
+        __builtin_add_overflow(rows, elements / width, &rows)) {
+      return InvalidError("logits must be contiguous tensors of one width", Place{file.path()});
+    }
+  }
+  if (rows != tokens) return differ(rows);
+  return tensors;
 }
 
 // The first tensor in the file, which tells width and dtype.
@@ -114,28 +128,38 @@ const TorchValue* FirstTensor(const TorchFile& file) {
   return nullptr;
 }
 
-// Log-probs as plain numbers or one-element tensors; NaN where there is none.
-Result<std::vector<double>> LogprobsOf(const TorchFile& file, std::string_view id) {
+// Log-probs as plain numbers or one-element tensors.
+Result<std::vector<double>> LogprobsOf(const TorchFile& file, const TorchValue& list) {
   std::vector<double> logprobs;
-  for (size_t i = 0; i + 1 < file.root().items.size(); i += 2) {
-    if (file.At(file.root().items[i]).text != id) continue;
-    for (const int32_t item : file.At(file.root().items[i + 1]).items) {
-      const TorchValue& value = file.At(item);
-      if (value.kind == TorchValue::Kind::kFloat) {
-        logprobs.push_back(value.number);
-      } else if (value.kind == TorchValue::Kind::kTensor && value.dtype == DType::kF32 &&
-                 TorchFile::Elements(value) == 1) {
-        KCC_TRY(const FileWindow window, file.Map(value, 0, 1));
-        float number = 0;
-        std::memcpy(&number, window.data(), 4);
-        logprobs.push_back(number);
-      } else {
-        return InvalidError("log-probs must be numbers or F32 tensors of one element",
-                            Place{file.path()});
-      }
+  for (const int32_t item : list.items) {
+    const TorchValue& value = file.At(item);
+    if (value.kind == TorchValue::Kind::kFloat) {
+      logprobs.push_back(value.number);
+    } else if (value.kind == TorchValue::Kind::kTensor && value.dtype == DType::kF32 &&
+               TorchFile::Elements(value) == 1) {
+      KCC_TRY(const FileWindow window, file.Map(value, 0, 1));
+      float number = 0;
+      std::memcpy(&number, window.data(), 4);
+      logprobs.push_back(number);
+    } else {
+      return InvalidError("log-probs must be numbers or F32 tensors of one element",
+                          Place{file.path()});
     }
   }
   return logprobs;
+}
+
+// The values of a dictionary by their keys.
+Result<std::unordered_map<std::string_view, const TorchValue*>> ByKey(const TorchFile& file) {
+  std::unordered_map<std::string_view, const TorchValue*> values;
+  const std::vector<int32_t>& items = file.root().items;
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    const std::string& key = file.At(items[i]).text;
+    if (!values.emplace(key, &file.At(items[i + 1])).second) {
+      return InvalidError("holds request '" + key + "' twice", Place{file.path()});
+    }
+  }
+  return values;
 }
 
 class DumpImport {
@@ -154,6 +178,9 @@ class DumpImport {
     dtype_ = first->dtype;
     if (dtype_ != DType::kF32 && dtype_ != DType::kF16 && dtype_ != DType::kBF16) {
       return InvalidError("logits must be F32, F16 or BF16", Place{logits_.path()});
+    }
+    if (logprobs_ != nullptr) {
+      KCC_TRY(logprobs_of_, ByKey(*logprobs_));
     }
     KCC_TRY(TraceWriter writer, CreateWriter(output));
     AlignmentCheck alignment(vocab_size_, !options_.semantics.has_value());
@@ -183,7 +210,12 @@ class DumpImport {
  private:
   Result<TraceWriter> CreateWriter(const std::string& output) {
     vocab_size_ = options_.vocab_size > 0 ? options_.vocab_size : width_;
-    if (vocab_size_ > width_ || width_ > kVocabSizeMax) {
+    if (width_ < 1 || width_ > kVocabSizeMax) {
+      return InvalidError("the logits have " + std::to_string(width_) +
+                          " entries a row; from 1 to " + std::to_string(kVocabSizeMax) +
+                          " are read");
+    }
+    if (vocab_size_ > width_) {
       return InvalidError("the logits have " + std::to_string(width_) +
                           " entries, fewer than the " + "vocabulary of " +
                           std::to_string(vocab_size_));
@@ -211,18 +243,26 @@ class DumpImport {
 
   Result<> AddRequest(const std::string& id, const DumpRequest& dump, const TorchValue& value,
                       TraceWriter* writer, AlignmentCheck* alignment) {
-    KCC_TRY(const std::vector<RowPlace> rows, RowsOf(logits_, value, width_));
-    if (static_cast<int64_t>(rows.size()) != dump.output_tokens) {
-      return BrokenEvidenceError("request '" + id + "' has " + std::to_string(rows.size()) +
-                                 " rows of logits for " + std::to_string(dump.output_tokens) +
-                                 " generated tokens: one too many or too few is a shift by one");
+    KCC_TRY(const std::vector<const TorchValue*> tensors,
+            TensorsOf(logits_, id, value, width_, dump.output_tokens));
+    // Tensors may share a storage, but not all of it many times over.
+    const auto element = static_cast<int64_t>(DTypeBits(dtype_) / 8);
+    bytes_claimed_ += dump.output_tokens * width_ * element;
+    if (bytes_claimed_ > logits_.size()) {
+      return InvalidError("the tensors of logits claim more bytes than the file has",
+                          Place{logits_.path()});
     }
-    std::vector<double> logprobs(rows.size(), std::numeric_limits<double>::quiet_NaN());
+    const auto rows = static_cast<size_t>(dump.output_tokens);
+    std::vector<double> logprobs(rows, std::numeric_limits<double>::quiet_NaN());
     if (logprobs_ != nullptr) {
-      KCC_TRY(logprobs, LogprobsOf(*logprobs_, id));
-      if (logprobs.size() != rows.size()) {
-        return BrokenEvidenceError("request '" + id + "' has " + std::to_string(logprobs.size()) +
-                                   " log-probs for " + std::to_string(rows.size()) + " tokens");
+      const auto it = logprobs_of_.find(id);
+      const size_t given = it == logprobs_of_.end() ? 0 : it->second->items.size();
+      if (given != rows) {
+        return BrokenEvidenceError("request '" + id + "' has " + std::to_string(given) +
+                                   " log-probs for " + std::to_string(rows) + " tokens");
+      }
+      if (rows > 0) {
+        KCC_TRY(logprobs, LogprobsOf(*logprobs_, *it->second));
       }
     }
     Request request;
@@ -232,27 +272,31 @@ class DumpImport {
     if (dump.latency_s) request.fields["latency_ms"] = *dump.latency_s * 1e3;
     KCC_TRY(const int32_t row_of_request, writer->AddRequest(request));
     ++report_.requests;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i].tensor->dtype != dtype_) {
+    size_t i = 0;
+    for (const TorchValue* tensor : tensors) {
+      if (tensor->dtype != dtype_) {
         return InvalidError("the tensors have different dtypes", Place{logits_.path()});
       }
-      KCC_TRY(const FileWindow window, logits_.Map(*rows[i].tensor, rows[i].row * width_, width_));
-      TokenEvidence token;
-      token.request = row_of_request;
-      token.position = static_cast<int32_t>(dump.prompt_tokens + static_cast<int64_t>(i));
-      token.token = static_cast<int32_t>(dump.ids[static_cast<size_t>(token.position)]);
-      token.logits = window.data();
-      token.logits_dtype = dtype_;
-      token.logprob = static_cast<float>(logprobs[i]);
-      auto added = writer->AddToken(token);
-      if (!added.has_value()) {
-        return Error(added.error().code(),
-                     "request '" + id + "', position " + std::to_string(token.position) + ": " +
-                         added.error().message(),
-                     added.error().place());
+      const int64_t count = TorchFile::Elements(*tensor) / width_;
+      for (int64_t row = 0; row < count; ++row, ++i) {
+        KCC_TRY(const FileWindow window, logits_.Map(*tensor, row * width_, width_));
+        TokenEvidence token;
+        token.request = row_of_request;
+        token.position = static_cast<int32_t>(dump.prompt_tokens + static_cast<int64_t>(i));
+        token.token = static_cast<int32_t>(dump.ids[static_cast<size_t>(token.position)]);
+        token.logits = window.data();
+        token.logits_dtype = dtype_;
+        token.logprob = static_cast<float>(logprobs[i]);
+        auto added = writer->AddToken(token);
+        if (!added.has_value()) {
+          return Error(added.error().code(),
+                       "request '" + id + "', position " + std::to_string(token.position) + ": " +
+                           added.error().message(),
+                       added.error().place());
+        }
+        alignment->Add(token);
+        ++report_.tokens;
       }
-      alignment->Add(token);
-      ++report_.tokens;
     }
     return {};
   }
@@ -260,7 +304,9 @@ class DumpImport {
   const TorchFile& logits_;
   const TorchFile* logprobs_;
   const ImportOptions& options_;
+  std::unordered_map<std::string_view, const TorchValue*> logprobs_of_;  // by request
   ImportReport report_;
+  int64_t bytes_claimed_ = 0;
   int64_t width_ = 0;
   int64_t vocab_size_ = 0;
   DType dtype_ = DType::kF32;

@@ -11,6 +11,7 @@
 
 #include "kcc/trace/import_formats.h"
 #include "kcc/trace/import_responses.h"
+#include "kcc/trace/token_id.h"
 
 namespace kcc {
 namespace {
@@ -35,14 +36,16 @@ Result<ImportedToken> ReadPromptEntry(json::element entry, std::optional<int64_t
     return BrokenEvidenceError("an entry of prompt_logprobs is neither null nor an object");
   }
   for (const auto [key, value] : object) {
-    int64_t id = 0;
-    const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), id);
+    int64_t number = 0;
+    const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), number);
     json::object fields;
     if (failure != std::errc() || end != key.data() + key.size() ||
         value.get(fields) != simdjson::SUCCESS) {
       return BrokenEvidenceError("prompt_logprobs must be keyed by token id; '" + std::string(key) +
                                  "' is none");
     }
+    KCC_TRY(const int32_t id,
+            TokenIdFrom(number, [] { return std::string("a key of prompt_logprobs"); }));
     const double logprob = LogprobOf(JsonMember(fields, "logprob"));
     // The real token is inserted first.
     const bool real = expected ? id == *expected : token.token < 0;
@@ -54,7 +57,7 @@ Result<ImportedToken> ReadPromptEntry(json::element entry, std::optional<int64_t
     const auto place = rank ? JsonInteger(*rank) : std::nullopt;
     // A real token beyond the k best rides along behind them; it is no alternative.
     if (real && place && *place > static_cast<int64_t>(object.size())) continue;
-    token.top.push_back({static_cast<int32_t>(id), logprob});
+    token.top.push_back({id, logprob});
   }
   return token;
 }
@@ -122,9 +125,11 @@ void DropUncertainLast(ImportedToken* token) {
 
 // The id of an entry of `content`: "token": "token_id:N", or since 0.32 "token_id": N on
 // /inference/v1/generate.
-std::optional<int64_t> EntryId(json::object entry) {
-  if (const auto id = JsonMember(entry, "token_id")) return JsonInteger(*id);
-  return TokenIdOf(JsonText(JsonMember(entry, "token")));
+Result<std::optional<int32_t>> EntryId(json::object entry) {
+  const auto member = JsonMember(entry, "token_id");
+  if (!member) return TokenIdOf(JsonText(JsonMember(entry, "token")));
+  KCC_TRY(const int32_t id, JsonTokenId(*member, "the 'token_id' of an entry"));
+  return std::optional<int32_t>(id);
 }
 
 // logprobs.content of chat and /inference/v1/generate.
@@ -137,7 +142,7 @@ Result<> ReadContent(const Choice& choice, json::array content, const ResponseCo
       return BrokenEvidenceError("content holds no object");
     ImportedToken token;
     const size_t i = found.size();
-    const auto id = EntryId(object);
+    KCC_TRY(const auto id, EntryId(object));
     if (!id && i >= choice.output_ids.size()) {
       return BrokenEvidenceError(
           "the tokens are texts without ids; record with return_tokens_as_token_ids or "
@@ -152,7 +157,7 @@ Result<> ReadContent(const Choice& choice, json::array content, const ResponseCo
       for (const json::element item : list) {
         json::object alternative;
         if (item.get(alternative) != simdjson::SUCCESS) continue;
-        const auto alternative_id = EntryId(alternative);
+        KCC_TRY(const auto alternative_id, EntryId(alternative));
         if (!alternative_id) {
           context.WarnOnce(
               "Alternatives keyed by text were left out: record with "
@@ -160,8 +165,7 @@ Result<> ReadContent(const Choice& choice, json::array content, const ResponseCo
           token.top.clear();
           break;
         }
-        token.top.push_back(
-            {static_cast<int32_t>(*alternative_id), LogprobOf(JsonMember(alternative, "logprob"))});
+        token.top.push_back({*alternative_id, LogprobOf(JsonMember(alternative, "logprob"))});
       }
     }
     DropUncertainLast(&token);
@@ -190,7 +194,7 @@ Result<> ReadArrays(const Choice& choice, json::object logprobs, const ResponseC
   }
   std::vector<int64_t> found;
   for (size_t i = 0; i < words->size(); ++i) {
-    const auto id = TokenIdOf(JsonText((*words)[i]));
+    KCC_TRY(const auto id, TokenIdOf(JsonText((*words)[i])));
     if (!id && i >= ids.size()) {
       return BrokenEvidenceError(
           "the tokens are texts without ids; record with return_tokens_as_token_ids or "
@@ -203,7 +207,7 @@ Result<> ReadArrays(const Choice& choice, json::object logprobs, const ResponseC
     json::object top;
     if (has_tops && (*tops)[i].get(top) == simdjson::SUCCESS) {
       for (const auto [key, logprob] : top) {
-        const auto alternative = TokenIdOf(key);
+        KCC_TRY(const auto alternative, TokenIdOf(key));
         if (!alternative) {
           context.WarnOnce(
               "Alternatives keyed by text were left out: record with "
@@ -211,7 +215,7 @@ Result<> ReadArrays(const Choice& choice, json::object logprobs, const ResponseC
           token.top.clear();
           break;
         }
-        token.top.push_back({static_cast<int32_t>(*alternative), LogprobOf(logprob)});
+        token.top.push_back({*alternative, LogprobOf(logprob)});
       }
     }
     sequence->tokens.push_back(std::move(token));
@@ -261,9 +265,11 @@ ResponseSequences ParseVllmResponse(json::object response, const ResponseContext
     Choice choice;
     choice.object = object;
     choice.response = response;
-    choice.prompt_ids = JsonIntegers(choice.Either("prompt_token_ids"));
-    if (choice.prompt_ids.empty()) choice.prompt_ids = context.PromptIds();
-    choice.output_ids = JsonIntegers(JsonMember(choice.object, "token_ids"));
+    KCC_TRY(choice.prompt_ids, JsonTokenIds(choice.Either("prompt_token_ids"), "prompt_token_ids"));
+    if (choice.prompt_ids.empty()) {
+      KCC_TRY(choice.prompt_ids, context.PromptIds());
+    }
+    KCC_TRY(choice.output_ids, JsonTokenIds(JsonMember(choice.object, "token_ids"), "token_ids"));
     sequence->fingerprint = JsonText(JsonMember(response, "system_fingerprint"));
     const bool has_prompt = choice.Either("prompt_logprobs").has_value();
     if (context.WantsPrompt(has_prompt)) {

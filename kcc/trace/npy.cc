@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "kcc/base/check.h"
@@ -81,6 +82,21 @@ Result<NpyType> ParseType(std::string_view descr) {
   }
   return InvalidError("the array's dtype '" + std::string(descr) +
                       "' is not read; save float16, float32, int32, int64 or bool");
+}
+
+// The header's bytes, and not much more: an archive may have a member every hundred bytes.
+Result<std::string> ReadHead(const MappedFile& file, const ZipMember& member) {
+  constexpr int64_t kUsualBytes = 256;
+  const auto read = [&](int64_t size) {
+    return file.Read(member.offset, static_cast<size_t>(std::min(member.size, size)));
+  };
+  KCC_TRY(std::string first, read(kUsualBytes));
+  if (first.size() < 12) return first;
+  const auto byte = [&](size_t i) { return int64_t{static_cast<uint8_t>(first[i])}; };
+  int64_t length = 10 + byte(8) + (byte(9) << 8);
+  if (byte(6) > 1) length += 2 + (byte(10) << 16) + (byte(11) << 24);
+  if (length <= kUsualBytes) return first;
+  return read(std::min(length, kNpyHeaderBytesMax + 12));
 }
 
 }  // namespace
@@ -191,6 +207,7 @@ Result<std::vector<double>> NpyArray::ReadAll() const {
 
 Result<NpyArrays> NpyArrays::Open(const std::vector<std::string>& paths) {
   NpyArrays result;
+  std::unordered_set<std::string> names;
   for (const std::string& path : paths) {
     KCC_TRY(MappedFile opened, MappedFile::Open(path));
     result.files.push_back(std::make_unique<MappedFile>(std::move(opened)));
@@ -207,8 +224,7 @@ Result<NpyArrays> NpyArrays::Open(const std::vector<std::string>& paths) {
       NpyArray array;
       array.name = std::filesystem::path(member.name).stem().string();
       array.file = file;
-      const auto head = static_cast<size_t>(std::min(member.size, kNpyHeaderBytesMax + 12));
-      KCC_TRY(const std::string first, file->Read(member.offset, head));
+      KCC_TRY(const std::string first, ReadHead(*file, member));
       auto header = ParseNpyHeader(first, member.size);
       if (!header.has_value()) {
         return Error(header.error().code(), member.name + ": " + header.error().message(),
@@ -216,7 +232,7 @@ Result<NpyArrays> NpyArrays::Open(const std::vector<std::string>& paths) {
       }
       array.header = std::move(*header);
       array.offset = member.offset + array.header.data_offset;
-      if (result.Find(array.name) != nullptr) {
+      if (!names.insert(array.name).second) {
         return InvalidError("the array '" + array.name + "' is given twice", Place{path});
       }
       result.arrays.push_back(std::move(array));

@@ -90,16 +90,7 @@ Result<Request> ReadRequest(json::parser& parser, std::string_view line,
     if (!fresh) return InvalidError("the field '" + std::string(key) + "' stands twice");
     KCC_TRY_VOID(ReadValue(element, &field->second));
   }
-  if (request.id.empty()) return InvalidError("the request has no 'id'");
-  for (const std::string_view field : {"prompt_tokens", "output_tokens"}) {
-    const auto it = request.fields.find(field);
-    if (it == request.fields.end()) continue;
-    const double* count = std::get_if<double>(&it->second);
-    if (count == nullptr || *count < 0 || *count != std::floor(*count) ||
-        *count > std::numeric_limits<int32_t>::max()) {
-      return InvalidError("'" + std::string(field) + "' must be a non-negative integer");
-    }
-  }
+  KCC_TRY_VOID(CheckRequest(request));
   return request;
 }
 
@@ -133,6 +124,26 @@ Result<> CheckUnique(const std::vector<Request>& requests, const std::vector<int
 }
 
 }  // namespace
+
+Result<> CheckRequest(const Request& request) {
+  if (request.id.empty()) return InvalidError("the request has no 'id'");
+  for (const std::string_view field : {"prompt_tokens", "output_tokens"}) {
+    const auto it = request.fields.find(field);
+    if (it == request.fields.end()) continue;
+    const double* count = std::get_if<double>(&it->second);
+    if (count == nullptr || *count < 0 || *count != std::floor(*count) ||
+        *count > std::numeric_limits<int32_t>::max()) {
+      return InvalidError("'" + std::string(field) + "' must be a non-negative integer");
+    }
+  }
+  for (const auto& [name, value] : request.fields) {
+    const double* number = std::get_if<double>(&value);
+    if (number != nullptr && !std::isfinite(*number)) {
+      return InvalidError("'" + name + "' is " + ShortestNumber(*number) + ", not a finite number");
+    }
+  }
+  return {};
+}
 
 Result<> ForEachLine(const std::string& path, size_t line_bytes_max, const LineVisitor& visit) {
   KCC_TRY(LineReader reader, LineReader::Open(path, line_bytes_max));

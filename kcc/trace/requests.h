@@ -36,4 +36,7 @@ Result<std::vector<Request>> ReadRequests(const std::string& path);
 Result<Request> ParseRequest(std::string_view line, std::span<const std::string_view> without = {});
 std::string RequestJson(const Request& request);
 
+// What reading holds a request to: an id, token counts that are counts, finite numbers.
+Result<> CheckRequest(const Request& request);
+
 }  // namespace kcc

@@ -52,6 +52,7 @@ class TorchFile {
   const TorchValue& root() const { return At(pickle_.root); }
   const TorchValue& At(int32_t index) const { return pickle_.values[static_cast<size_t>(index)]; }
   const std::string& path() const { return file_.path(); }
+  int64_t size() const { return file_.size(); }
 
   // The bytes of elements [first, first + count) of a contiguous tensor.
   Result<FileWindow> Map(const TorchValue& tensor, int64_t first, int64_t count) const;

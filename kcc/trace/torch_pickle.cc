@@ -14,6 +14,7 @@ namespace {
 using Kind = TorchValue::Kind;
 constexpr size_t kMarkDepthMax = 1000;
 constexpr size_t kRankMax = 16;
+constexpr size_t kKeyBytesMax = 256;
 
 struct StorageType {
   std::string_view name;
@@ -288,6 +289,10 @@ class Machine {
     if (id.kind != Kind::kTuple || id.items.size() != 5 || At(id.items[1]).kind != Kind::kGlobal ||
         At(id.items[2]).kind != Kind::kText || At(id.items[4]).kind != Kind::kInt) {
       return Broken("it refers to something that is no storage");
+    }
+    if (At(id.items[2]).text.size() > kKeyBytesMax) {  // it is copied each time it is named
+      return Broken("a storage's key has " + std::to_string(At(id.items[2]).text.size()) +
+                    " characters");
     }
     TorchValue storage;
     storage.kind = Kind::kStorage;

@@ -270,6 +270,12 @@ Result<TraceWriter> TraceWriter::Create(const std::string& directory, TraceInfo 
   state->target = std::filesystem::path(directory).lexically_normal();
   if (!state->target.has_filename()) state->target = state->target.parent_path();
   KCC_TRY_VOID(CheckTarget(state->target, options.replace));
+  if (info.vocab_size > kVocabSizeMax) {
+    return InvalidError("the vocabulary of " + std::to_string(info.vocab_size) +
+                            " tokens is larger than a trace may have, " +
+                            std::to_string(kVocabSizeMax),
+                        Place{directory});
+  }
   if (options.logits_width == 0) options.logits_width = info.vocab_size;
   if (info.evidence == EvidenceLevel::kTopK && options.top_k < 1) {
     return InvalidError("top-k evidence needs a k of at least 1", Place{directory});
@@ -290,6 +296,9 @@ Result<TraceWriter> TraceWriter::Create(const std::string& directory, TraceInfo 
 
 Result<int32_t> TraceWriter::AddRequest(const Request& request) {
   if (request.id.empty()) return InvalidError("a request needs an id");
+  if (const auto checked = CheckRequest(request); !checked.has_value()) {
+    return InvalidError("request '" + request.id + "': " + checked.error().message());
+  }
   if (!state_->ids.insert(request.id).second) {
     return InvalidError("the request id '" + request.id + "' is used twice; ids must be unique");
   }
