@@ -20,6 +20,9 @@ struct Alias {
   std::string_view names;  // separated by blanks
 };
 
+// So many slices may go without names and without rows.
+constexpr size_t kSlicesUnnamed = 1024;
+
 constexpr Alias kAliases[] = {
     {"train",
      "train train_logprobs train_log_probs old_log_probs old_per_token_logps trainer_logprobs "
@@ -110,9 +113,15 @@ Result<> FillSlices(RlDump* dump) {
   const RlDump::Array* slice = dump->Find("slice");
   if (slice == nullptr) return {};
   int32_t largest = -1;
+  const size_t slices_max =
+      std::max({slice->values.size(), dump->slice_names.size(), kSlicesUnnamed});
   for (const double id : slice->values) {
     if (!(id >= 0) || id > 1e6 || id != std::floor(id)) {
       return InvalidError("slice ids must be integers from 0 on");
+    }
+    if (id >= static_cast<double>(slices_max)) {
+      return InvalidError("slice " + ShortestNumber(id) + " of " +
+                          std::to_string(slice->values.size()) + " rows: number the slices from 0");
     }
     dump->slice_of_row.push_back(static_cast<int32_t>(id));
     largest = std::max(largest, dump->slice_of_row.back());
@@ -214,6 +223,10 @@ Result<RlBatch> RlDump::Batch() const {
     if (train->shape.size() != 2) return WrongShape(*train, "[rows, columns]");
     batch.rows = train->shape[0];
     batch.columns = train->shape[1];
+    if (batch.rows > 0 && batch.columns == 0) {  // so many rows need no byte
+      return InvalidError("\"train\" has the shape [" + std::to_string(batch.rows) +
+                          ", 0]: it holds no token");
+    }
   }
   const auto view = [&](std::string_view name, RlArray* to) -> Result<> {
     const Array* array = Find(name);
@@ -244,20 +257,11 @@ Result<RlBatch> RlDump::Batch() const {
   return batch;
 }
 
-DialectExtras RlDump::Extras() const {
-  const auto view = [&](std::string_view name) {
-    const Array* array = Find(name);
-    const Array* train = Find("train");
-    const int64_t columns = train != nullptr && train->shape.size() == 2 ? train->shape[1] : 0;
-    return array == nullptr ? RlArray() : RlArray{array->values.data(), RlType::kF64, columns};
-  };
-  return {view("sample_mask"), view("rewards"), view("tool_mask"), view("current_logprobs")};
-}
-
 Result<RlDump> ReadRlDump(const std::vector<std::string>& paths, const RlDumpOptions& options) {
   RlDump dump;
   if (paths.empty()) return InvalidError("name a dump: files, or two traces");
-  if (std::filesystem::exists(paths[0] + "/trace.json")) {
+  std::error_code unknown;  // then opening it says why
+  if (std::filesystem::exists(paths[0] + "/trace.json", unknown)) {
     if (paths.size() != 2) {
       return InvalidError("traces come in pairs: the train one, then the infer one");
     }
@@ -267,7 +271,7 @@ Result<RlDump> ReadRlDump(const std::vector<std::string>& paths, const RlDumpOpt
   std::vector<std::string> lines;  // files of JSON lines are one table
   for (const std::string& path : paths) {
     Result<> read;
-    if (std::filesystem::is_directory(path)) {
+    if (std::filesystem::is_directory(path, unknown)) {
       read = ListTokenExports(path, &lines);
     } else if (path.ends_with(".npz") || path.ends_with(".npy")) {
       read = ReadNumpy(path, &dump);

@@ -13,7 +13,6 @@
 
 #include "kcc/base/result.h"
 #include "kcc/rl/batch.h"
-#include "kcc/rl/dialect.h"
 
 namespace kcc {
 
@@ -31,7 +30,6 @@ struct RlDump {
   const Array* Find(std::string_view name) const;
   // Views of the arrays; they live as long as the dump.
   Result<RlBatch> Batch() const;
-  DialectExtras Extras() const;
 };
 
 struct RlDumpOptions {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <unordered_set>
+#include <utility>
 
 #include "kcc/rl/dump_formats.h"
 #include "kcc/trace/json.h"
@@ -39,16 +41,33 @@ Result<> AddTensor(const TorchFile& file, const std::string& name, const TorchVa
   return AddDumpArray(name, tensor.shape, std::move(values), dump);
 }
 
-Result<> AddDict(const TorchFile& file, const TorchValue& dict, int depth, RlDump* dump) {
+// The tensors of one dictionary; the dictionaries in it are added to `inner`.
+Result<> AddDict(const TorchFile& file, const TorchValue& dict, RlDump* dump,
+                 std::vector<const TorchValue*>* inner) {
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     const TorchValue& key = file.At(dict.items[i]);
     const TorchValue& value = file.At(dict.items[i + 1]);
     if (key.kind != TorchValue::Kind::kText) continue;
-    if (value.kind == TorchValue::Kind::kDict && depth < kDepthMax) {
-      KCC_TRY_VOID(AddDict(file, value, depth + 1, dump));
+    if (value.kind == TorchValue::Kind::kDict) {
+      inner->push_back(&value);
     } else if (value.kind == TorchValue::Kind::kTensor && !CanonicalArrayName(key.text).empty()) {
       KCC_TRY_VOID(AddTensor(file, key.text, value, dump));
     }
+  }
+  return {};
+}
+
+// Level by level, and each dictionary once: one may stand in many places, and in itself.
+Result<> AddDicts(const TorchFile& file, const TorchValue& root, RlDump* dump) {
+  std::unordered_set<const TorchValue*> seen;
+  std::vector<const TorchValue*> level = {&root};
+  for (int depth = 0; depth <= kDepthMax; ++depth) {
+    std::vector<const TorchValue*> inner;
+    for (const TorchValue* dict : level) {
+      if (!seen.insert(dict).second) continue;
+      KCC_TRY_VOID(AddDict(file, *dict, dump, &inner));
+    }
+    level = std::move(inner);
   }
   return {};
 }
@@ -144,6 +163,33 @@ Result<> AddLines(const std::string& path, json::parser& parser, JsonColumns* co
   }
 }
 
+// Adds the rank files in a directory to `files`, and the steps in it, where they are asked for, to
+// `steps`; one of the two there must be.
+Result<> ListStep(const std::string& directory, std::vector<std::string>* steps,
+                  std::vector<std::string>* files) {
+  std::error_code failure;
+  std::error_code unknown;
+  std::vector<std::string> ranks;
+  for (std::filesystem::directory_iterator it(directory, failure), end; !failure && it != end;
+       it.increment(failure)) {
+    const std::string name = it->path().filename().string();
+    if (name.starts_with("rank_") && name.ends_with(".jsonl")) ranks.push_back(it->path());
+    if (steps == nullptr || !name.starts_with("step_")) continue;
+    if (it->is_directory(unknown)) steps->push_back(it->path());
+  }
+  if (failure) return IoError("cannot be read: " + failure.message(), Place{directory});
+  if (ranks.empty() && (steps == nullptr || steps->empty())) {
+    return InvalidError("is neither a trace (trace.json) nor a step of prime-rl's token exports");
+  }
+  if (!ranks.empty() && !std::filesystem::exists(directory + "/STABLE", unknown)) {
+    return BrokenEvidenceError("has no STABLE marker: the step is still being written");
+  }
+  std::sort(ranks.begin(), ranks.end());
+  files->insert(files->end(), ranks.begin(), ranks.end());
+  if (steps != nullptr) std::sort(steps->begin(), steps->end());
+  return {};
+}
+
 }  // namespace
 
 Result<> ReadTorchDump(const std::string& path, RlDump* dump) {
@@ -151,29 +197,15 @@ Result<> ReadTorchDump(const std::string& path, RlDump* dump) {
   if (file.root().kind != TorchValue::Kind::kDict) {
     return InvalidError("a .pt dump must hold a dictionary of tensors");
   }
-  return AddDict(file, file.root(), 0, dump);
+  return AddDicts(file, file.root(), dump);
 }
 
 Result<> ListTokenExports(const std::string& directory, std::vector<std::string>* files) {
-  std::error_code failure;
-  std::vector<std::string> steps, ranks;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, failure)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("rank_") && name.ends_with(".jsonl")) ranks.push_back(entry.path());
-    if (name.starts_with("step_") && entry.is_directory(failure)) steps.push_back(entry.path());
-  }
-  if (failure) return IoError("cannot be read: " + failure.message(), Place{directory});
-  if (ranks.empty() && steps.empty()) {
-    return InvalidError("is neither a trace (trace.json) nor a step of prime-rl's token exports");
-  }
-  if (!ranks.empty() && !std::filesystem::exists(directory + "/STABLE", failure)) {
-    return BrokenEvidenceError("has no STABLE marker: the step is still being written");
-  }
-  std::sort(ranks.begin(), ranks.end());
-  files->insert(files->end(), ranks.begin(), ranks.end());
-  std::sort(steps.begin(), steps.end());
+  std::vector<std::string> steps;
+  KCC_TRY_VOID(ListStep(directory, &steps, files));
+  // A step holds no steps: links in it may lead anywhere, and back.
   for (const std::string& step : steps) {
-    if (auto listed = ListTokenExports(step, files); !listed.has_value()) {
+    if (auto listed = ListStep(step, nullptr, files); !listed.has_value()) {
       return std::move(listed.error()).At(Place{step});
     }
   }

@@ -8,6 +8,7 @@
 #include "kcc/measure/token_meter.h"
 #include "kcc/metric/token_slots.h"
 #include "kcc/rl/diagnostics.h"
+#include "kcc/trace/archive_test_data.h"
 #include "kcc/trace/trace_test_data.h"
 
 namespace kcc {
@@ -201,6 +202,67 @@ TEST(RlDump, ShapesMustAgree) {
   EXPECT_FALSE(dump.Batch().has_value());
   dump.arrays.pop_back();
   EXPECT_FALSE(dump.Batch().has_value());
+}
+
+// ---- Hostile files -----------------------------------------------------------------------------
+
+std::string DumpProblem(const std::string& name, const std::string& bytes) {
+  testing::ScratchDir scratch;
+  std::ofstream(scratch / name, std::ios::binary).write(bytes.data(), std::ssize(bytes));
+  const auto dump = ReadRlDump({scratch / name});
+  if (!dump.has_value()) return dump.error().Format();
+  const auto batch = dump->Batch();
+  return batch.has_value() ? "" : batch.error().Format();
+}
+
+TEST(HostileRlDump, ADictionaryThatContainsItselfIsReadOnce) {
+  using namespace testing;
+  const std::string row = RawOf<float>({-1, -2, -1, -2, -1, -2, -1, -2});
+  std::string pickle = "}q\x01(";
+  for (int i = 0; i < 1200; ++i) pickle += PickleText("") + "h\x01";
+  const std::string alone = TorchBytes(pickle + "u", {row});
+  EXPECT_LT(alone.size(), 9000u);
+  EXPECT_NE(DumpProblem("alone.pt", alone).find("train log-probs are missing"), std::string::npos);
+  pickle += PickleText("train") + PickleTensor("0", {2, 4});
+  const std::string inner = "}(" + PickleText("rollout") + PickleTensor("0", {2, 4}) + "u";
+  pickle += PickleText("more") + inner + "u";
+  const std::string bytes = TorchBytes(pickle, {row});
+  EXPECT_EQ(DumpProblem("step.pt", bytes), "");
+}
+
+TEST(HostileRlDump, RowsWithoutColumnsHoldNoToken) {
+  using namespace testing;
+  const std::string none = NpyBytes("<f4", "(1099511627776, 0)", "");
+  const std::string problem =
+      DumpProblem("step.npz", StoredZip({{"train.npy", none}, {"rollout.npy", none}}));
+  EXPECT_NE(problem.find("[1099511627776, 0]: it holds no token"), std::string::npos) << problem;
+}
+
+TEST(HostileRlDump, ASliceNumberBeyondTheRowsIsAnError) {
+  using namespace testing;
+  const std::string values = NpyBytes("<f4", "(2, 1)", RawOf<float>({-1, -2}));
+  const auto with = [&](int32_t slice) {
+    const std::string slices = NpyBytes("<i4", "(2,)", RawOf<int32_t>({0, slice}));
+    return DumpProblem(
+        "step.npz",
+        StoredZip({{"train.npy", values}, {"rollout.npy", values}, {"slice.npy", slices}}));
+  };
+  EXPECT_EQ(with(1000), "");
+  EXPECT_NE(with(999999).find("slice 999999 of 2 rows"), std::string::npos) << with(999999);
+}
+
+TEST(HostileRlDump, StepsThatLinkToTheirOwnFolderAreNotFollowed) {
+  testing::ScratchDir scratch;
+  std::filesystem::copy("tests/data/rl/token_exports/step_7", scratch / "step_7");
+  for (const char* name : {"step_1", "step_2", "step_3"}) {
+    std::filesystem::create_directory_symlink(".", scratch / name);
+  }
+  EXPECT_FALSE(ReadRlDump({scratch / ""}).has_value()) << "step_1 holds no ranks";
+}
+
+TEST(HostileRlDump, ANameThatIsTooLongIsAnError) {
+  const std::string problem = ReadRlDump({std::string(300, 'n') + ".npz"}).error().Format();
+  EXPECT_NE(problem.find("File name too long"), std::string::npos) << problem;
 }
 
 }  // namespace

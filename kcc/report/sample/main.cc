@@ -30,7 +30,8 @@ Files FormatsOf(const kcc::ReportData& report) {
 }
 
 bool Write(const std::string& folder, const Files& files) {
-  std::filesystem::create_directories(folder);
+  std::error_code failed;  // then writing says why
+  std::filesystem::create_directories(folder, failed);
   for (const auto& [name, text] : files) {
     if (const auto written = kcc::WriteFileAtomically(folder + "/" + name, text); !written) {
       std::fprintf(stderr, "%s\n", written.error().Format().c_str());
