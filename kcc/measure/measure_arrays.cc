@@ -56,6 +56,28 @@ Result<> CheckSide(const ArraySide& side, const std::string& name, const ArrayPa
   }
 }
 
+// Each position of a request once, as in a trace; rows that the mask leaves out included.
+Result<> CheckPositions(const ArrayPair& pair, size_t request) {
+  if (pair.positions.empty()) return {};
+  const auto given = pair.positions.subspan(static_cast<size_t>(pair.first_rows[request]),
+                                            static_cast<size_t>(pair.row_counts[request]));
+  const auto wrong = [&](int32_t position, const char* why) {
+    return BrokenEvidenceError("request '" + pair.requests[request].id + "': position " +
+                               std::to_string(position) + why);
+  };
+  bool rising = true;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i] < 0) return wrong(given[i], " is negative");
+    rising = rising && (i == 0 || given[i] > given[i - 1]);
+  }
+  if (rising) return {};
+  std::vector<int32_t> sorted(given.begin(), given.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto twin = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twin != sorted.end()) return wrong(*twin, " stands twice");
+  return {};
+}
+
 Result<> Check(const ArrayPair& pair) {
   KCC_TRY_VOID(CheckSide(pair.train, "train", pair));
   KCC_TRY_VOID(CheckSide(pair.infer, "infer", pair));
@@ -80,6 +102,7 @@ Result<> Check(const ArrayPair& pair) {
     if (first >= 0 && count >= 0 && count <= std::numeric_limits<int32_t>::max() &&
         first <= std::numeric_limits<int64_t>::max() / 8 - count && inside(pair.positions.size()) &&
         inside(pair.tokens.size()) && inside(pair.mask.size()) && inside(pair.advantages.size())) {
+      KCC_TRY_VOID(CheckPositions(pair, r));
       continue;
     }
     return InvalidError("request '" + pair.requests[r].id + "': rows " + std::to_string(first) +
@@ -178,6 +201,7 @@ class ArraySource final : public PairSource {
     const Request& request = pair_.requests[i];
     RequestPair made{request.id, &request, &request, pair_.train.fingerprint,
                      pair_.infer.fingerprint};
+    made.output_rows = pair_.row_counts[i];
     const double claimed = request.Number("output_tokens").value_or(0);
     const auto rows = static_cast<double>(pair_.row_counts[i]);
     if (claimed > rows && claimed <= kClaimMax) {

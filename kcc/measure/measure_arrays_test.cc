@@ -130,6 +130,55 @@ INSTANTIATE_TEST_SUITE_P(Evidence, MeasureArraysTest,
                            return info.param == EvidenceLevel::kLogits ? "Logits" : "SampledToken";
                          });
 
+// Found by fuzzing: the length that a request claims was believed where arrays were measured.
+TEST(MeasureArrays, ALengthThatARequestClaimsCountsNoMoreThanInATrace) {
+  const ScratchDir dir;
+  SyntheticSpec spec;
+  spec.evidence = EvidenceLevel::kSampledToken;
+  spec.prompt_tokens = 0;
+  spec.info.sampled_by = SampledBy::kInfer;
+  spec.info.sampling_temperature = 1;
+  spec.edit_request = [](Request* request) {
+    request->fields.erase("prompt_tokens");
+    request->fields["output_tokens"] = request->id == testing::RequestId(1) ? 2.0 : 9.0;
+  };
+  testing::WriteSynthetic(dir / "train", spec);
+  spec.noise = 0.01;
+  testing::WriteSynthetic(dir / "infer", spec);
+  const PairedTraces pair =
+      PairedTraces::Make(testing::MustOpen(dir / "train"), testing::MustOpen(dir / "infer"))
+          .value();
+  Summary from_traces = Measure(pair, TestPlan()).value();
+  const Arrays arrays(pair);
+  const Summary from_arrays = MeasureArrays(arrays.View(pair), TestPlan()).value();
+  from_traces.sources = from_arrays.sources;
+  EXPECT_EQ(EncodeSummary(from_arrays), EncodeSummary(from_traces));
+}
+
+TEST(MeasureArrays, APositionThatStandsTwiceIsAnErrorAsInATrace) {
+  const std::vector<float> logprobs = {-1, -2, -3};
+  std::vector<Request> requests(1);
+  requests[0].id = "a";
+  const std::vector<int64_t> first_rows = {0};
+  const std::vector<int64_t> row_counts = {3};
+  const auto problem = [&](const std::vector<int32_t>& positions,
+                           const std::vector<uint8_t>& mask) -> std::string {
+    ArrayPair pair;
+    pair.train.logprobs = pair.infer.logprobs = logprobs.data();
+    pair.requests = requests;
+    pair.first_rows = first_rows;
+    pair.row_counts = row_counts;
+    pair.positions = positions;
+    pair.mask = mask;
+    const auto summary = MeasureArrays(pair, Plan::Default());
+    return summary.has_value() ? "" : summary.error().Format();
+  };
+  EXPECT_EQ(problem({4, 2, 9}, {}), "");
+  EXPECT_EQ(problem({4, 2, 4}, {}), "request 'a': position 4 stands twice");
+  EXPECT_EQ(problem({4, 2, 4}, {1, 1, 0}), "request 'a': position 4 stands twice");
+  EXPECT_EQ(problem({4, -2, 5}, {1, 0, 1}), "request 'a': position -2 is negative");
+}
+
 TEST(MeasureArrays, RowsThatARequestClaimsAndLacksAreMissing) {
   const std::vector<float> logprobs = {-1, -2, -3};
   std::vector<Request> requests(2);
