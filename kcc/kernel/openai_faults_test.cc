@@ -197,6 +197,48 @@ TEST_F(OpenAiFaultsTest, TheKeyOpensTheServerAndIsInNoMessage) {
   EXPECT_THAT(run.error().message(), HasSubstr("status 401: wrong: Bearer ***"));
 }
 
+// The search for the key found it again in its own replacement, for ever and deaf to signals.
+TEST_F(OpenAiFaultsTest, AKeyOfAsterisksIsHiddenAndEnds) {
+  const ScratchDir scratch;
+  for (const std::string key : {"***", "*", "**"}) {
+    std::ofstream(scratch / "key") << key;
+    const auto uri =
+        ServerUri(server_->Base("vllm", "key"), "vllm", "api_key_file=" + (scratch / "key"));
+    EXPECT_THAT(Problem(uri, ThreeRequests()), HasSubstr("401"));
+    HttpOptions options;
+    options.base_url = "http://" + server_->Base("vllm", "key");
+    options.api_key = key;
+    const auto run = HttpPool::Open(options).value()->Run(
+        1,
+        [](size_t) {
+          return HttpCall{"/v1/models", ""};
+        },
+        [](size_t, const HttpReply&) -> Result<> { return {}; });
+    ASSERT_FALSE(run.has_value());
+    EXPECT_THAT(run.error().message(), HasSubstr("status 401: wrong: Bearer ###"));
+  }
+}
+
+// What the server says in an answer that is no error is quoted too, and a long answer is cut.
+TEST_F(OpenAiFaultsTest, AnAnswerThatQuotesTheKeyIsQuotedWithoutIt) {
+  const ScratchDir scratch;
+  std::ofstream(scratch / "key") << "secret-3";
+  const std::string key = "api_key_file=" + (scratch / "key");
+  const auto model = ServerUri(server_->Base("vllm", "key-as-model"), "vllm", key + "&model=x");
+  EXPECT_THAT(Problem(model, ThreeRequests()), HasSubstr("no model 'x'; it has ***"));
+  HttpOptions options;
+  options.base_url = "http://" + server_->Base("vllm", "key-late");
+  options.api_key = "secret-3";
+  const auto run = HttpPool::Open(options).value()->Run(
+      1,
+      [](size_t) {
+        return HttpCall{"/v1/models", ""};
+      },
+      [](size_t, const HttpReply&) -> Result<> { return {}; });
+  ASSERT_FALSE(run.has_value());
+  EXPECT_THAT(run.error().message(), Not(HasSubstr("secr")));
+}
+
 TEST_F(OpenAiFaultsTest, NobodyListensIsSaidAfterTheLastAttempt) {
   // A port that was free a moment ago: bound and given back.
   EXPECT_THAT(

@@ -11,6 +11,7 @@
 
 #include "kcc/base/clock.h"
 #include "kcc/base/strings.h"
+#include "kcc/kernel/secret.h"
 #include "kcc/kernel/uri.h"
 #include "kcc/trace/json.h"
 
@@ -67,8 +68,9 @@ bool IsRetriedFailure(CURLcode code) {
   }
 }
 
-// error.message of an OpenAI error, or the beginning of the body.
-std::string ServerWords(const std::string& body) {
+// error.message of an OpenAI error, or the body; its beginning. The key goes first, since a cut
+// through it would show its first half.
+std::string ServerWords(const std::string& body, std::string_view key) {
   json::parser parser;
   const auto root = ParseJson(parser, body);
   json::object object;
@@ -83,7 +85,7 @@ std::string ServerWords(const std::string& body) {
     if (words.empty()) words = JsonText(JsonMember(object, "message"));
   }
   if (words.empty()) words = body;
-  words = words.substr(0, kServerWordsMax);
+  words = WithoutSecret(words, key).substr(0, kServerWordsMax);
   for (char& c : words) {
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';
   }
@@ -131,7 +133,6 @@ struct HttpPool::State {
 
   Result<> Begin(Transfer* transfer);
   void Drop(Transfer* transfer);
-  std::string Redacted(std::string text) const;
   Error Failure(const Transfer& transfer, const std::string& what) const;
   // The reply of a finished transfer; none if it was put back for another attempt.
   Result<std::optional<HttpReply>> Finish(Transfer* transfer, CURLcode code, bool any_status);
@@ -139,19 +140,10 @@ struct HttpPool::State {
   Result<> Run(size_t count, const MakeCall& make, bool any_status, const TakeReply& take);
 };
 
-std::string HttpPool::State::Redacted(std::string text) const {
-  if (options.api_key.empty()) return text;
-  for (size_t at = text.find(options.api_key); at != std::string::npos;
-       at = text.find(options.api_key, at)) {
-    text.replace(at, options.api_key.size(), "***");
-  }
-  return text;
-}
-
 Error HttpPool::State::Failure(const Transfer& transfer, const std::string& what) const {
   std::string message = options.base_url + transfer.call.path + ": " + what;
   if (transfer.attempt > 1) message += " (after " + std::to_string(transfer.attempt) + " attempts)";
-  return IoError(Redacted(std::move(message)));
+  return IoError(WithoutSecret(message, options.api_key));
 }
 
 Result<> HttpPool::State::Begin(Transfer* transfer) {
@@ -233,8 +225,8 @@ Result<std::optional<HttpReply>> HttpPool::State::Finish(Transfer* transfer, CUR
                ? "the server closed the connection before its answer was complete"
                : "no connection: " + std::string(curl_easy_strerror(code));
   } else {
-    what = "status " + std::to_string(code_status) + ": " + ServerWords(transfer->received) +
-           std::string(Remedy(code_status));
+    what = "status " + std::to_string(code_status) + ": " +
+           ServerWords(transfer->received, options.api_key) + std::string(Remedy(code_status));
   }
   if (!(broken ? IsRetriedFailure(code) : IsRetriedStatus(code_status)) ||
       transfer->attempt > options.retries_max) {

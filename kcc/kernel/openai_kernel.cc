@@ -13,6 +13,7 @@
 #include "kcc/kernel/openai_identity.h"
 #include "kcc/kernel/openai_probe.h"
 #include "kcc/kernel/openai_trace.h"
+#include "kcc/kernel/secret.h"
 
 namespace kcc {
 namespace {
@@ -44,12 +45,25 @@ class OpenAiKernel final : public Kernel {
 
   const KernelInfo& info() const override { return info_; }
 
-  Result<> Start();
-  Result<> Score(std::span<const KernelRequest> batch, const std::string& directory) override;
+  // What these three fail with may quote the server, never the key.
+  Result<> Start() { return KeepKey(Discover()); }
+  Result<> Score(std::span<const KernelRequest> batch, const std::string& directory) override {
+    return KeepKey(ScoreBatch(batch, directory));
+  }
   Result<> Generate(std::span<const KernelRequest> batch, const Sampling& sampling,
-                    const std::string& directory) override;
+                    const std::string& directory) override {
+    return KeepKey(GenerateBatch(batch, sampling, directory));
+  }
 
  private:
+  Result<> KeepKey(Result<> done) const {
+    if (done.has_value()) return done;
+    return WithoutSecret(done.error(), options_.http.api_key);
+  }
+  Result<> Discover();
+  Result<> ScoreBatch(std::span<const KernelRequest> batch, const std::string& directory);
+  Result<> GenerateBatch(std::span<const KernelRequest> batch, const Sampling& sampling,
+                         const std::string& directory);
   Result<> Probe();
   void Describe();
   // The answers to all sequences; `name` says what a sequence is called in messages.
@@ -203,7 +217,7 @@ void OpenAiKernel::Describe() {
                    {"in_flight", std::to_string(options_.http.in_flight_max), "batch"}};
 }
 
-Result<> OpenAiKernel::Start() {
+Result<> OpenAiKernel::Discover() {
   pool_->SetRunLimit(options_.start_timeout_s);
   KCC_TRY(facts_, DiscoverServer(*pool_, options_));
   if (options_.probe || facts_.vocab_size == 0) KCC_TRY_VOID(Probe());
@@ -213,7 +227,8 @@ Result<> OpenAiKernel::Start() {
   return {};
 }
 
-Result<> OpenAiKernel::Score(std::span<const KernelRequest> batch, const std::string& directory) {
+Result<> OpenAiKernel::ScoreBatch(std::span<const KernelRequest> batch,
+                                  const std::string& directory) {
   std::vector<ScoreAsk> asks;
   for (const KernelRequest& request : batch) {
     ScoreAsk ask;
@@ -266,8 +281,8 @@ Result<LogprobSemantics> OpenAiKernel::GeneratedSemantics() {
   return FindSemantics(answers);
 }
 
-Result<> OpenAiKernel::Generate(std::span<const KernelRequest> batch, const Sampling& sampling,
-                                const std::string& directory) {
+Result<> OpenAiKernel::GenerateBatch(std::span<const KernelRequest> batch, const Sampling& sampling,
+                                     const std::string& directory) {
   const bool lists = facts_.kind != ServerKind::kTrtllm && options_.top > 0;
   if (facts_.kind == ServerKind::kTrtllm) {
     // Its lists are keyed by text; a single log-prob cannot show its temperature.

@@ -375,6 +375,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.reply(200, {"scored": c.scored, "in_flight_max": c.in_flight_max, "salts": len(c.salts)})
         if "key" in faults and self.headers.get("Authorization") != "Bearer secret-1":
             return self.reply(401, {"error": {"message": f"wrong: {self.headers.get('Authorization')}"}})
+        key = self.headers.get("Authorization", "")[len("Bearer "):]
+        if "key-late" in faults:  # where a message is cut
+            return self.reply(400, {"error": {"message": "x" * 296 + key}})
+        if "key-as-model" in faults and path == "/v1/models":
+            return self.reply(200, {"data": [{"id": key}]})
         return self.answer(lambda: get(dialect, path, faults))
 
     def do_POST(self):
