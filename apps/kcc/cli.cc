@@ -7,6 +7,7 @@
 
 #include "apps/kcc/cli_bounds.h"
 #include "apps/kcc/cli_program.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 #include "kcc/numeric/target.h"
 #include "kcc/trace/import.h"
@@ -475,7 +476,7 @@ int Parse(Program& program, int argc, const char* const* argv) {
     // A word that nothing takes explains whatever else is missing, so it is said first.
     const CommandSpec& at = Reached(program.root, program.spec);
     const std::vector<std::string> unknown = program.root.remaining(true);
-    const std::string message = unknown.empty() ? error.what() : UnknownWord(unknown[0], at);
+    const std::string message = unknown.empty() ? error.what() : Shown(UnknownWord(unknown[0], at));
     return UsageError(message, at, program.console);
   }
 }

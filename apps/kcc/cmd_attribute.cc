@@ -5,6 +5,7 @@
 #include "apps/kcc/commands.h"
 #include "apps/kcc/kernels.h"
 #include "apps/kcc/progress.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 #include "kcc/lab/attribution.h"
 #include "kcc/lab/corners.h"
@@ -100,7 +101,7 @@ Result<Attributed> Compute(const AttributeOptions& options, const Contract* cont
   attribution.scratch = StreamOptionsOf(options.kernels, interruptible).scratch;
   if (contract != nullptr) attribution.slices = contract->slices;
   const SystemClock clock;
-  Progress progress(console.err, console.terminal_err, clock);
+  Progress progress(console.progress, console.terminal_err, clock);
   attribution.progress = [&](int64_t done, int64_t total) { progress.Show(done, total, 0); };
   KernelFlags flags = options.kernels;
   flags.requests = RequestsOf(options);
@@ -131,13 +132,14 @@ void Pad(std::string_view text, size_t width, std::ostream& out) {
 
 void PrintCells(const Attributed& made, Console& console) {
   const Attribution& a = made.attribution;
-  console.out << "train  " << a.train_fingerprint << "\ninfer  " << a.infer_fingerprint << '\n';
+  console.out << "train  " << Shown(a.train_fingerprint) << "\ninfer  "
+              << Shown(a.infer_fingerprint) << '\n';
   std::string slice;
   for (const AttributedCell& cell : a.cells) {
     if (cell.slice != slice) {
       slice = cell.slice;
       console.out << '\n'
-                  << Paint(Style::kBold, slice, console.colour_out) << ": "
+                  << Paint(Style::kBold, Shown(slice), console.colour_out) << ": "
                   << Counted(static_cast<size_t>(cell.requests), "request") << ", "
                   << Counted(static_cast<size_t>(cell.tokens), "token") << '\n';
       Pad("  mean of", 18, console.out);
@@ -240,9 +242,9 @@ void PrintDivergence(const FirstDivergence& found, Console& console) {
   }
   console.out << found.diverging << " of "
               << Counted(static_cast<size_t>(found.requests), "request") << " part; the first at "
-              << found.point_name << " (" << found.operator_name << "), request " << found.request
-              << ", position " << found.position << "\n  " << found.elements << " of "
-              << found.width << " elements differ, " << ReadableNumber(found.relative)
+              << found.point_name << " (" << found.operator_name << "), request "
+              << Shown(found.request) << ", position " << found.position << "\n  " << found.elements
+              << " of " << found.width << " elements differ, " << ReadableNumber(found.relative)
               << " in relative norm; most at element " << found.element << ": "
               << ShortestNumber(found.train) << " against " << ShortestNumber(found.infer) << '\n';
   for (const auto& [name, count] : found.first_points) {

@@ -3,6 +3,7 @@
 #include "apps/kcc/calibrating.h"
 #include "apps/kcc/commands.h"
 #include "apps/kcc/evidence.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/author/checkpoint.h"
 #include "kcc/author/kernel_words.h"
 #include "kcc/author/propose.h"
@@ -115,12 +116,13 @@ int RunAuthor(const AuthorOptions& options, Console& console) {
     WriteJson(*authored, options.output, test, console);
   } else {
     if (options.output.empty()) {
+      console.contract = true;
       console.out << authored->yaml;
     } else {
-      console.out << options.output << ": " << Counted(authored->clauses.size(), "clause")
+      console.out << Shown(options.output) << ": " << Counted(authored->clauses.size(), "clause")
                   << " proposed\n";
     }
-    for (const std::string& note : authored->notes) console.err << "note: " << note << '\n';
+    for (const std::string& note : authored->notes) console.err << "note: " << Shown(note) << '\n';
     // The contract alone goes to a pipe; the test is for the reader.
     std::ostream& out = options.output.empty() ? console.err : console.out;
     if (test) {

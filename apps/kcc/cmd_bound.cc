@@ -5,6 +5,7 @@
 
 #include "apps/kcc/commands.h"
 #include "apps/kcc/progress.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/author/bound_check.h"
 #include "kcc/base/strings.h"
 #include "kcc/bounds/chain.h"
@@ -130,7 +131,7 @@ int RunBoundCheck(const BoundOptions& options, Console& console) {
   const Result<PairedTraces> pair = open();
   if (!pair.has_value()) return ReportError(pair.error(), console);
   const SystemClock clock;
-  Progress progress(console.err, console.terminal_err, clock);
+  Progress progress(console.progress, console.terminal_err, clock);
   const auto check = CheckBounds(*pair, options.assumptions, [&](int64_t tokens) {
     progress.Show(tokens, pair->token_count(), 0);
   });
@@ -151,7 +152,7 @@ int RunBoundCheck(const BoundOptions& options, Console& console) {
     const BoundWitness& at = *violated->closest;
     console.err << Paint(Style::kRed, "error:", console.colour_err)
                 << " evidence violates a proven "
-                << "bound: " << violated->statement << " at request '" << at.request
+                << "bound: " << violated->statement << " at request '" << Shown(at.request)
                 << "', position " << at.position << ": " << ShortestNumber(at.measured) << " > "
                 << ShortestNumber(at.bound) << ".\nThis is a bug in kcc, or the traces hold "
                 << "log-probs that are none; run 'kcc trace verify' on both and report it.\n";

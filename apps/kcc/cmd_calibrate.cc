@@ -4,6 +4,7 @@
 #include "apps/kcc/commands.h"
 #include "apps/kcc/evidence.h"
 #include "apps/kcc/judging.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 #include "kcc/judge/judge.h"
 
@@ -73,8 +74,8 @@ void WriteThreeStates(const ThreeStateTest& test, JsonWriter* json) {
 
 void PrintThreeStates(const ThreeStateTest& test, std::ostream& out, bool colour) {
   const bool good = test.state <= CalibrationState::kUntested;
-  out << Paint(good ? Style::kGreen : Style::kRed, Name(test.state), colour) << ": " << test.reason
-      << '\n';
+  out << Paint(good ? Style::kGreen : Style::kRed, Name(test.state), colour) << ": "
+      << Shown(test.reason) << '\n';
   if (good && test.headroom) {
     out << "margin: thresholds could be " << ReadableNumber(*test.headroom)
         << " times tighter before conforming evidence is rejected";
@@ -86,7 +87,7 @@ void PrintThreeStates(const ThreeStateTest& test, std::ostream& out, bool colour
   }
   size_t width = 5;
   for (const PairState& row : test.pairs) {
-    width = std::max(width, row.clause.size() + row.slice.size() + 4);
+    width = std::max(width, row.clause.size() + Shown(row.slice).size() + 4);
   }
   out << "\nseverity: 1 at the threshold, below it within, above it beyond\n";
   const auto line = [&](std::string text) {
@@ -95,7 +96,7 @@ void PrintThreeStates(const ThreeStateTest& test, std::ostream& out, bool colour
   };
   line(Column("clause", width) + Column("metric", 24) + Column("conforming", 11) + "violating");
   for (const PairState& row : test.pairs) {
-    line(Column(row.clause + " on " + row.slice, width) + Column(row.metric, 24) +
+    line(Column(row.clause + " on " + Shown(row.slice), width) + Column(row.metric, 24) +
          Column(SeverityText(row.conforming), 11) + Column(SeverityText(row.violating), 10) +
          (row.rejects_conforming > 0 ? "rejects conforming evidence"
           : row.rejects > 0          ? "tells them apart"
@@ -136,7 +137,8 @@ int RunCalibrate(const CalibrateOptions& options, Console& console) {
     json.EndObject();
     console.out << json.Take();
   } else {
-    console.out << contract->contract.name << ' ' << contract->contract.version << " is ";
+    console.out << Shown(contract->contract.name) << ' ' << Shown(contract->contract.version)
+                << " is ";
     PrintThreeStates(test, console.out, console.colour_out);
   }
   return ExitCodeOf(test);

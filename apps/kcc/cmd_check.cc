@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "apps/kcc/commands.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/contract/canonical.h"
 
 namespace kcc::cli {
@@ -46,13 +47,13 @@ void WriteJson(const ContractFile& file, const std::string& name, JsonWriter* js
 void PrintVerdict(const ContractFile& file, const std::string& name, const Counts& counts,
                   Console& console) {
   if (!file.outcome.contract) {
-    console.err << name << ": " << Paint(Style::kRed, "invalid", console.colour_err) << ": "
+    console.err << Shown(name) << ": " << Paint(Style::kRed, "invalid", console.colour_err) << ": "
                 << CountText(counts) << '\n';
     return;
   }
   const Contract& contract = *file.outcome.contract;
-  console.out << name << ": " << Paint(Style::kGreen, "ok", console.colour_out) << ": "
-              << contract.name << ' ' << contract.version << ", "
+  console.out << Shown(name) << ": " << Paint(Style::kGreen, "ok", console.colour_out) << ": "
+              << Shown(contract.name) << ' ' << Shown(contract.version) << ", "
               << Counted(contract.clauses.size(), "clause") << " on "
               << Counted(contract.slices.size(), "slice");
   if (counts.warnings > 0) console.out << ", " << CountText(counts);

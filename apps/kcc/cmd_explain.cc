@@ -2,6 +2,7 @@
 // a list of titled sentences.
 #include "apps/kcc/commands.h"
 #include "apps/kcc/metric_words.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 #include "kcc/bounds/implied.h"
 #include "kcc/contract/canonical.h"
@@ -181,9 +182,9 @@ std::vector<Sentence> Explain(const Contract& contract, const Clause& clause) {
 
 void PrintClause(const Contract& contract, const Clause& clause, Console& console) {
   constexpr size_t kColumn = 15;
-  console.out << Paint(Style::kBold, clause.id, console.colour_out) << "  " << Name(clause.family)
-              << ", " << (clause.hard() ? "hard" : "soft") << ", " << Name(clause.level) << ": "
-              << MetricName(clause.metric) << ' '
+  console.out << Paint(Style::kBold, Shown(clause.id), console.colour_out) << "  "
+              << Name(clause.family) << ", " << (clause.hard() ? "hard" : "soft") << ", "
+              << Name(clause.level) << ": " << MetricName(clause.metric) << ' '
               << (clause.bound == BoundKind::kAtMost ? "<= " : ">= ")
               << ShortestNumber(clause.threshold) << '\n';
   for (const Sentence& row : Explain(contract, clause)) {
@@ -256,11 +257,11 @@ int RunExplain(const ExplainOptions& options, Console& console) {
     return kExitOk;
   }
   if (options.ids) {
-    for (const Clause* clause : chosen) console.out << clause->id << '\n';
+    for (const Clause* clause : chosen) console.out << Shown(clause->id) << '\n';
     return kExitOk;
   }
   if (options.id.empty()) {
-    console.out << contract.name << ' ' << contract.version << ": "
+    console.out << Shown(contract.name) << ' ' << Shown(contract.version) << ": "
                 << Counted(contract.clauses.size(), "clause") << "; the pair conforms if every one "
                 << "is satisfied on every slice it names.\n";
     if (!contract.description.empty())

@@ -1,6 +1,7 @@
 // kcc fmt: a contract in the standard layout, comments carried along. A comment is never lost
 // unless --drop-comments asks for it.
 #include "apps/kcc/commands.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/comments.h"
@@ -33,7 +34,7 @@ int FormatOne(const FmtOptions& options, const std::string& path, Console& conso
 
   const bool changes = *formatted != source->text;
   if (options.check) {
-    if (changes && !console.json) console.out << name << '\n';
+    if (changes && !console.json) console.out << Shown(name) << '\n';
     if (console.json) {
       JsonWriter json(JsonWriter::Style::kCompact);
       json.BeginObject().Field("file", name).Field("formatted", !changes).EndObject();
@@ -57,6 +58,7 @@ int FormatOne(const FmtOptions& options, const std::string& path, Console& conso
     const std::string canonical = CanonicalJson(source->contract);
     console.out << canonical << (canonical.ends_with('\n') ? "" : "\n");
   } else {
+    console.contract = true;
     console.out << *formatted;
   }
   return kExitOk;

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "apps/kcc/commands.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 #include "kcc/trace/import.h"
 
@@ -54,10 +55,12 @@ int RunImport(const ImportCommandOptions& options, Console& console) {
     return kExitOk;
   }
   for (const std::string& warning : report->warnings) {
-    console.err << Paint(Style::kYellow, "warning:", console.colour_err) << ' ' << warning << '\n';
+    console.err << Paint(Style::kYellow, "warning:", console.colour_err) << ' ' << Shown(warning)
+                << '\n';
   }
-  console.out << options.output << ": " << Counted(static_cast<size_t>(report->requests), "request")
-              << ", " << Counted(static_cast<size_t>(report->tokens), "token");
+  console.out << Shown(options.output) << ": "
+              << Counted(static_cast<size_t>(report->requests), "request") << ", "
+              << Counted(static_cast<size_t>(report->tokens), "token");
   if (report->logprobs_missing > 0) {
     console.out << ", " << report->logprobs_missing << " of them without a log-prob";
   }

@@ -9,6 +9,7 @@
 #include "apps/kcc/judging.h"
 #include "apps/kcc/measuring.h"
 #include "apps/kcc/reporting.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/judge/judge.h"
 #include "kcc/measure/exact_quantiles.h"
@@ -50,8 +51,8 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
   }
   PrintReport(report, flags.all, console);
   if (directory && !console.json) {
-    console.out << "\nreport in " << (std::filesystem::path(flags.report) / "report.html").string()
-                << '\n';
+    console.out << "\nreport in "
+                << Shown((std::filesystem::path(flags.report) / "report.html").string()) << '\n';
   }
   KeepIfPrinted(directory, console);
   return ExitCodeOf(judgement, flags.fail_on);

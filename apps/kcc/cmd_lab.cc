@@ -4,6 +4,7 @@
 
 #include "apps/kcc/commands.h"
 #include "apps/kcc/progress.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
 #include "kcc/kernel/request_source.h"
 #include "kcc/lab/e1.h"
@@ -66,7 +67,7 @@ Result<> Publish(const std::string& directory, const std::string& name, const st
   if (console.json) {
     console.out << figures;
   } else {
-    console.out << table << "\nopen " << base << ".html\n";
+    console.out << table << "\nopen " << Shown(base) << ".html\n";
   }
   return {};
 }
@@ -115,7 +116,7 @@ int RunExperiment(const LabOptions& options, Console& console, decltype(&E1To) r
   const Result<ExperimentInput> input = ReadInput(options);
   if (!input.has_value()) return ReportError(input.error(), console);
   const SystemClock clock;
-  Progress progress(console.err, console.terminal_err, clock);
+  Progress progress(console.progress, console.terminal_err, clock);
   const auto show = [&](int64_t done, int64_t total) {
     progress.Show(done, total, 0);
     if (done == total) progress.Clear();

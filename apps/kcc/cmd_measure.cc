@@ -1,6 +1,7 @@
 // kcc measure and kcc merge: two kernels to a summary, summaries to one.
 #include "apps/kcc/commands.h"
 #include "apps/kcc/measuring.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 #include "kcc/summary/file.h"
 
@@ -19,7 +20,7 @@ void PrintSummary(const Summary& summary, const std::string& path, Console& cons
     console.out << json.Take();
     return;
   }
-  console.out << path << ": " << Counted(summary.requests.size(), "request") << ", "
+  console.out << Shown(path) << ": " << Counted(summary.requests.size(), "request") << ", "
               << Counted(tokens, "token") << ", " << Counted(summary.slices.size(), "slice");
   if (!summary.Complete()) {
     console.out << "; " << Counted(summary.RequestsMissing(), "request")

@@ -3,6 +3,7 @@
 
 #include "apps/kcc/commands.h"
 #include "apps/kcc/reporting.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
 #include "kcc/report/compare.h"
 #include "kcc/report/json.h"
@@ -32,7 +33,7 @@ Result<ReportData> LoadDirectory(const std::string& directory, Console& console)
   Result<ReportFiles> files = ReadReportFiles(text);
   if (!files.has_value()) return std::move(files.error()).At(Place{path.string()});
   if (files->empty()) {
-    console.err << path.string()
+    console.err << Shown(path.string())
                 << ": warning: it names no files, as written by an earlier kcc; those beside it "
                    "were not checked\n";
     return report;

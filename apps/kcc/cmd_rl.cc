@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "apps/kcc/commands.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
 #include "kcc/base/strings.h"
 #include "kcc/rl/conform.h"
@@ -70,7 +71,7 @@ void PrintLevel(std::string_view name, const RlLevelFigures& level, Console& con
 }
 
 void PrintFigures(const RlFigures& f, Console& console) {
-  console.out << (f.slice.empty() ? "everything" : f.slice) << ": "
+  console.out << (f.slice.empty() ? "everything" : Shown(f.slice)) << ": "
               << Counted(static_cast<size_t>(f.tokens), "token") << " in "
               << Counted(static_cast<size_t>(f.rows), "row");
   if (f.zero_ratio + f.infinite_ratio > 0) {
@@ -119,7 +120,7 @@ void PrintJudgements(const std::vector<RlJudgement>& judged, Console& console) {
       console.out << " in [" << ReadableNumber(one.interval.lo) << ", "
                   << ReadableNumber(one.interval.hi) << "]";
     }
-    console.out << " (" << one.why << ")\n";
+    console.out << " (" << Shown(one.why) << ")\n";
   }
 }
 
@@ -208,7 +209,8 @@ int RunRlConform(const RlOptions& options, Console& console) {
     }
     json.EndArray().EndObject();
     if (console.json) continue;
-    console.out << path << ": " << report->cases << " cases, " << report->values << " values";
+    console.out << Shown(path) << ": " << report->cases << " cases, " << report->values
+                << " values";
     if (report->refused > 0) console.out << ", " << report->refused << " refused as they must be";
     console.out << (report->misses.empty()
                         ? std::string(", ") +
@@ -221,8 +223,8 @@ int RunRlConform(const RlOptions& options, Console& console) {
                 << '\n';
     for (size_t i = 0; i < std::min(kMissesShown, report->misses.size()); ++i) {
       const ConformMiss& miss = report->misses[i];
-      console.out << "  " << miss.case_name << ": " << miss.what << " is " << miss.got << ", not "
-                  << miss.expected << '\n';
+      console.out << "  " << Shown(miss.case_name) << ": " << Shown(miss.what) << " is "
+                  << Shown(miss.got) << ", not " << Shown(miss.expected) << '\n';
     }
   }
   json.EndArray().EndObject();

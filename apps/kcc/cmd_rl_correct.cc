@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "apps/kcc/commands.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
 #include "kcc/base/strings.h"
 #include "kcc/rl/correction.h"
@@ -17,9 +18,10 @@ namespace {
 
 void PrintTranslation(const DialectTranslation& translation, Console& console) {
   for (const std::string& warning : translation.warnings) {
-    console.err << Paint(Style::kYellow, "warning", console.colour_err) << ": " << warning << '\n';
+    console.err << Paint(Style::kYellow, "warning", console.colour_err) << ": " << Shown(warning)
+                << '\n';
   }
-  for (const std::string& note : translation.notes) console.err << "note: " << note << '\n';
+  for (const std::string& note : translation.notes) console.err << "note: " << Shown(note) << '\n';
 }
 
 void WriteTexts(std::string_view key, const std::vector<std::string>& texts, JsonWriter* json) {
@@ -56,9 +58,9 @@ void PrintCorrection(const RlCorrection& correction, std::span<const RlCorrectio
   console.out << DescribeCorrection(correction) << "\n  bias at most " << BiasExpression(correction)
               << '\n';
   for (const RlCorrectionFigures& f : figures) {
-    console.out << "  " << (f.slice.empty() ? "everything" : f.slice) << ": keeps " << f.tokens_kept
-                << " of " << f.tokens << " tokens, " << f.rows_kept << " of " << f.rows
-                << " rows; mean weight " << ReadableNumber(f.mean_weight) << ", ESS "
+    console.out << "  " << (f.slice.empty() ? "everything" : Shown(f.slice)) << ": keeps "
+                << f.tokens_kept << " of " << f.tokens << " tokens, " << f.rows_kept << " of "
+                << f.rows << " rows; mean weight " << ReadableNumber(f.mean_weight) << ", ESS "
                 << ReadableNumber(f.ess) << ", bias " << ReadableNumber(f.bias_token) << " (token) "
                 << ReadableNumber(f.bias_sequence) << " (sequence), E phi^2 "
                 << ReadableNumber(f.variance) << '\n';
@@ -93,7 +95,7 @@ void PrintReplay(const RlReplay& replay, Console& console) {
                        replay.rows[static_cast<size_t>(replay.recommended)].correction)
                 << '\n';
   }
-  console.out << replay.reason << '\n';
+  console.out << Shown(replay.reason) << '\n';
 }
 
 }  // namespace
@@ -133,9 +135,10 @@ int RunRlTranslate(const RlOptions& options, Console& console) {
   }
   console.out << DescribeCorrection(translation->correction) << '\n';
   for (const std::string& warning : translation->warnings) {
-    console.out << Paint(Style::kYellow, "warning", console.colour_out) << ": " << warning << '\n';
+    console.out << Paint(Style::kYellow, "warning", console.colour_out) << ": " << Shown(warning)
+                << '\n';
   }
-  for (const std::string& note : translation->notes) console.out << "note: " << note << '\n';
+  for (const std::string& note : translation->notes) console.out << "note: " << Shown(note) << '\n';
   if (!translation->complete) console.out << "not all of it can be said in canonical words\n";
   return kExitOk;
 }

@@ -1,5 +1,6 @@
 // kcc rl lint: what is wrong with a step's log-probs, and with the correction meant for them.
 #include "apps/kcc/commands.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 #include "kcc/rl/dump.h"
 #include "kcc/rl/lint.h"
@@ -25,7 +26,7 @@ void PrintReport(const RlLintReport& report, Console& console) {
     const bool unsure = finding.fault == RlFault::kUnsure;
     console.out << Paint(unsure ? Style::kYellow : Style::kRed, RlFaultName(finding.fault),
                          console.colour_out)
-                << ": " << finding.message << '\n';
+                << ": " << Shown(finding.message) << '\n';
     PrintEvidence(finding.evidence, console);
     for (const RlFault candidate : finding.candidates) {
       console.out << "  if " << RlFaultName(candidate) << ": " << RlFaultAdvice(candidate) << '\n';
@@ -39,7 +40,7 @@ void PrintSettings(const std::vector<RlSettingFinding>& settings, Console& conso
     console.out << (finding.is_note()
                         ? Paint(Style::kYellow, "note", console.colour_out)
                         : Paint(Style::kRed, RlSettingFaultName(finding.fault), console.colour_out))
-                << ": " << finding.setting << " " << finding.message << '\n';
+                << ": " << Shown(finding.setting) << " " << Shown(finding.message) << '\n';
     PrintEvidence(finding.evidence, console);
   }
   if (settings.empty()) {

@@ -4,6 +4,7 @@
 #include "apps/kcc/commands.h"
 #include "apps/kcc/kernels.h"
 #include "apps/kcc/progress.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/kernel/stream.h"
 #include "kcc/trace/reader.h"
 
@@ -22,7 +23,7 @@ Result<> MakeTrace(const ScoreOptions& options, bool generate, Console& console)
   KCC_TRY(const std::unique_ptr<RequestSource> requests,
           OpenRequests(options.kernels, use, SampledBy::kDataset));
   const SystemClock clock;
-  Progress progress(console.err, console.terminal_err, clock);
+  Progress progress(console.progress, console.terminal_err, clock);
   const Interruptible interruptible(console);
   StreamOptions stream = StreamOptionsOf(options.kernels, interruptible);
   if (!generate) {  // how much it will write is not known before
@@ -55,9 +56,9 @@ int Run(const ScoreOptions& options, bool generate, Console& console) {
     console.out << json.Take();
     return kExitOk;
   }
-  console.out << options.output << ": " << Counted(trace->requests().size(), "request") << ", "
-              << Counted(static_cast<size_t>(trace->token_count()), "token") << " from "
-              << trace->info().kernel_fingerprint << '\n';
+  console.out << Shown(options.output) << ": " << Counted(trace->requests().size(), "request")
+              << ", " << Counted(static_cast<size_t>(trace->token_count()), "token") << " from "
+              << Shown(trace->info().kernel_fingerprint) << '\n';
   return kExitOk;
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "apps/kcc/commands.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 #include "kcc/trace/reader.h"
 #include "kcc/trace/request_set.h"
@@ -10,8 +11,8 @@ namespace kcc::cli {
 namespace {
 
 void Row(std::string_view name, const std::string& value, Console& console) {
-  console.out << "  " << name << std::string(name.size() < 14 ? 14 - name.size() : 1, ' ') << value
-              << '\n';
+  console.out << "  " << Shown(name) << std::string(name.size() < 14 ? 14 - name.size() : 1, ' ')
+              << Shown(value) << '\n';
 }
 
 void WriteInfo(const TraceReader& trace, JsonWriter* json) {
@@ -32,7 +33,7 @@ void WriteInfo(const TraceReader& trace, JsonWriter* json) {
 
 void PrintInfo(const TraceReader& trace, Console& console) {
   const TraceInfo& info = trace.info();
-  console.out << trace.directory() << '\n';
+  console.out << Shown(trace.directory()) << '\n';
   Row("identity", trace.identity(), console);
   Row("kernel", info.kernel_fingerprint, console);
   Row("model", info.model_digest.empty() ? "not said" : info.model_digest, console);
@@ -71,7 +72,7 @@ Result<> PrintRows(const TraceReader& trace, int64_t rows, Console& console) {
       json.EndObject();
       continue;
     }
-    console.out << id << '\t' << row->position << '\t' << row->token << '\t'
+    console.out << Shown(id) << '\t' << row->position << '\t' << row->token << '\t'
                 << (std::isnan(row->logprob) ? "-" : ReadableNumber(row->logprob));
     console.out << '\t';
     for (int32_t k = 0; k < std::min(row->top_k, 3); ++k) {
@@ -125,8 +126,8 @@ int RunTraceVerify(const TraceOptions& options, Console& console) {
     console.out << json.Take();
     return kExitOk;
   }
-  console.out << options.directory << ": " << Paint(Style::kGreen, "ok", console.colour_out) << ": "
-              << Counted(static_cast<size_t>(verified->tokens), "token") << '\n';
+  console.out << Shown(options.directory) << ": " << Paint(Style::kGreen, "ok", console.colour_out)
+              << ": " << Counted(static_cast<size_t>(verified->tokens), "token") << '\n';
   Row("identity", trace->identity(), console);
   Row("payload", verified->payload_digest, console);
   Row("requests", set->Digest(), console);

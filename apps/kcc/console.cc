@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
 #include "kcc/contract/canonical.h"
 
@@ -51,6 +52,17 @@ std::string PaintDiagnostic(const std::string& text, DiagnosticKind kind) {
   return painted.append(view.substr(end));
 }
 
+// The lines after the first indented: what others say in a message does not begin a line as ours
+// do.
+std::string Hanging(std::string_view message) {
+  std::string text;
+  for (const char c : message) {
+    text += c;
+    if (c == '\n') text += "  ";
+  }
+  return text;
+}
+
 size_t Columns(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
@@ -65,9 +77,11 @@ std::string Paint(Style style, std::string_view text, bool colour) {
 }
 
 int ReportError(const Error& error, Console& console) {
-  const std::string place = Error(error.code(), "", error.place()).Format();
+  const Place shown{Shown(error.place().file), error.place().line, error.place().column};
+  const std::string place = Error(error.code(), "", shown).Format();
   console.err << Paint(Style::kBold, place.empty() ? "kcc: " : place, console.colour_err)
-              << Paint(Style::kRed, "error:", console.colour_err) << ' ' << error.message() << '\n';
+              << Paint(Style::kRed, "error:", console.colour_err) << ' ' << Hanging(error.message())
+              << '\n';
   if (console.json) {
     JsonWriter json;
     json.BeginObject().Key("error").BeginObject();
@@ -82,7 +96,7 @@ int ReportError(const Error& error, Console& console) {
 void PrintDiagnostics(const std::vector<Diagnostic>& diagnostics, std::string_view file,
                       std::string_view source, Console& console) {
   for (const Diagnostic& diagnostic : diagnostics) {
-    std::string text = FormatDiagnostic(diagnostic, file, source);
+    std::string text = FormatDiagnostic(diagnostic, Shown(file), source);
     if (text.empty() || text.back() != '\n') text += '\n';
     console.err << (console.colour_err ? PaintDiagnostic(text, diagnostic.kind) : text);
   }

@@ -29,11 +29,13 @@ struct Console {
   std::istream& in;
   std::ostream& out;
   std::ostream& err;
+  std::ostream& progress;  // standard error unescaped, for the carriage returns of a progress line
   bool colour_out = false;
   bool colour_err = false;
   bool terminal_err = false;  // progress may be drawn
   int width = 80;             // columns of the terminal
   bool json = false;          // --json: print data on `out`, and nothing else there
+  bool contract = false;      // `out` takes the text of a contract, to be kept as it is
   int interrupted_by = 0;     // a signal that the command cleaned up after; main.cc ends by it
 };
 

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "apps/kcc/cli.h"
+#include "apps/kcc/safe_output.h"
 
 namespace {
 
@@ -33,19 +34,29 @@ int main(int argc, char** argv) {
   // A file beyond the limit (ulimit -f) is a failed write, which cleans up after itself.
   std::signal(SIGXFSZ, SIG_IGN);
   const bool allowed = ColourAllowed();
+  const bool colour_out = allowed && ::isatty(STDOUT_FILENO) == 1;
+  const bool colour_err = allowed && ::isatty(STDERR_FILENO) == 1;
+  kcc::cli::SafeOutput safe_out(*std::cout.rdbuf(), colour_out);
+  kcc::cli::SafeOutput safe_err(*std::cerr.rdbuf(), colour_err);
+  std::ostream out(&safe_out);
+  std::ostream err(&safe_err);
+  err << std::unitbuf;
   kcc::cli::Console console{.in = std::cin,
-                            .out = std::cout,
-                            .err = std::cerr,
-                            .colour_out = allowed && ::isatty(STDOUT_FILENO) == 1,
-                            .colour_err = allowed && ::isatty(STDERR_FILENO) == 1,
+                            .out = out,
+                            .err = err,
+                            .progress = std::cerr,
+                            .colour_out = colour_out,
+                            .colour_err = colour_err,
                             .terminal_err = ::isatty(STDERR_FILENO) == 1,
                             .width = TerminalWidth()};
+  safe_out.Follow(&console.json, &console.contract);
   const int code = kcc::cli::RunProgram(argc, argv, console);
-  std::cout.flush();
+  if (!safe_out.Finish()) out.setstate(std::ios::badbit);
+  out.flush();
   if (console.interrupted_by != 0) std::raise(console.interrupted_by);  // as a shell expects
-  if (!std::cout) {
+  if (!out) {
     // A full disk must not look like success.
-    std::cerr << "kcc: error: cannot write standard output\n";
+    err << "kcc: error: cannot write standard output\n";
     return kcc::cli::kExitError;
   }
   return code;

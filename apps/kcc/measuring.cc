@@ -109,7 +109,7 @@ Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
                             const MeasureFlags& flags, Console& console,
                             const KernelFlags& kernels) {
   const SystemClock clock;
-  Progress progress(console.err, console.terminal_err, clock);
+  Progress progress(console.progress, console.terminal_err, clock);
   KCC_TRY(MeasureOptions options, MeasureOptionsOf(flags, &progress));
   std::vector<Request> requests;
   KCC_TRY(const AskedRequests asked, AskedBy(pair, kernels, &requests));
@@ -142,7 +142,7 @@ Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
   KCC_TRY(const std::unique_ptr<RequestSource> requests,
           RequestsFor(train_trace ? train_trace : infer_trace, kernels));
   const SystemClock clock;
-  Progress progress(console.err, console.terminal_err, clock);
+  Progress progress(console.progress, console.terminal_err, clock);
   KCC_TRY(const MeasureOptions measure, MeasureOptionsOf(flags, &progress));
   const Interruptible interruptible(console);
   StreamOptions options = StreamOptionsOf(kernels, interruptible);
