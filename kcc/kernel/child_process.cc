@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,9 +16,8 @@
 
 #include "kcc/base/pipe_signal.h"
 #include "kcc/base/strings.h"
+#include "kcc/kernel/supervisor.h"
 #include "kcc/kernel/uri.h"
-
-extern char** environ;  // the child inherits it; nothing here reads it
 
 namespace kcc {
 namespace {
@@ -86,53 +83,16 @@ struct ChildProcess::Streams {
   Descriptor input;  // we write
   Descriptor output;
   Descriptor errors;
-  Descriptor end;  // pidfd
-  int stop = -1;   // not owned
+  Descriptor control;  // of the supervisor
+  Descriptor end;      // its notice that the program has ended
+  int stop = -1;       // not owned
   std::string unsent;
   std::string received;
   size_t scanned = 0;  // of `received`: holds no line end
   std::string tail;
   bool ended = false;
+  EndNotice how;  // once ended; a code of 0 where the supervisor was killed
 };
-
-namespace {
-
-using Pipe = std::array<int, 2>;
-
-Result<> SpawnChild(const std::vector<std::string>& command, const std::array<int, 3>& streams,
-                    pid_t* pid) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  for (int i = 0; i < 3; ++i) {
-    posix_spawn_file_actions_adddup2(&actions, streams[static_cast<size_t>(i)], i);
-  }
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  // A clean slate: kcc may have blocked or caught signals that the child should die of.
-  sigset_t none;
-  sigset_t reset;
-  sigemptyset(&none);
-  sigemptyset(&reset);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) sigaddset(&reset, signal);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &reset);
-  posix_spawnattr_setflags(
-      &attributes,
-      static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
-  std::vector<char*> words;
-  words.reserve(command.size() + 1);
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  const int failed = ::posix_spawnp(pid, words[0], &actions, &attributes, words.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) {
-    return IoError("cannot start '" + command[0] + "': " + std::strerror(failed));
-  }
-  return {};
-}
-
-}  // namespace
 
 Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std::string>& command,
                                                           int stop_fd) {
@@ -141,40 +101,39 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std:
   std::array<Descriptor, 3> theirs;
   std::array<Descriptor*, 3> ours = {&streams->input, &streams->output, &streams->errors};
   for (size_t i = 0; i < 3; ++i) {
-    Pipe ends;
+    std::array<int, 2> ends;
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return IoError(Errno("cannot make a pipe"));
     const bool we_write = i == 0;
     *ours[i] = Descriptor(we_write ? ends[1] : ends[0]);
     theirs[i] = Descriptor(we_write ? ends[0] : ends[1]);
     ours[i]->SetNonBlocking();
   }
-  pid_t pid = -1;
-  KCC_TRY_VOID(
-      SpawnChild(command, {theirs[0].number(), theirs[1].number(), theirs[2].number()}, &pid));
+  KCC_TRY(const Supervised started,
+          StartSupervised(command, {theirs[0].number(), theirs[1].number(), theirs[2].number()}));
+  streams->control = Descriptor(started.control);
+  streams->end = Descriptor(started.status);
+  streams->end.SetNonBlocking();
   // From here on the destructor ends and reaps it.
-  std::unique_ptr<ChildProcess> child(new ChildProcess(pid, std::move(streams)));
-  child->streams_->end = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!child->streams_->end.is_open()) return IoError(Errno("cannot watch the program"));
-  return child;
+  return std::unique_ptr<ChildProcess>(new ChildProcess(started.supervisor, std::move(streams)));
 }
 
-ChildProcess::ChildProcess(pid_t pid, std::unique_ptr<Streams> streams)
-    : pid_(pid), streams_(std::move(streams)) {}
+ChildProcess::ChildProcess(pid_t supervisor, std::unique_ptr<Streams> streams)
+    : supervisor_(supervisor), streams_(std::move(streams)) {}
 
 ChildProcess::~ChildProcess() {
   Streams& s = *streams_;
   s.input.Close();
-  if (s.end.is_open() && !s.ended) {
-    ::kill(-pid_, SIGTERM);
-    for (const double until = Now() + kTerminateSeconds; !s.ended && Now() < until;) {
-      s.received.clear();  // nobody asks any more
-      Wait(until - Now(), /*with_stop=*/false);
-    }
+  if (!s.ended) {
+    const PipeSignalGuard guard;
+    (void)!::write(s.control.number(), &Supervised::kTerminate, 1);
   }
-  // The child is not reaped yet, so its number still names its group: whatever it started goes too.
-  ::kill(-pid_, SIGKILL);
-  ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  for (const double until = Now() + kTerminateSeconds; !s.ended && Now() < until;) {
+    s.received.clear();  // nobody asks any more
+    Wait(until - Now(), /*with_stop=*/false);
+  }
+  // Whatever it started, and whatever those started, goes too.
+  s.control.Close();
+  while (::waitpid(supervisor_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
@@ -195,7 +154,7 @@ ChildProcess::Wake ChildProcess::Wait(double seconds, bool with_stop) {
   if (ready == 0) return Wake::kTimeout;
   if (polled[4].revents != 0) return Wake::kStop;
   if (polled[0].revents != 0) Write();
-  if (polled[3].revents != 0) s.ended = true;  // seen before reading, so that nothing is missed
+  if (polled[3].revents != 0) TakeEnd();  // seen before reading, so that nothing is missed
   if (polled[1].revents != 0 || s.ended) ReadOutput();
   if (polled[2].revents != 0 || s.ended) ReadErrors();
   return Wake::kReady;
@@ -255,15 +214,22 @@ bool ChildProcess::TakeLine(std::string* line) {
   return true;
 }
 
+void ChildProcess::TakeEnd() {
+  Streams& s = *streams_;
+  const ssize_t size = ::read(s.end.number(), &s.how, sizeof s.how);
+  if (size < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  s.ended = true;
+}
+
 Error ChildProcess::Ended() const {
-  siginfo_t how{};
-  ::waitid(P_PID, static_cast<id_t>(pid_), &how, WEXITED | WNOWAIT);
-  if (how.si_code == CLD_EXITED) {
-    return IoError("the program ended with exit code " + std::to_string(how.si_status) +
+  const EndNotice& how = streams_->how;
+  if (how.code == 0) return IoError("the program was ended: somebody killed its supervisor");
+  if (how.code == CLD_EXITED) {
+    return IoError("the program ended with exit code " + std::to_string(how.status) +
                    " instead of an answer");
   }
-  const char* name = ::sigabbrev_np(how.si_status);
-  return IoError("the program was ended by signal " + std::to_string(how.si_status) +
+  const char* name = ::sigabbrev_np(how.status);
+  return IoError("the program was ended by signal " + std::to_string(how.status) +
                  (name == nullptr ? "" : std::string(" (SIG") + name + ")"));
 }
 

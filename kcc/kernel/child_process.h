@@ -2,8 +2,9 @@
 // standard output, while its standard error is drained and its end remembered.
 //
 // The child leads its own session, so that its whole group can be ended and a terminal's signals
-// reach kcc alone. One poll loop serves all descriptors: neither side can block the other, and no
-// thread is needed. Linux: the child's end is watched through a pidfd.
+// reach kcc alone. Between kcc and the child stands a supervisor (supervisor.h), so that nothing
+// the child started is left, even if kcc is killed. One poll loop serves all descriptors: neither
+// side can block the other, and no thread is needed.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +26,8 @@ class ChildProcess {
   // Fails if the program cannot be started at all. `stop_fd`: KernelOpenOptions.
   static Result<std::unique_ptr<ChildProcess>> Start(const std::vector<std::string>& command,
                                                      int stop_fd);
-  // Ends the whole group, by SIGKILL if need be, and reaps the child.
+  // Ends the child, by SIGKILL if need be, and then everything it has started, in whichever
+  // session.
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -40,12 +42,11 @@ class ChildProcess {
 
   // The last lines of its standard error, printable.
   std::string StderrTail() const;
-  pid_t pid() const { return pid_; }
 
  private:
   class Descriptor;  // owns a file descriptor
   struct Streams;
-  ChildProcess(pid_t pid, std::unique_ptr<Streams> streams);
+  ChildProcess(pid_t supervisor, std::unique_ptr<Streams> streams);
 
   enum class Wake { kReady, kTimeout, kStop };
   Wake Wait(double seconds, bool with_stop);
@@ -53,9 +54,10 @@ class ChildProcess {
   void ReadOutput();
   void ReadErrors();
   bool TakeLine(std::string* line);
+  void TakeEnd();
   Error Ended() const;
 
-  pid_t pid_;
+  pid_t supervisor_;
   std::unique_ptr<Streams> streams_;
 };
 

@@ -5,10 +5,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -124,6 +127,8 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"hang", "did not answer within 0.5 s\nits standard error ends with:\nstill thinking",
               kIo},
         Fault{"with-child", "did not answer within 0.5 s", kIo},
+        Fault{"daemon-hang", "did not answer within 0.5 s", kIo},
+        Fault{"daemon-crash", "batch 1: the program was ended by signal 11 (SIGSEGV)", kIo},
         Fault{"deaf", "did not answer within 0.5 s", kIo},
         Fault{"flood-and-fail", "noise\nthe last word", kIo},
         Fault{"endless-line", "longer than", kIo}, Fault{"twice", "without being asked", kIo},
@@ -161,6 +166,35 @@ TEST(ExecKernel, ASlowByeIsNotWaitedForLongerThanAllowed) {
   EXPECT_TRUE(ScoreThree(Toy("no-bye --pid-file " + (scratch / "pids")), scratch / "batch", options)
                   .has_value());
   for (const pid_t id : ProcessesIn(scratch / "pids")) EXPECT_FALSE(Alive(id));
+}
+
+TEST(ExecKernel, AGrandchildWithItsOwnSessionIsNotLeft) {
+  const ScratchDir scratch;
+  const Result<> done =
+      ScoreThree(Toy("daemon --pid-file " + (scratch / "pids")), scratch / "batch");
+  EXPECT_TRUE(done.has_value()) << done.error().Format();
+  const std::vector<pid_t> processes = ProcessesIn(scratch / "pids");
+  EXPECT_EQ(processes.size(), 2u);
+  for (const pid_t id : processes) EXPECT_FALSE(Alive(id)) << id;
+}
+
+// Whoever else this process has, or gets by the death of a child, is none of the kernel's business.
+TEST(ExecKernel, TheProcessThatOpensAKernelStaysWhatItWas) {
+  const ScratchDir scratch;
+  int before = -1;
+  ASSERT_EQ(::prctl(PR_GET_CHILD_SUBREAPER, &before), 0);
+  const pid_t own = ::fork();
+  if (own == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  EXPECT_TRUE(ScoreThree(Toy("none"), scratch / "batch").has_value());
+  int after = -1;
+  ASSERT_EQ(::prctl(PR_GET_CHILD_SUBREAPER, &after), 0);
+  EXPECT_EQ(before, after);
+  EXPECT_EQ(::waitpid(own, nullptr, WNOHANG), 0) << "a child of the host was ended or reaped";
+  ::kill(own, SIGKILL);
+  ::waitpid(own, nullptr, 0);
 }
 
 TEST(ExecKernel, ATraceIsWhatWasAskedFor) {

@@ -37,6 +37,12 @@ if fault == "crash-at-start":
     sys.exit(3)
 if fault == "with-child":
     note_pid(subprocess.Popen(["sleep", "1000"]).pid)
+if "daemon" in fault:  # a grandchild with a session of its own, whose parent is gone: nobody's group holds it
+    script = "import os, sys, time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0);" \
+             "print(os.getpid(), file=open(sys.argv[1], 'a')); os.close(0); os.close(1); os.close(2); time.sleep(1000)"
+    subprocess.run([sys.executable, "-c", script, args.pid_file], check=True)
+    while len(open(args.pid_file).readlines()) < 2:
+        time.sleep(0.01)
 if fault == "deaf":  # will not go by itself
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     note_pid(subprocess.Popen(["sleep", "1000"], preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN)).pid)
@@ -157,12 +163,12 @@ def answer(message):
     if args.seen:
         with open(args.seen, "w") as out:
             out.write(os.path.dirname(message["file"]))
-    if fault == "crash":
+    if fault in ("crash", "daemon-crash"):
         print("CUDA error: an illegal memory access", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGSEGV)
     if fault == "crash-after-answer" and batch == 2:
         sys.exit(7)
-    if fault in ("hang", "deaf", "with-child"):
+    if fault in ("hang", "deaf", "with-child", "daemon-hang"):
         print("still thinking", file=sys.stderr, flush=True)
         time.sleep(1000)
     if fault == "flood":
