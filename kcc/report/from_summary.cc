@@ -6,6 +6,7 @@
 
 #include "kcc/bounds/implied.h"
 #include "kcc/contract/canonical.h"
+#include "kcc/report/shown.h"
 #include "kcc/summary/series.h"
 
 namespace kcc {
@@ -127,12 +128,11 @@ Provenance ProvenanceOf(const Summary& summary, std::string_view version) {
   return provenance;
 }
 
-void AddSeries(const Summary& summary, size_t series,
+void AddSeries(const Summary& summary, size_t series, const std::vector<size_t>& slices,
                const std::set<std::pair<size_t, size_t>>& named, ReportData* report) {
   const std::string& name = SeriesName(series);
   const Quantity& quantity = SeriesQuantity(series);
-  for (size_t slice = 0; slice < summary.slices.size(); ++slice) {
-    if (summary.plan.slices()[slice].outcomes == Side::kTrain) continue;  // not the contract's own
+  for (const size_t slice : slices) {
     const SeriesView view(summary, slice, series);
     if (view.count() == 0) continue;
     const std::string& slice_name = summary.plan.slices()[slice].name;
@@ -150,6 +150,22 @@ void AddSeries(const Summary& summary, size_t series,
                                {}});
     }
   }
+}
+
+// The slices whose details the report keeps; the number of the others goes into the report.
+std::vector<size_t> SlicesInDetail(const Summary& summary, ReportData* report) {
+  std::vector<std::string> names;
+  std::vector<size_t> slices;
+  for (size_t slice = 0; slice < summary.slices.size(); ++slice) {
+    if (summary.plan.slices()[slice].outcomes == Side::kTrain) continue;  // not the contract's own
+    names.push_back(summary.plan.slices()[slice].name);
+    slices.push_back(slice);
+  }
+  const std::set<std::string> detailed = DetailedSlices(report->judgement, names);
+  std::erase_if(
+      slices, [&](size_t slice) { return !detailed.contains(summary.plan.slices()[slice].name); });
+  report->slices_without_detail = static_cast<int64_t>(names.size() - slices.size());
+  return slices;
 }
 
 // Of the clauses that were judged.
@@ -176,11 +192,11 @@ ReportData MakeReport(const Contract& contract, const std::string& file, std::st
   report.provenance = ProvenanceOf(summary, version);
   report.bounds = BoundsOf(contract, judgement);
   const auto named = NamedByClauses(contract, summary);
+  const std::vector<size_t> slices = SlicesInDetail(summary, &report);
   for (size_t series = 0; series < SeriesCount(); ++series) {
-    AddSeries(summary, series, named, &report);
+    AddSeries(summary, series, slices, named, &report);
   }
-  for (size_t slice = 0; slice < summary.slices.size(); ++slice) {
-    if (summary.plan.slices()[slice].outcomes == Side::kTrain) continue;
+  for (const size_t slice : slices) {
     DisagreementCurve curve = CurveOf(summary, slice);
     if (curve.tokens > 0) report.curves.push_back(std::move(curve));
   }

@@ -9,6 +9,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/report/json.h"
 #include "kcc/report/page_assets.h"
+#include "kcc/report/shown.h"
 #include "kcc/report/text.h"
 
 namespace kcc {
@@ -91,8 +92,17 @@ std::string StaticFindings(const Judgement& judgement) {
          rows + "</tbody></table>\n";
 }
 
+// What ShownOnPage says of what it leaves out; a judge's own warnings are the script's to show.
+std::string StaticNotes(const Judgement& all, const Judgement& shown) {
+  std::string notes;
+  for (size_t i = all.warnings.size(); i < shown.warnings.size(); ++i) {
+    notes += "<p>Warning: " + MarkupEscaped(shown.warnings[i]) + "</p>\n";
+  }
+  return notes;
+}
+
 // What a reader without scripts sees; the page's script takes it away once it has drawn.
-std::string StaticSummary(const ReportData& report) {
+std::string StaticSummary(const ReportData& report, const Judgement& shown) {
   const Judgement& judgement = report.judgement;
   std::string rows;
   for (const ClauseVerdict& clause : judgement.clauses) rows += StaticClauseRow(clause);
@@ -100,7 +110,7 @@ std::string StaticSummary(const ReportData& report) {
          std::string(Name(judgement.verdict)) + "</h1>\n<p>" + MarkupEscaped(Headline(judgement)) +
          " Action: " + std::string(ActionText(judgement)) + ". Health " +
          ShortNumber(judgement.health) + ": " + HealthText(judgement) + ".</p>\n" +
-         StaticFindings(judgement) +
+         StaticNotes(judgement, shown) + StaticFindings(shown) +
          "<h2>Clauses</h2>\n<table><thead><tr><th>clause</th><th>metric</th><th>level</th>"
          "<th>verdict</th><th>slices</th></tr></thead>\n<tbody>" +
          rows + "</tbody></table>\n<p>Contract " + MarkupEscaped(report.contract.digest) +
@@ -139,8 +149,9 @@ std::string ReportHtml(const ReportData& report) {
   const std::string title =
       MarkupEscaped(std::string(Name(report.judgement.verdict)) + " · " +
                     OneLine(report.contract.name) + " " + OneLine(report.contract.version));
-  const std::string data = ScriptSafe(ReportJson(report, JsonWriter::Style::kCompact));
-  const std::string summary = StaticSummary(report);
+  const ReportData shown = ShownOnPage(report);
+  const std::string data = ScriptSafe(PageJson(shown, report.judgement));
+  const std::string summary = StaticSummary(report, shown.judgement);
   return Filled(kPage_page_html, {{"policy", policy},
                                   {"title", title},
                                   {"style", kPage_style_css},

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kcc/metric/metric.h"
+#include "kcc/report/shown.h"
 
 namespace kcc {
 namespace {
@@ -102,7 +103,16 @@ std::string QuantityOf(const Metric& metric) {
   return name.append(metric.quantity->id);
 }
 
-void WriteClause(const ClauseVerdict& clause, Population other, JsonWriter* json) {
+// One verdict on one line: where there are thousands, indentation would be most of the file.
+std::string SliceLine(const SliceVerdict& slice, Population other) {
+  JsonWriter line(JsonWriter::Style::kCompact);
+  WriteSlice(slice, other, &line);
+  std::string text = line.Take();
+  text.pop_back();  // the line feed
+  return text;
+}
+
+void WriteClause(const ClauseVerdict& clause, Population other, bool spread, JsonWriter* json) {
   json->BeginObject();
   json->Field("id", clause.id).Field("family", Name(clause.family));
   json->Field("metric", clause.metric);
@@ -115,12 +125,20 @@ void WriteClause(const ClauseVerdict& clause, Population other, JsonWriter* json
   json->Field("verdict", Name(clause.verdict));
   json->Field("line", clause.mark.line).Field("column", clause.mark.column);
   json->Key("slices").BeginArray();
-  for (const SliceVerdict& slice : clause.slices) WriteSlice(slice, other, json);
+  for (const SliceVerdict& slice : clause.slices) {
+    if (spread) {
+      WriteSlice(slice, other, json);
+    } else {
+      json->Raw(SliceLine(slice, other));
+    }
+  }
   json->EndArray();
   json->EndObject();
 }
 
-void WriteJudgement(const Judgement& judgement, JsonWriter* json) {
+// `counted` is what the totals and the headline speak of: the same judgement, or the one of which
+// `judgement` is what a page shows.
+void WriteJudgement(const Judgement& judgement, const Judgement& counted, JsonWriter* json) {
   const Population other =
       judgement.about == Population::kTraffic ? Population::kEvaluationSet : Population::kTraffic;
   json->Field("verdict", Name(judgement.verdict)).Field("convergent", judgement.convergent);
@@ -132,19 +150,21 @@ void WriteJudgement(const Judgement& judgement, JsonWriter* json) {
   json->Field("action", ActionText(judgement));
   json->Field("about", Name(judgement.about)).Field("stage", Name(judgement.stage));
   NumberField("confidence", judgement.confidence, json);
-  json->Field("headline", Headline(judgement)).Field("healthText", HealthText(judgement));
+  json->Field("headline", Headline(counted)).Field("healthText", HealthText(judgement));
   if (!judgement.warnings.empty()) {
     json->Key("warnings").BeginArray();
     for (const std::string& warning : judgement.warnings) json->Value(std::string_view(warning));
     json->EndArray();
   }
   json->Key("totals").BeginObject().Key("clauses");
-  WriteTotals(CountClauses(judgement), json);
+  WriteTotals(CountClauses(counted), json);
   json->Key("pairs");
-  WriteTotals(CountPairs(judgement), json);
+  const VerdictTotals pairs = CountPairs(counted);
+  WriteTotals(pairs, json);
   json->EndObject();
   json->Key("clauses").BeginArray();
-  for (const ClauseVerdict& clause : judgement.clauses) WriteClause(clause, other, json);
+  const bool spread = pairs.all() <= static_cast<int64_t>(kSpreadPairsMax);
+  for (const ClauseVerdict& clause : judgement.clauses) WriteClause(clause, other, spread, json);
   json->EndArray();
 }
 
@@ -271,7 +291,8 @@ void WriteProvenance(const Provenance& provenance, JsonWriter* json) {
   json->EndObject();
 }
 
-std::string Json(const ReportData& report, const ReportFiles& files, JsonWriter::Style style) {
+std::string Json(const ReportData& report, const Judgement& counted, const ReportFiles& files,
+                 JsonWriter::Style style) {
   JsonWriter json(style);
   json.BeginObject();
   json.Field("kccReport", kReportFormat);
@@ -279,7 +300,7 @@ std::string Json(const ReportData& report, const ReportFiles& files, JsonWriter:
   json.Field("name", report.contract.name).Field("version", report.contract.version);
   json.Field("digest", report.contract.digest).Field("file", report.contract.file);
   json.EndObject();
-  WriteJudgement(report.judgement, &json);
+  WriteJudgement(report.judgement, counted, &json);
   const auto statistics = [](const QuantitySlice& row, JsonWriter* out) {
     WriteStatistics(row.statistics, out);
   };
@@ -297,6 +318,9 @@ std::string Json(const ReportData& report, const ReportFiles& files, JsonWriter:
     json.EndObject();
   }
   json.EndArray();
+  if (report.slices_without_detail > 0) {
+    json.Field("slicesWithoutDetail", report.slices_without_detail);
+  }
   WriteProvenance(report.provenance, &json);
   if (!files.empty()) {
     json.Key("files").BeginObject();
@@ -310,11 +334,15 @@ std::string Json(const ReportData& report, const ReportFiles& files, JsonWriter:
 }  // namespace
 
 std::string ReportJson(const ReportData& report, JsonWriter::Style style) {
-  return Json(report, {}, style);
+  return Json(report, report.judgement, {}, style);
 }
 
 std::string ReportJson(const ReportData& report, const ReportFiles& files) {
-  return Json(report, files, JsonWriter::Style::kPretty);
+  return Json(report, report.judgement, files, JsonWriter::Style::kPretty);
+}
+
+std::string PageJson(const ReportData& shown, const Judgement& all) {
+  return Json(shown, all, {}, JsonWriter::Style::kCompact);
 }
 
 }  // namespace kcc

@@ -23,6 +23,8 @@ std::string ReportJson(const ReportData& report,
                        JsonWriter::Style style = JsonWriter::Style::kPretty);
 // As it stands in a report directory (report_directory.h): with the key "files".
 std::string ReportJson(const ReportData& report, const ReportFiles& files);
+// What a page carries: the report as it shows it (shown.h), with the totals of all.
+std::string PageJson(const ReportData& shown, const Judgement& all);
 
 // What ReportJson wrote, by this version or an earlier one; keys it does not know are ignored. A
 // verdict, total, health or action that does not follow from the clauses is an error: the file was

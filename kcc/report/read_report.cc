@@ -342,6 +342,7 @@ ReportData ReadAll(const Node& root) {
     if (node.Has("exceedance")) bound.exceedance = node.At("exceedance").Number();
     report.bounds.push_back(std::move(bound));
   }
+  report.slices_without_detail = root.OptionalInteger("slicesWithoutDetail").value_or(0);
   const Node provenance = root.At("provenance");
   report.provenance.kcc = provenance.At("kcc").Text();
   report.provenance.train = ReadKernel(provenance.At("train"));

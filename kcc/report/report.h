@@ -112,7 +112,8 @@ struct ReportData {
   std::vector<ReportHistogram> histograms;  // grouped by quantity
   std::vector<DisagreementCurve> curves;
   std::vector<WorstToken> worst;
-  std::vector<ImpliedBound> bounds;  // empty: the section is left out
+  std::vector<ImpliedBound> bounds;   // empty: the section is left out
+  int64_t slices_without_detail = 0;  // beyond the limit of shown.h: in no list but the clauses'
   Provenance provenance;
 };
 

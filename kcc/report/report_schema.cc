@@ -237,6 +237,11 @@ std::string Root() {
       {"curves", ListOf(Ref("curve"), "cumulative disagreement by margin")},
       {"worst", ListOf(worst, "worst tokens by quantity and slice")},
       {"bounds", ListOf(bound, "what the clauses imply if they hold")},
+      {"slicesWithoutDetail",
+       "{\"type\":\"integer\",\"minimum\":1,\"description\":\"slices that only the clauses speak "
+       "of, "
+       "since there are too many\"}",
+       false},
       {"provenance", ProvenanceSchema()},
       {"files",
        MapOf("{\"type\":\"string\",\"pattern\":\"^sha256:[0-9a-f]{64}$\"}",

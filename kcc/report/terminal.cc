@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "kcc/report/terminal_text.h"
 #include "kcc/report/text.h"
@@ -65,6 +66,19 @@ void WriteSlice(const ClauseVerdict& clause, const SliceVerdict& slice, Terminal
     out->Paragraph(advice, 6);
 }
 
+// Slices of a clause that are shown without --all.
+constexpr size_t kSlicesShownMax = 100;
+
+// "… and 4,901 further slices, 4,800 of them violated; --all shows them".
+void WriteRest(const ClauseVerdict& clause, size_t rest, size_t violated, TerminalText* out) {
+  std::string text = "… and " + Grouped(static_cast<int64_t>(rest)) +
+                     (rest == 1 ? " further slice" : " further slices") + " not satisfied";
+  if (clause.verdict == Verdict::kViolated) {
+    text += ", " + Grouped(static_cast<int64_t>(violated)) + " of them violated";
+  }
+  out->Paragraph(text + "; --all shows them", 4);
+}
+
 void WriteClause(const ClauseVerdict& clause, bool all, TerminalText* out) {
   const std::string right =
       std::string(Name(clause.level)) + " · " + std::string(Name(clause.action));
@@ -76,12 +90,24 @@ void WriteClause(const ClauseVerdict& clause, bool all, TerminalText* out) {
   out->Line("  " + out->Colored(clause.verdict, glyph) + " " + out->Bold(id) + "  " +
             Padded(OneLine(clause.metric), metric_room) + "  " + out->Dim(right));
   size_t satisfied = 0;
+  std::vector<const SliceVerdict*> shown;
   for (const SliceVerdict& slice : clause.slices) {
     if (!all && slice.verdict() == Verdict::kSatisfied) {
       ++satisfied;
     } else {
-      WriteSlice(clause, slice, out);
+      shown.push_back(&slice);
     }
+  }
+  if (!all && shown.size() > kSlicesShownMax) {
+    // The violated ones first; in their order among themselves.
+    const auto violated = [](const SliceVerdict* s) { return s->verdict() == Verdict::kViolated; };
+    std::stable_partition(shown.begin(), shown.end(), violated);
+    const auto first_left = shown.begin() + kSlicesShownMax;
+    const auto left = static_cast<size_t>(std::count_if(first_left, shown.end(), violated));
+    for (auto slice = shown.begin(); slice != first_left; ++slice) WriteSlice(clause, **slice, out);
+    WriteRest(clause, shown.size() - kSlicesShownMax, left, out);
+  } else {
+    for (const SliceVerdict* slice : shown) WriteSlice(clause, *slice, out);
   }
   if (satisfied > 0) {
     out->Line("    " + out->Dim("✓ satisfied on " + std::to_string(satisfied) +
