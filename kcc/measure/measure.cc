@@ -68,7 +68,7 @@ std::vector<std::string> InferAlone(const PairedTraces& pair) {
        {std::pair<const char*, Tensor>("advantage", &TokenFile::advantage),
         {"gold", &TokenFile::gold},
         {"mask", &TokenFile::mask}}) {
-    const auto has = [tensor](const TraceReader& reader) {
+    const auto has = [tensor = tensor](const TraceReader& reader) {
       return std::any_of(reader.files().begin(), reader.files().end(),
                          [tensor](const TokenFile& file) { return (file.*tensor).has_value(); });
     };
