@@ -7,6 +7,7 @@
 #include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
 #include "kcc/summary/population.h"
+#include "kcc/trace/evidence_check.h"
 #include "kcc/trace/json.h"
 #include "kcc/trace/requests.h"
 
@@ -176,6 +177,7 @@ Result<> ReadContinuation(json::object object, const Sampling& sampling, int64_t
   for (const json::element item : logprobs.value_or(std::vector<json::element>())) {
     const std::optional<double> number = JsonNumber(item);
     if (!number) return Wrong("the log-prob " + simdjson::minify(item) + " is no number");
+    KCC_TRY_VOID(CheckLogprob(*number));  // before it becomes a float, where -1e300 is -inf
     out->logprobs.push_back(static_cast<float>(*number));
   }
   out->latency_ms = Milliseconds(JsonMember(object, "latencyMs"));

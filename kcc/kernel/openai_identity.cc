@@ -19,6 +19,15 @@ struct Document {
   json::object object;
 };
 
+Result<> Read(const std::string& path, std::string body, Document* document) {
+  document->body = std::move(body);
+  const auto root = ParseJson(document->parser, document->body);
+  if (!root.has_value() || root->get(document->object) != simdjson::SUCCESS) {
+    return BrokenEvidenceError(path + " does not give a JSON object; is it the right server=?");
+  }
+  return {};
+}
+
 Result<> Get(HttpPool& pool, const std::string& path, Document* document) {
   KCC_TRY(HttpReply reply, pool.Ask({path, ""}));
   if (reply.status != 200) {
@@ -27,12 +36,7 @@ Result<> Get(HttpPool& pool, const std::string& path, Document* document) {
         path + " gives status " + std::to_string(reply.status) +
         (key ? "; give the server's key with api_key_file=PATH" : "; is it the right server=?"));
   }
-  document->body = std::move(reply.body);
-  const auto root = ParseJson(document->parser, document->body);
-  if (!root.has_value() || root->get(document->object) != simdjson::SUCCESS) {
-    return BrokenEvidenceError(path + " does not give a JSON object; is it the right server=?");
-  }
-  return {};
+  return Read(path, std::move(reply.body), document);
 }
 
 std::string ScalarText(std::optional<json::element> element) {
@@ -50,30 +54,33 @@ void Keep(const Document& document, std::span<const std::string_view> names, Ser
   }
 }
 
-Result<> ChooseModel(HttpPool& pool, const OpenAiOptions& options, ServerFacts* facts) {
-  Document document;
-  KCC_TRY_VOID(Get(pool, "/v1/models", &document));
+Result<> ChooseModel(const Document& document, const std::string& wanted, ServerFacts* facts) {
   const auto list = JsonList(JsonMember(document.object, "data"));
   std::vector<std::string> names;
   for (const json::element element : list.value_or(std::vector<json::element>())) {
     json::object model;
     if (element.get(model) != simdjson::SUCCESS) continue;
     names.emplace_back(JsonText(JsonMember(model, "id")));
-    const bool chosen = options.model.empty() || options.model == names.back();
+    const bool chosen = wanted.empty() || wanted == names.back();
     const auto meta = JsonMember(model, "meta");
     json::object about;
     if (!chosen || !meta || meta->get(about) != simdjson::SUCCESS) continue;
     if (const auto count = JsonMember(about, "n_vocab")) {  // llama.cpp
       facts->vocab_size = JsonInteger(*count).value_or(0);
+      if (facts->vocab_size < 0 || facts->vocab_size > kVocabSizeMax) {
+        return BrokenEvidenceError("/v1/models says n_vocab " + std::to_string(facts->vocab_size) +
+                                   "; a vocabulary has 1 to " + std::to_string(kVocabSizeMax) +
+                                   " entries");
+      }
     }
   }
   const std::vector<std::string_view> views(names.begin(), names.end());
   if (names.empty()) return BrokenEvidenceError("/v1/models names no model");
-  if (options.model.empty() && names.size() > 1) {
+  if (wanted.empty() && names.size() > 1) {
     return InvalidError("the server has the models " + JoinWords(views) +
                         "; say which with model=NAME");
   }
-  facts->model = options.model.empty() ? names[0] : options.model;
+  facts->model = wanted.empty() ? names[0] : wanted;
   if (std::find(names.begin(), names.end(), facts->model) == names.end()) {
     return InvalidError("the server has no model '" + facts->model + "'; it has " +
                         JoinWords(views));
@@ -95,7 +102,9 @@ Result<> FindEnd(HttpPool& pool, const Document& props, ServerFacts* facts) {
   json::object object;
   if (!root.has_value() || root->get(object) != simdjson::SUCCESS) return {};
   KCC_TRY(const std::vector<int64_t> ids, JsonTokenIds(JsonMember(object, "tokens"), "tokens"));
-  if (ids.size() == 1) facts->end.push_back(static_cast<int32_t>(ids[0]));
+  if (ids.size() == 1 && ids[0] >= 0 && ids[0] < kVocabSizeMax) {
+    facts->end.push_back(static_cast<int32_t>(ids[0]));
+  }
   return {};
 }
 
@@ -142,6 +151,12 @@ Result<> AskVersion(HttpPool& pool, ServerFacts* facts) {
 
 }  // namespace
 
+Result<> ReadModelList(const std::string& body, const std::string& wanted, ServerFacts* facts) {
+  Document document;
+  KCC_TRY_VOID(Read("/v1/models", body, &document));
+  return ChooseModel(document, wanted, facts);
+}
+
 Result<ServerFacts> DiscoverServer(HttpPool& pool, const OpenAiOptions& options) {
   ServerFacts facts;
   facts.kind = options.server;
@@ -155,7 +170,9 @@ Result<ServerFacts> DiscoverServer(HttpPool& pool, const OpenAiOptions& options)
   }
   facts.extra = options.fields;
   KCC_TRY_VOID(CheckExtraFields(facts));
-  KCC_TRY_VOID(ChooseModel(pool, options, &facts));
+  Document models;
+  KCC_TRY_VOID(Get(pool, "/v1/models", &models));
+  KCC_TRY_VOID(ChooseModel(models, options.model, &facts));
   KCC_TRY_VOID(AskVersion(pool, &facts));
   facts.end.insert(facts.end.end(), options.end.begin(), options.end.end());
   if (options.vocab_size > 0 && facts.vocab_size > 0 && facts.vocab_size != options.vocab_size) {

@@ -12,6 +12,10 @@ namespace kcc {
 // or does not tell its vocabulary and nobody else does (TensorRT-LLM tells it with its first row).
 Result<ServerFacts> DiscoverServer(HttpPool& pool, const OpenAiOptions& options);
 
+// The answer of /v1/models: sets the model, the one that is `wanted` if that is not empty, and the
+// vocabulary where the server tells it there.
+Result<> ReadModelList(const std::string& body, const std::string& wanted, ServerFacts* facts);
+
 // Names the build, the model and the options that change numbers; not the host, not the key.
 std::string ServerFingerprint(const ServerFacts& facts, const OpenAiOptions& options);
 
