@@ -103,6 +103,25 @@ def _from_numpy(value: np.ndarray, name: str) -> View:
     return View(value.ctypes.data, dtype, value.shape, [step // size for step in value.strides], value)
 
 
+def from_lists(value: Any, name: str) -> Any:
+    """Lists of numbers as an array; anything else as it is."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise errors.ShapeError(f"{name}: rows of unequal length; pad them or pass offsets") from error
+    except Exception as error:  # whatever an element raises
+        raise errors.DTypeError(f"{name} is a list that NumPy does not read: {error}") from error
+
+
+def dimensions(value: Any, name: str) -> int:
+    try:
+        return len(value.shape)
+    except (AttributeError, TypeError) as error:
+        raise errors.DTypeError(f"{name} is a {type(value).__name__}; pass a NumPy array or a PyTorch tensor") from error
+
+
 def view(value: Any, name: str, allowed: tuple = tuple(_WORDS), ndim: tuple = (1, 2)) -> View:
     """The array as the library reads it; `name` stands in errors."""
     if isinstance(value, View):
@@ -114,7 +133,10 @@ def view(value: Any, name: str, allowed: tuple = tuple(_WORDS), ndim: tuple = (1
     elif isinstance(value, np.ndarray):
         result = _from_numpy(value, name)
     elif hasattr(value, "__dlpack_device__"):
-        device = int(value.__dlpack_device__()[0])
+        try:
+            device = int(value.__dlpack_device__()[0])
+        except Exception as error:  # whatever the exporter raises
+            raise errors.DTypeError(f"{name} is a {type(value).__name__} that does not say where it is: {error}") from error
         if device != 1:  # kDLCPU
             raise errors.DeviceError(f"{name} is on a device of DLPack type {device}; move it to the CPU")
         try:
@@ -123,10 +145,7 @@ def view(value: Any, name: str, allowed: tuple = tuple(_WORDS), ndim: tuple = (1
             raise errors.DTypeError(f"{name} is a {type(value).__name__} that DLPack does not read: {error}") from error
         result = _from_numpy(array, name)
     elif isinstance(value, (list, tuple)):
-        try:
-            array = np.asarray(value)
-        except ValueError as error:
-            raise errors.ShapeError(f"{name}: rows of unequal length; pad them or pass offsets") from error
+        array = from_lists(value, name)
         integers = array.dtype.kind in "iu" and allowed is LOGPROBS  # [1, 0] are numbers like [1.0, 0.0]
         result = _from_numpy(array.astype(np.float64) if integers else array, name)
     else:
@@ -159,8 +178,16 @@ def column(value: Any, name: str, dtype: type, size: int | None = None) -> np.nd
     if _is_torch(value):
         if value.device.type != "cpu":
             raise errors.DeviceError(f"{name} is on {value.device}; pass {name}.cpu()")
-        value = value.detach().numpy()
-    array = np.asarray(value)
+        try:
+            value = value.detach().numpy()
+        except Exception as error:  # sparse, or of a type that NumPy lacks
+            raise errors.DTypeError(f"{name}: a tensor that NumPy does not read: {error}") from error
+    try:
+        array = np.asarray(from_lists(value, name))
+    except errors.Error:
+        raise
+    except Exception as error:  # whatever the object raises
+        raise errors.DTypeError(f"{name} is a {type(value).__name__} that NumPy does not read: {error}") from error
     if array.size == 0:
         array = array.astype(dtype)  # [] is of float64
     if array.dtype.kind not in "biuf":

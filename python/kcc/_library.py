@@ -7,9 +7,14 @@ The library stands beside this file in an installed package. In a checkout it is
 from __future__ import annotations
 
 import ctypes
+import json
+import math
+import operator
 import os
 import pathlib
+from collections.abc import Mapping
 from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint8, c_void_p
+from typing import Any
 
 from . import errors
 
@@ -159,7 +164,7 @@ library = _load()
 
 
 def call(name: str, *arguments) -> None:
-    """Calls a function that returns a status; raises what went wrong."""
+    """Calls a function that returns a status; raises what went wrong. Handles are given as Owned."""
     try:
         status = getattr(library, name)(*arguments)
     except ctypes.ArgumentError as error:
@@ -167,6 +172,11 @@ def call(name: str, *arguments) -> None:
     if status != 0:
         message = library.kcc_error().decode("utf-8", "replace")
         raise _EXCEPTIONS.get(status, errors.InternalError)(message)
+
+
+def count(name: str, owned: Owned) -> int:
+    """Calls a function that gives a number and cannot fail."""
+    return getattr(library, name)(owned)
 
 
 def text(name: str, *arguments) -> bytes:
@@ -186,24 +196,96 @@ def handle(name: str, *arguments) -> c_void_p:
     return out
 
 
-def encode(value: str | None, name: str = "text") -> bytes | None:
-    if value is None:
-        return None
+def utf8(value: str, name: str) -> bytes:
+    """A text whose size is handed over with it."""
     if not isinstance(value, str):
         raise errors.DTypeError(f"{name} is a {type(value).__name__}; pass a text")
-    if "\0" in value:
-        raise errors.InvalidInput(f"{name} holds a zero byte, at which a text would end")
     try:
         return value.encode()
     except UnicodeEncodeError as error:
         raise errors.InvalidInput(f"{name}: {error}") from error
 
 
-def path_bytes(path: str | os.PathLike) -> bytes:
-    encoded = os.fsencode(path)
+def encode(value: str | None, name: str = "text") -> bytes | None:
+    """A text that ends with its zero byte."""
+    if value is None:
+        return None
+    encoded = utf8(value, name)
+    if b"\0" in encoded:
+        raise errors.InvalidInput(f"{name} holds a zero byte, at which a text would end")
+    return encoded
+
+
+def path_bytes(path: str | bytes | os.PathLike, name: str = "path") -> bytes:
+    try:
+        encoded = os.fsencode(path)
+    except TypeError as error:
+        raise errors.DTypeError(f"{name} is a {type(path).__name__}; pass a text or a pathlib.Path") from error
+    except UnicodeEncodeError as error:
+        raise errors.InvalidInput(f"{name}: {error}") from error
     if b"\0" in encoded:
         raise errors.InvalidInput(f"{path!r}: a path holds no zero byte")
     return encoded
+
+
+def data_bytes(data: bytes | bytearray | memoryview, name: str = "data") -> bytes:
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise errors.DTypeError(f"{name} is a {type(data).__name__}; pass bytes")
+    return bytes(data)
+
+
+def instance(value: Any, kind: type, name: str) -> Any:
+    if not isinstance(value, kind):
+        raise errors.DTypeError(f"{name} is a {type(value).__name__}; pass a kcc.{_public(kind)}")
+    return value
+
+
+def _public(kind: type) -> str:
+    return f"rl.{kind.__name__}" if kind.__module__ == "kcc.rl" else kind.__name__
+
+
+def row_list(value: Any, name: str, what: str) -> list:
+    """A list, tuple, array … with `what` for every row, as a list."""
+    if not isinstance(value, (str, bytes, Mapping)) and hasattr(value, "__len__"):
+        try:
+            return list(value)
+        except Exception:  # whatever the object raises
+            pass
+    raise errors.DTypeError(f"{name} is a {type(value).__name__}; pass a list with {what} for every row")
+
+
+def thread_count(threads: Any) -> int:
+    try:
+        return max(-1, min(operator.index(threads), 1024))
+    except TypeError as error:
+        raise errors.DTypeError(f"threads is a {type(threads).__name__}; pass an integer, 0 for all cores") from error
+
+
+def real(value: Any, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise errors.DTypeError(f"{name} is {value!r:.60}; pass a number") from error
+    except OverflowError:
+        return math.inf
+
+
+def flag(value: Any, name: str) -> bool:
+    if not (isinstance(value, (bool, int)) or getattr(value, "dtype", None) == "bool") or getattr(value, "shape", ()) != ():
+        raise errors.DTypeError(f"{name} is a {type(value).__name__}; pass True or False")
+    return bool(value)
+
+
+_ENCODER = json.JSONEncoder(allow_nan=False)
+
+
+def json_bytes(value: Any, name: str) -> bytes:
+    try:
+        return encode(_ENCODER.encode(value), name)
+    except (TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, errors.Error):
+            raise
+        raise errors.InvalidInput(f"{name}: {error}") from error
 
 
 class Owned:
@@ -212,7 +294,13 @@ class Owned:
     kind = ""
 
     def __init__(self, raw: c_void_p):
+        if not isinstance(raw, c_void_p):
+            raise errors.DTypeError(f"a {type(self).__name__} is made by its functions, not of a {type(raw).__name__}")
         self._raw = raw
+
+    @property
+    def _as_parameter_(self) -> c_void_p:  # how ctypes hands the object on
+        return self._raw
 
     def __del__(self):
         raw, self._raw = getattr(self, "_raw", None), None

@@ -19,4 +19,4 @@ def bound(**options: float | bool | str) -> dict[str, Any]:
     >>> round(answer["bounds"]["tv"]["atMost"], 6)
     0.024995
     """
-    return json.loads(c.text("kcc_bound", json.dumps(options).encode()))
+    return json.loads(c.text("kcc_bound", c.json_bytes(options, "options")))

@@ -27,8 +27,8 @@ class Contract(c.Owned):
     kind = "contract"
 
     def __init__(self, yaml: str, name: str = "contract"):
-        text = yaml.encode()
-        super().__init__(c.handle("kcc_contract_parse", text, len(text), name.encode()))
+        text = c.utf8(yaml, "yaml")
+        super().__init__(c.handle("kcc_contract_parse", text, len(text), c.encode(name, "name")))
         self._describe()
 
     @classmethod
@@ -40,7 +40,7 @@ class Contract(c.Owned):
         return contract
 
     def _describe(self) -> None:
-        self._json = json.loads(c.text("kcc_contract_json", self._raw))
+        self._json = json.loads(c.text("kcc_contract_json", self))
 
     @property
     def name(self) -> str:
@@ -69,5 +69,5 @@ class Contract(c.Owned):
 
 def check(yaml: str, name: str = "contract") -> dict[str, Any]:
     """Errors and warnings of a document, valid or not: {"valid": …, "diagnostics": […]}."""
-    text = yaml.encode()
-    return json.loads(c.text("kcc_contract_check", text, len(text), name.encode()))
+    text = c.utf8(yaml, "yaml")
+    return json.loads(c.text("kcc_contract_check", text, len(text), c.encode(name, "name")))

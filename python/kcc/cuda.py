@@ -13,6 +13,8 @@ import ctypes
 import pathlib
 import warnings
 
+from . import errors
+
 _DTYPES = {"float32": 1, "float16": 2, "bfloat16": 3, "float8_e4m3fn": 4, "float8_e5m2": 5}
 _TOP_K, _REVERSE_CHI2, _ON_DEMAND = 1, 2, 4
 _library = None
@@ -47,7 +49,7 @@ class Drift(dict):
         bad = int((self.status > 1).sum())
         if bad:
             row = int((self.status > 1).nonzero()[0])
-            raise ValueError(
+            raise errors.EvidenceError(
                 f"{bad} rows hold NaN, +inf, no finite logit or a token outside the vocabulary, or were "
                 f"measured wrongly (status 6: a divergence below 0, or against Pinsker's inequality); "
                 f"the first is row {row}, status {int(self.status[row])}"
@@ -64,8 +66,8 @@ def measure(train, infer, tokens=None, temperature=1.0, vocab=None, top_k=False,
     import torch
 
     if train.dim() != 2 or train.shape[0] != infer.shape[0]:
-        raise ValueError(f"logits must be two [rows, vocab] tensors, not {tuple(train.shape)} and "
-                         f"{tuple(infer.shape)}")
+        raise errors.ShapeError(f"logits must be two [rows, vocab] tensors, not {tuple(train.shape)} and "
+                                f"{tuple(infer.shape)}")
     vocab = min(train.shape[1], infer.shape[1]) if vocab is None else vocab
     library = load()
     if not (train.is_cuda and infer.is_cuda) or library is None:
@@ -74,10 +76,12 @@ def measure(train, infer, tokens=None, temperature=1.0, vocab=None, top_k=False,
         return _measure_cpu(train, infer, tokens, temperature, vocab)
     for side in (train, infer):
         if side.stride(1) != 1:
-            raise ValueError("the entries of a row must be contiguous")
+            raise errors.InvalidInput("the entries of a row must be contiguous")
     rows = train.shape[0]
     wanted = _TOP_K * top_k | _REVERSE_CHI2 * reverse_chi2 | _ON_DEMAND * on_demand
-    dtypes = [_DTYPES[str(side.dtype).removeprefix("torch.")] for side in (train, infer)]
+    dtypes = [_DTYPES.get(str(side.dtype).removeprefix("torch.")) for side in (train, infer)]
+    if None in dtypes:
+        raise errors.DTypeError(f"logits hold {train.dtype} and {infer.dtype}; they can hold {', '.join(_DTYPES)}")
     new = dict(device=train.device)
     with torch.cuda.device(train.device):
         stream = torch.cuda.current_stream()
@@ -101,7 +105,7 @@ def measure(train, infer, tokens=None, temperature=1.0, vocab=None, top_k=False,
         for tensor in (train, infer, workspace):
             tensor.record_stream(stream)
     if problem is not None:
-        raise RuntimeError(f"kcc.cuda: {problem.decode()}")
+        raise errors.InternalError(f"kcc.cuda: {problem.decode()}")
     names = [library.kcc_cuda_value_name(i).decode() for i in range(values.shape[0])]
     drift = Drift(zip(names, values))
     drift.argmax, drift.status = argmax, status

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from . import _library as c
 from . import errors, rl
 from .contract import Contract
 from .summary import Report, Summary, judge, measure
@@ -56,13 +57,19 @@ class Monitor:
     ):
         if contract is None and limits is None:
             raise errors.InvalidInput("Monitor needs a contract or limits")
+        if limits is not None and not isinstance(limits, Mapping):
+            raise errors.DTypeError(f"limits is a {type(limits).__name__}; pass a dict such as {{\"token.tv\": 0.01}}")
+        if contract is None and not limits:
+            raise errors.InvalidInput("limits: none is given, and there is no contract to judge by")
+        if not isinstance(prefix, str):
+            raise errors.DTypeError(f"prefix is a {type(prefix).__name__}; pass a text")
         if contract is not None and not isinstance(contract, Contract):
             contract = Contract.read(contract)
         self.contract = contract
         self.limits = limits
         self.correction = correction
         self.prefix = prefix
-        self.threads = threads
+        self.threads = c.thread_count(threads)
         self.steps = 0
         self.total = rl.RlSummary()  # of every step and rank so far
         self.summary: Summary | None = None  # of the last step, all ranks
@@ -88,10 +95,8 @@ class Monitor:
         rows = batch.shape[0]
         if tags is None and slices is not None:
             tags = [[name] for name in slices]
-        if tags is not None and len(tags) != rows:
-            raise errors.ShapeError(f"tags: {len(tags)} lists for {rows} rows")
-        if ids is not None and len(ids) != rows:
-            raise errors.ShapeError(f"ids: {len(ids)} for {rows} rows")
+        tags = None if tags is None else _tags(tags, rows)
+        ids = None if ids is None else _ids(ids, rows)
         summary = None
         if self.contract is not None:
             summary = self._measure(train, rollout, mask, rows, ids, tags)
@@ -104,10 +109,10 @@ class Monitor:
 
         report = None if summary is None else judge(self.contract, summary, **self._judging)
         judgements = [] if self.limits is None else diagnostics.judge(self.limits)
+        figures = diagnostics.figures()
         self.summary = summary
         self.total.merge(diagnostics)
         self.steps += 1
-        figures = diagnostics.figures()
         return Step(
             number=self.steps,
             verdict=_worst(report, judgements),
@@ -123,7 +128,7 @@ class Monitor:
     def _measure(self, train: Any, rollout: Any, mask: Any, rows: int, ids: Any, tags: Any) -> Summary:
         rank, _ = self._world()
         requests = [
-            {"id": ids[row] if ids is not None else f"{rank:06d}-{row:08d}", "tags": list(tags[row]) if tags else []}
+            {"id": ids[row] if ids is not None else f"{rank:06d}-{row:08d}", "tags": tags[row] if tags else []}
             for row in range(rows)
         ]
         return measure(
@@ -178,6 +183,26 @@ class Monitor:
                 summary.merge(Summary.from_bytes(measured))
             diagnostics.merge(rl.RlSummary.from_bytes(diagnosed))
         return summary, diagnostics
+
+
+def _tags(tags: Any, rows: int) -> list[list[str]]:
+    tags = c.row_list(tags, "tags", "a list of texts")
+    if len(tags) != rows:
+        raise errors.ShapeError(f"tags: {len(tags)} lists for {rows} rows")
+    for row, each in enumerate(tags):
+        if isinstance(each, (str, bytes)) or not isinstance(each, Iterable):
+            raise errors.DTypeError(f"tags: row {row} has a {type(each).__name__}; pass a list of texts for each")
+        tags[row] = list(each)
+        if not all(isinstance(tag, str) for tag in tags[row]):
+            raise errors.DTypeError(f"tags: row {row} holds something other than texts")
+    return tags
+
+
+def _ids(ids: Any, rows: int) -> list[str]:
+    ids = c.row_list(ids, "ids", "a text")
+    if len(ids) != rows:
+        raise errors.ShapeError(f"ids: {len(ids)} for {rows} rows")
+    return ids
 
 
 _ORDER = ("violated", "error", "inconclusive", "satisfied")

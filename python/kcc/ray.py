@@ -17,8 +17,10 @@ import subprocess
 import sys
 import tempfile
 
+from . import errors
 
-class KccError(RuntimeError):
+
+class KccError(errors.Error, RuntimeError):
     """A kcc command failed. `returncode` is its exit code, `stderr` what it said."""
 
     def __init__(self, command: list[str], returncode: int, stderr: str):
@@ -47,7 +49,7 @@ def measure_command(
     if shard is not None:
         index, count = shard
         if not 1 <= index <= count:
-            raise ValueError(f"shard {index}/{count}: the index counts from 1 to {count}")
+            raise errors.InvalidInput(f"shard {index}/{count}: the index counts from 1 to {count}")
         command += ["--shard", f"{index}/{count}"]
     return command
 
@@ -97,7 +99,7 @@ def measure(
     KccError with kcc's own words if a part fails; nothing is written then.
     """
     if shards < 1:
-        raise ValueError("shards: at least 1")
+        raise errors.InvalidInput("shards: at least 1")
     try:
         import ray
     except ImportError as error:
@@ -111,7 +113,8 @@ def measure(
         None if contract is None else os.path.abspath(contract),
     )
     # Workers get this module with the task, so that they need nothing but the kcc program.
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    for module in (errors, sys.modules[__name__]):
+        ray.cloudpickle.register_pickle_by_value(module)
     task = ray.remote(num_cpus=threads)(measure_shard)
     waiting = [task.remote(*arguments, index, shards, threads) for index in range(1, shards + 1)]
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
-import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -88,8 +87,7 @@ class Batch:
         call.advantages = view.array(max(stride, 1)) if per_row else self._array(view)
 
     def _take_slices(self, call: c.RlBatch, slices: Sequence[str]) -> None:
-        if isinstance(slices, (str, bytes)) or not hasattr(slices, "__len__"):
-            raise errors.DTypeError(f"slices is a {type(slices).__name__}; pass a list with a name for every row")
+        slices = c.row_list(slices, "slices", "a name")
         if len(slices) != call.rows:
             raise errors.ShapeError(f"slices: {len(slices)} names for {call.rows} rows")
         if not all(isinstance(name, str) for name in slices):
@@ -97,7 +95,7 @@ class Batch:
         names = sorted(set(slices))
         for name in names:
             if not name or "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
-                row = list(slices).index(name)
+                row = slices.index(name)
                 raise errors.InvalidInput(f"slices: the name of row {row}, {name!r}, is empty or not a plain text")
         index = {name: number for number, name in enumerate(names)}
         numbers = np.array([index[name] for name in slices], dtype=np.int32)
@@ -158,32 +156,6 @@ def _loads(text: bytes) -> Any:
     return _finite(value) if b'nan"' in text or b'inf"' in text else value
 
 
-def _threads(threads: Any) -> int:
-    try:
-        return max(-1, min(operator.index(threads), 1024))
-    except TypeError as error:
-        raise errors.DTypeError(f"threads is a {type(threads).__name__}; pass an integer, 0 for all cores") from error
-
-
-def _real(value: Any, name: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise errors.DTypeError(f"{name} is {value!r}; pass a number") from error
-
-
-_ENCODER = json.JSONEncoder(allow_nan=False)
-
-
-def _json(value: Any, name: str) -> bytes:
-    try:
-        return c.encode(_ENCODER.encode(value), name)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, errors.Error):
-            raise
-        raise errors.InvalidInput(f"{name}: {error}") from error
-
-
 class RlSummary(c.Owned):
     """Exact diagnostics of many steps and ranks; merging gives the same bytes in any order."""
 
@@ -194,32 +166,28 @@ class RlSummary(c.Owned):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RlSummary:
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise errors.DTypeError(f"data is a {type(data).__name__}; pass bytes")
-        return cls(c.handle("kcc_rl_summary_decode", bytes(data), len(data)))
+        data = c.data_bytes(data)
+        return cls(c.handle("kcc_rl_summary_decode", data, len(data)))
 
     def to_bytes(self) -> bytes:
-        return c.text("kcc_rl_summary_encode", self._raw)
+        return c.text("kcc_rl_summary_encode", self)
 
     def add(self, batch: Batch, *, threads: int = 0) -> RlSummary:
-        if not isinstance(batch, Batch):
-            raise errors.DTypeError(f"batch is a {type(batch).__name__}; pass a kcc.rl.Batch")
-        c.call("kcc_rl_summary_add", self._raw, ctypes.byref(batch.call), _threads(threads))
+        c.instance(batch, Batch, "batch")
+        c.call("kcc_rl_summary_add", self, ctypes.byref(batch.call), c.thread_count(threads))
         return self
 
     def merge(self, other: RlSummary) -> RlSummary:
-        if not isinstance(other, RlSummary):
-            raise errors.DTypeError(f"other is a {type(other).__name__}; pass a kcc.rl.RlSummary")
-        c.call("kcc_rl_summary_merge", self._raw, other._raw)
+        c.call("kcc_rl_summary_merge", self, c.instance(other, RlSummary, "other"))
         return self
 
     def figures(self, confidence: float = 0.95) -> dict[str, dict[str, Any]]:
         """Figures of everything under "", then by slice (docs/rl.md)."""
-        return _loads(c.text("kcc_rl_summary_figures", self._raw, _real(confidence, "confidence")))
+        return _loads(c.text("kcc_rl_summary_figures", self, c.real(confidence, "confidence")))
 
     def judge(self, limits: dict[str, float], confidence: float = 0.95) -> list[dict[str, Any]]:
         """Figures against limits, e.g. {"token.tv": 0.01}: satisfied, violated or inconclusive, and why."""
-        text = c.text("kcc_rl_summary_judge", self._raw, _json(limits, "limits"), _real(confidence, "confidence"))
+        text = c.text("kcc_rl_summary_judge", self, c.json_bytes(limits, "limits"), c.real(confidence, "confidence"))
         return _loads(text)
 
     def __reduce__(self):
@@ -275,12 +243,13 @@ def _correction_text(correction: dict[str, Any] | str) -> tuple[bytes, bool]:
             correction = {}  # the library says what is wrong
         encoded = c.encode(text, "correction")
     else:
-        encoded = _json(correction, "correction")
+        encoded = c.json_bytes(correction, "correction")
     rejects = not isinstance(correction, dict) or bool(correction.get("reject")) or correction.get("veto") is not None
     return encoded, rejects
 
 
 def _run(name: str, first: tuple, batch: Batch, correction: dict[str, Any] | str, threads: int, out: Any) -> Corrected:
+    c.instance(batch, Batch, "batch")
     text, rejects = _correction_text(correction)
     if out is not None and not (isinstance(out, (tuple, list)) and len(out) == 2):
         raise errors.InvalidInput("out: pass a pair, arrays for the weights and the mask, either of them None")
@@ -295,7 +264,7 @@ def _run(name: str, first: tuple, batch: Batch, correction: dict[str, Any] | str
         kept, kept_at = batch._checked_out(given_mask, "out[1]", (arrays.U8,))
     elif rejects:
         kept, kept_at = batch._empty_like(np.bool_)
-    figures = c.text(name, *first, ctypes.byref(batch.call), text, _threads(threads), weights_at, kept_at)
+    figures = c.text(name, *first, ctypes.byref(batch.call), text, c.thread_count(threads), weights_at, kept_at)
     return Corrected(weights, kept, figures)
 
 
@@ -353,10 +322,8 @@ def step_batch(
     threads: int = 0,
     out: tuple[Any, Any] | None = None,
 ) -> tuple[RlSummary, Corrected]:
-    summary = RlSummary() if summary is None else summary
-    if not isinstance(summary, RlSummary):
-        raise errors.DTypeError(f"summary is a {type(summary).__name__}; pass a kcc.rl.RlSummary")
-    return summary, _run("kcc_rl_step", (summary._raw,), batch, correction, threads, out)
+    summary = RlSummary() if summary is None else c.instance(summary, RlSummary, "summary")
+    return summary, _run("kcc_rl_step", (summary,), batch, correction, threads, out)
 
 
 class Dump(Mapping):
@@ -401,14 +368,11 @@ def read_dump(*paths: str | os.PathLike, slice_by: str | None = None) -> Dump:
         dump = kcc.rl.read_dump("step.pt")
         kcc.rl.diagnose(**dump)
     """
-    for path in paths:
-        if not isinstance(path, (str, bytes, os.PathLike)):
-            raise errors.DTypeError(f"a path is a {type(path).__name__}; pass texts or pathlib.Path")
-    encoded = [c.path_bytes(path) for path in paths]
+    encoded = [c.path_bytes(path, "a path") for path in paths]
     texts = (ctypes.c_char_p * max(1, len(encoded)))(*encoded)
     owner = _DumpHandle(c.handle("kcc_rl_dump_read", texts, len(encoded), c.encode(slice_by, "slice_by")))
     call = c.RlBatch(struct_size=ctypes.sizeof(c.RlBatch))
-    c.call("kcc_rl_dump_batch", owner._raw, ctypes.byref(call))
+    c.call("kcc_rl_dump_batch", owner, ctypes.byref(call))
     shape: tuple[int, ...] = (call.rows, call.columns)
     found: dict[str, Any] = {}
     offsets = None
@@ -444,16 +408,16 @@ def lint(
     batch = Batch(train, rollout, mask, **more)
     if correction is not None:
         text, _ = _correction_text(correction)
-        return _loads(c.text("kcc_rl_lint_correction", ctypes.byref(batch.call), text, _threads(threads)))
+        return _loads(c.text("kcc_rl_lint_correction", ctypes.byref(batch.call), text, c.thread_count(threads)))
     return _loads(c.text("kcc_rl_lint", ctypes.byref(batch.call)))
 
 
 def replay(train: Any, rollout: Any, mask: Any = None, *, format: str = "json", threads: int = 0, **more: Any) -> Any:
     """Runs the batch through every correction; `format="html"` gives a page (docs/rl-replay.md)."""
     batch = Batch(train, rollout, mask, **more)
-    if format not in ("json", "html"):
+    if not isinstance(format, str) or format not in ("json", "html"):
         raise errors.InvalidInput(f"format is {format!r}; it can be \"json\" or \"html\"")
-    text = c.text("kcc_rl_replay", ctypes.byref(batch.call), _threads(threads), format.encode())
+    text = c.text("kcc_rl_replay", ctypes.byref(batch.call), c.thread_count(threads), format.encode())
     return _loads(text) if format == "json" else text.decode()
 
 
@@ -463,23 +427,24 @@ class Dialect(c.Owned):
     kind = "rl_dialect"
 
     def __init__(self, name: str, batch: Batch, options: dict[str, Any] | None = None, function: str | None = None):
+        c.instance(batch, Batch, "batch")
         raw = c.handle(
             "kcc_rl_dialect_run",
             c.encode(name, "dialect"),
             c.encode(function, "function"),
             ctypes.byref(batch.call),
-            None if options is None else _json(options, "options"),
+            None if options is None else c.json_bytes(options, "options"),
         )
         super().__init__(raw)
 
     @property
     def metrics(self) -> dict[str, float]:
-        return _loads(c.text("kcc_rl_dialect_metrics", self._raw))
+        return _loads(c.text("kcc_rl_dialect_metrics", self))
 
     def array(self, name: str) -> list[np.ndarray]:
         """The rows of an array the function returns ("weights", "mask" …), copied."""
         values, offsets, rows = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int64()
-        c.call("kcc_rl_dialect_array", self._raw, c.encode(name, "name"), ctypes.byref(values), ctypes.byref(offsets), ctypes.byref(rows))
+        c.call("kcc_rl_dialect_array", self, c.encode(name, "name"), ctypes.byref(values), ctypes.byref(offsets), ctypes.byref(rows))
         edges = np.ctypeslib.as_array(ctypes.cast(offsets, ctypes.POINTER(ctypes.c_int64)), (rows.value + 1,))
         if edges[-1] == 0:
             return [np.empty(0)] * rows.value

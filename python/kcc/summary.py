@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,27 +27,28 @@ class Summary(c.Owned):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Summary:
+        data = c.data_bytes(data)
         return cls(c.handle("kcc_summary_decode", data, len(data)))
 
     def to_bytes(self) -> bytes:
         """The bytes of a .kccs file; equal summaries give equal bytes."""
-        return c.text("kcc_summary_encode", self._raw)
+        return c.text("kcc_summary_encode", self)
 
     def write(self, path: str | os.PathLike) -> None:
-        c.call("kcc_summary_write", self._raw, c.path_bytes(path))
+        c.call("kcc_summary_write", self, c.path_bytes(path))
 
     def merge(self, other: Summary) -> Summary:
         """Adds `other` to this one and returns it. Requests measured twice are an error."""
-        c.call("kcc_summary_merge", self._raw, other._raw)
+        c.call("kcc_summary_merge", self, c.instance(other, Summary, "other"))
         return self
 
     @property
     def tokens(self) -> int:
-        return c.library.kcc_summary_tokens(self._raw)
+        return c.count("kcc_summary_tokens", self)
 
     @property
     def requests(self) -> int:
-        return c.library.kcc_summary_requests(self._raw)
+        return c.count("kcc_summary_requests", self)
 
     def __reduce__(self):
         return (Summary.from_bytes, (self.to_bytes(),))
@@ -60,7 +61,12 @@ class Report:
     """What a contract says about a summary. `data` is report.json (docs/report.md)."""
 
     def __init__(self, contract: Contract, summary: Summary, stage: str, about: str | None):
-        self._inputs = (contract, summary, stage, about)
+        self._inputs = (
+            c.instance(contract, Contract, "contract"),
+            c.instance(summary, Summary, "summary"),
+            c.encode(stage, "stage"),
+            c.encode(about, "about"),
+        )
         self.data: dict[str, Any] = json.loads(self.render("json"))
 
     @property
@@ -87,9 +93,7 @@ class Report:
     def render(self, format: str) -> str:
         """The report as json, html, markdown, junit, sarif or terminal."""
         contract, summary, stage, about = self._inputs
-        return c.text(
-            "kcc_judge", contract._raw, summary._raw, stage.encode(), c.encode(about), format.encode()
-        ).decode()
+        return c.text("kcc_judge", contract, summary, stage, about, c.encode(format, "format")).decode()
 
     def __repr__(self) -> str:
         return f"<kcc.Report {self.verdict}, action {self.action}>"
@@ -104,22 +108,27 @@ def measure_traces(
     train: str | os.PathLike, infer: str | os.PathLike, contract: Contract | None = None, *, threads: int = 0
 ) -> Summary:
     """Measures two traces on disk."""
-    raw = None if contract is None else contract._raw
-    return Summary(c.handle("kcc_measure_traces", c.path_bytes(train), c.path_bytes(infer), raw, threads))
+    paths = c.path_bytes(train, "train"), c.path_bytes(infer, "infer")
+    return Summary(c.handle("kcc_measure_traces", *paths, _contract(contract), c.thread_count(threads)))
+
+
+def _contract(contract: Contract | None) -> Contract | None:
+    return None if contract is None else c.instance(contract, Contract, "contract")
 
 
 def _requests_jsonl(requests: Sequence[Any] | None, count: int) -> bytes:
     if requests is None:
         requests = [f"{index:08d}" for index in range(count)]
+    requests = c.row_list(requests, "requests", "a text or a dict")
     if len(requests) != count:
         raise errors.ShapeError(f"requests: {len(requests)} for {count} rows of the batch")
     lines = []
     for index, request in enumerate(requests):
-        row = {"id": request} if isinstance(request, str) else dict(request)
-        if not isinstance(row.get("id"), str):
+        row = {"id": request} if isinstance(request, str) else request
+        if not isinstance(row, Mapping) or not isinstance(row.get("id"), str):
             raise errors.InvalidInput(f"requests[{index}]: needs a text `id`")
-        lines.append(json.dumps(row))
-    return "\n".join(lines).encode()
+        lines.append(c.json_bytes(dict(row), f"requests[{index}]"))
+    return b"\n".join(lines)
 
 
 def measure(
@@ -158,8 +167,8 @@ def measure(
     >>> measure(train, infer).tokens
     6
     """
-    shape = tuple(getattr(train, "shape", np.shape(train)))
-    is_logits = len(shape) == 3 if logits is None else logits
+    train, infer = arrays.from_lists(train, "train"), arrays.from_lists(infer, "infer")
+    is_logits = arrays.dimensions(train, "train") == 3 if logits is None else c.flag(logits, "logits")
     allowed = arrays.LOGITS if is_logits else arrays.LOGPROBS
     ndim = (2, 3) if is_logits else (1, 2)
     train_view = arrays.view(train, "train", allowed, ndim)
@@ -168,7 +177,7 @@ def measure(
     outer = train_view.shape[:-1] if is_logits else train_view.shape
     rows = int(np.prod(outer, dtype=np.int64))
 
-    call = c.Arrays(struct_size=ctypes.sizeof(c.Arrays), rows=rows, temperature=temperature)
+    call = c.Arrays(struct_size=ctypes.sizeof(c.Arrays), rows=rows, temperature=c.real(temperature, "temperature"))
     keep = [train_view, infer_view]
     for side, view in (("train", train_view), ("infer", infer_view)):
         view, stride = _rows_apart(view, is_logits)
@@ -189,13 +198,13 @@ def measure(
         column = arrays.column(value, field, dtype, rows)
         keep.append(column)
         setattr(call, field, column.ctypes.data)
-    call.train_fingerprint, call.infer_fingerprint = train_fingerprint.encode(), infer_fingerprint.encode()
+    call.train_fingerprint = c.encode(train_fingerprint, "train_fingerprint")
+    call.infer_fingerprint = c.encode(infer_fingerprint, "infer_fingerprint")
     if sampling_temperature is not None:
-        call.sampling_temperature = sampling_temperature
-    call.sampled_by = sampled_by.encode()
-    call.clauses_only = int(clauses_only)
-    raw = None if contract is None else contract._raw
-    return Summary(c.handle("kcc_measure_arrays", ctypes.byref(call), raw, threads))
+        call.sampling_temperature = c.real(sampling_temperature, "sampling_temperature")
+    call.sampled_by = c.encode(sampled_by, "sampled_by")
+    call.clauses_only = c.flag(clauses_only, "clauses_only")
+    return Summary(c.handle("kcc_measure_arrays", ctypes.byref(call), _contract(contract), c.thread_count(threads)))
 
 
 def _truth(mask: Any) -> np.ndarray:
@@ -230,7 +239,7 @@ def _layout(outer: tuple, lengths: Any, rows: int) -> tuple[np.ndarray, np.ndarr
         counts = np.array([rows] if len(outer) == 1 else [outer[1]] * outer[0], dtype=np.int64)
         first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if len(counts) else counts
         return np.ascontiguousarray(first, dtype=np.int64), counts
-    counts = arrays.column(lengths, "lengths", np.int64, np.size(lengths))
+    counts = arrays.column(lengths, "lengths", np.int64)
     if counts.size and counts.min() < 0:
         raise errors.InvalidInput("lengths must not be negative")
     if len(outer) == 2:
