@@ -12,7 +12,8 @@
  * or kept after the call returns.
  *
  * Threads. Functions may be called from any thread. A handle may be read (const argument) by many
- * threads at once, but changed (non-const argument) by one alone. kcc_error() is per thread.
+ * threads at once, but changed (non-const argument) by one alone, while no other reads it: there is
+ * no lock in it. kcc_error() is per thread.
  */
 #ifndef KCC_H
 #define KCC_H

@@ -2,16 +2,21 @@
 
 The library stands beside this file in an installed package. In a checkout it is the one that
 `make build` left; KCC_LIBRARY names another.
+
+Threads: ctypes lets other threads run during a call, and the library does not guard a handle that one
+thread changes while another uses it. So `call` takes the locks of the handles that it is given.
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import math
 import operator
 import os
 import pathlib
+import threading
 from collections.abc import Mapping
 from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint8, c_void_p
 from typing import Any
@@ -165,6 +170,25 @@ library = _load()
 
 def call(name: str, *arguments) -> None:
     """Calls a function that returns a status; raises what went wrong. Handles are given as Owned."""
+    locks = _locks(arguments)
+    if not locks:
+        _call(name, arguments)
+    elif len(locks) == 1:
+        with locks[0]:
+            _call(name, arguments)
+    else:
+        with locks[0], locks[1]:
+            _call(name, arguments)
+
+
+def _locks(arguments: tuple) -> list:
+    """Of the handles that calls can change, each once. In one order for all threads, so that two who
+    need the same two never wait for each other; no function takes three."""
+    shared = {each._serial: each._lock for each in arguments if isinstance(each, Owned) and each._lock is not None}
+    return [shared[serial] for serial in sorted(shared)]
+
+
+def _call(name: str, arguments: tuple) -> None:
     try:
         status = getattr(library, name)(*arguments)
     except ctypes.ArgumentError as error:
@@ -176,7 +200,8 @@ def call(name: str, *arguments) -> None:
 
 def count(name: str, owned: Owned) -> int:
     """Calls a function that gives a number and cannot fail."""
-    return getattr(library, name)(owned)
+    with owned._lock:
+        return getattr(library, name)(owned)
 
 
 def text(name: str, *arguments) -> bytes:
@@ -288,15 +313,28 @@ def json_bytes(value: Any, name: str) -> bytes:
         raise errors.InvalidInput(f"{name}: {error}") from error
 
 
+_serials = itertools.count()
+
+
 class Owned:
-    """A handle that is freed with its object. `kind` names the free function."""
+    """A handle that is freed with its object. `kind` names the free function.
+
+    Where the library has functions that change such a handle, `changes` says so, and the object has a
+    lock. It may be taken again by the thread that holds it: a destructor that Python happens to run
+    between two lines may use the handle, too.
+    """
 
     kind = ""
+    changes = False
+    _lock: Any = None
 
     def __init__(self, raw: c_void_p):
         if not isinstance(raw, c_void_p):
             raise errors.DTypeError(f"a {type(self).__name__} is made by its functions, not of a {type(raw).__name__}")
         self._raw = raw
+        self._serial = next(_serials)
+        if self.changes:
+            self._lock = threading.RLock()
 
     @property
     def _as_parameter_(self) -> c_void_p:  # how ctypes hands the object on

@@ -2,13 +2,15 @@
 
 Each call of `step` diagnoses the batch, judges it under the contract, and gives corrected weights
 and a flat dict of metrics for W&B or TensorBoard. Under torch.distributed every rank gets the
-verdict of all ranks together, from the same bytes as one rank with all rows would have.
+verdict of all ranks together, from the same bytes as one rank with all rows would have. Threads may
+share a monitor: every step gets a number of its own and is in the total.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -74,6 +76,7 @@ class Monitor:
         self.total = rl.RlSummary()  # of every step and rank so far
         self.summary: Summary | None = None  # of the last step, all ranks
         self._group = group
+        self._lock = threading.Lock()  # of the three above
         self._judging = {"about": about, "stage": stage}
 
     def step(
@@ -110,11 +113,13 @@ class Monitor:
         report = None if summary is None else judge(self.contract, summary, **self._judging)
         judgements = [] if self.limits is None else diagnostics.judge(self.limits)
         figures = diagnostics.figures()
-        self.summary = summary
-        self.total.merge(diagnostics)
-        self.steps += 1
+        with self._lock:
+            self.summary = summary
+            self.total.merge(diagnostics)
+            self.steps += 1
+            number = self.steps
         return Step(
-            number=self.steps,
+            number=number,
             verdict=_worst(report, judgements),
             action="log" if report is None else report.action,
             metrics=self._metrics(report, judgements, figures, corrected),

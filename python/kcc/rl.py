@@ -160,6 +160,7 @@ class RlSummary(c.Owned):
     """Exact diagnostics of many steps and ranks; merging gives the same bytes in any order."""
 
     kind = "rl_summary"
+    changes = True
 
     def __init__(self, raw: ctypes.c_void_p | None = None):
         super().__init__(c.handle("kcc_rl_summary_new") if raw is None else raw)

@@ -20,6 +20,7 @@ class Summary(c.Owned):
     """Exact statistics of a measurement; merging is exact in any order (docs/summary.md)."""
 
     kind = "summary"
+    changes = True
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> Summary:
