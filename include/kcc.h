@@ -33,6 +33,9 @@ extern "C" {
 
 #define KCC_ABI_VERSION 3
 
+/* For kcc_arrays.sampling_temperature. */
+#define KCC_GREEDY (-1.0)
+
 typedef enum kcc_status {
   KCC_OK = 0,
   KCC_INVALID = 2,  /* the caller's input is wrong */
@@ -122,7 +125,9 @@ typedef struct kcc_arrays {
   const char* infer_fingerprint;
   const char* sampled_by; /* "infer" (NULL), "train" or "dataset" */
   int clauses_only;       /* 1: of the token quantities only those that a clause names: faster */
-  double sampling_temperature; /* at which the tokens were sampled; 0: at `temperature` */
+  /* at which the tokens were sampled; 0: at `temperature`; KCC_GREEDY: each the likeliest, or not
+     drawn from the whole distribution (top-k, top-p): nothing is estimated from them */
+  double sampling_temperature;
 } kcc_arrays;
 KCC_API kcc_status kcc_measure_arrays(const kcc_arrays* arrays, const kcc_contract* contract,
                                       int threads, kcc_summary** out);

@@ -30,9 +30,9 @@ void DeclareKernelFlags(CLI::App* app, KernelFlags& flags) {
   AddChoice(app, "--sampled-by", flags.sampled_by, {"infer", "train", "dataset"},
             "Who chose the tokens of the requests file");
   app->add_option("--sampling-temperature", flags.sampling_temperature,
-                  "At which temperature they were sampled")
+                  "At which temperature they were sampled; 0: greedily")
       ->type_name("T")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::NonNegativeNumber);
   app->add_option("--start-timeout", flags.start_timeout_s, "Seconds for an engine to start")
       ->type_name("S")
       ->check(CLI::PositiveNumber);

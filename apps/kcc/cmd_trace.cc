@@ -23,6 +23,7 @@ void WriteInfo(const TraceReader& trace, JsonWriter* json) {
   json->Field("evidence", Name(info.evidence)).Field("semantics", Name(info.semantics));
   json->Field("path", Name(info.path)).Field("temperature", info.temperature);
   if (info.sampling_temperature) json->Field("samplingTemperature", *info.sampling_temperature);
+  if (info.sampling_altered) json->Field("samplingAltered", true);
   json->Field("mode", Name(info.mode)).Field("sampledBy", Name(info.sampled_by));
   json->Key("declares").BeginObject();
   for (const auto& [name, value] : info.declares) json->Field(name, value);
@@ -42,9 +43,14 @@ void PrintInfo(const TraceReader& trace, Console& console) {
           std::string(Name(info.path)) + " path",
       console);
   const bool apart = info.sampling_temperature && *info.sampling_temperature != info.temperature;
+  const std::string sampled =
+      !apart ? ""
+      : *info.sampling_temperature == 0
+          ? ", tokens chosen greedily"
+          : ", tokens sampled at " + ShortestNumber(*info.sampling_temperature);
   Row("temperature",
-      ShortestNumber(info.temperature) +
-          (apart ? ", tokens sampled at " + ShortestNumber(*info.sampling_temperature) : ""),
+      ShortestNumber(info.temperature) + sampled +
+          (info.sampling_altered ? ", not from the whole distribution" : ""),
       console);
   for (const auto& [name, value] : info.declares) Row(name, value, console);
   Row("mode", std::string(Name(info.mode)) + ", sampled by " + std::string(Name(info.sampled_by)),

@@ -144,7 +144,11 @@ Result<Summary> MeasureFrom(const kcc_arrays& given, const kcc_contract* contrac
   pair.advantages = SpanOf(arrays.advantages, arrays.rows);
   pair.vocab_size = arrays.vocab_size;
   pair.temperature = arrays.temperature;
-  if (arrays.sampling_temperature != 0) pair.sampling_temperature = arrays.sampling_temperature;
+  if (arrays.sampling_temperature == KCC_GREEDY) {
+    pair.sampling_temperature = 0;
+  } else if (arrays.sampling_temperature != 0) {
+    pair.sampling_temperature = arrays.sampling_temperature;
+  }
   if (arrays.sampled_by != nullptr) {
     const std::optional<SampledBy> side = ParseSampledBy(arrays.sampled_by);
     if (!side) {

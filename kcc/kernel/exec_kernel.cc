@@ -224,7 +224,7 @@ class ExecKernel final : public Kernel {
     for (const GeneratedRequest& row : generated) {
       if (row.logprobs.size() != row.tokens.size()) info.evidence = EvidenceLevel::kNone;
     }
-    SetTemperatures(sampling.temperature > 0 ? sampling.temperature : 1.0, &info);
+    SetSampling(sampling, &info);
     TraceWriter::Options options;
     options.scratch = true;
     KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, info, options));

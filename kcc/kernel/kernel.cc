@@ -8,4 +8,9 @@ std::map<std::string, std::string> DeclaredBy(const KernelInfo& info) {
   return declared;
 }
 
+void SetSampling(const Sampling& sampling, TraceInfo* info) {
+  info->sampling_altered = sampling.temperature > 0 && (sampling.top_k > 0 || sampling.top_p < 1);
+  SetTemperatures(sampling.temperature, info);
+}
+
 }  // namespace kcc

@@ -39,6 +39,10 @@ struct Sampling {
   std::vector<int32_t> stop;  // token ids that end a continuation; the last token is kept
 };
 
+// Records in a generated trace's info what it was sampled with. Evidence, semantics, mode and
+// sampledBy must be set before.
+void SetSampling(const Sampling& sampling, TraceInfo* info);
+
 // Which error source an option of a kernel belongs to (attribution switches them one by one).
 struct KernelOption {
   std::string name;

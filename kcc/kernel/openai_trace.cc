@@ -94,8 +94,7 @@ TraceInfo GeneratedTraceInfo(const KernelInfo& kernel, LogprobSemantics semantic
   info.semantics = semantics;
   info.evidence = lists ? EvidenceLevel::kTopK : EvidenceLevel::kSampledToken;
   info.sampled_by = SampledBy::kInfer;
-  // Greedy decoding divides nothing.
-  SetTemperatures(sampling.temperature > 0 ? sampling.temperature : 1, &info);
+  SetSampling(sampling, &info);
   return info;
 }
 

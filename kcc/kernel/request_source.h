@@ -42,6 +42,8 @@ class RequestSource {
   virtual SampledBy sampled_by() const = 0;
   // At which temperature; none: they were not sampled, or it is not known.
   virtual std::optional<double> sampling_temperature() const = 0;
+  // As TraceInfo has it.
+  virtual bool sampling_altered() const { return false; }
   // Where the last request stands, for messages.
   virtual Place place() const = 0;
 };

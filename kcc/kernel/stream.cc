@@ -87,7 +87,8 @@ Result<> StampSampling(const std::string& directory, const RequestSource& reques
   const TraceInfo before = info;
   SetSampling(requests, &info);
   if (info.sampled_by == before.sampled_by &&
-      info.sampling_temperature == before.sampling_temperature) {
+      info.sampling_temperature == before.sampling_temperature &&
+      info.sampling_altered == before.sampling_altered) {
     return {};
   }
   if (info.format == 1) info.format = kTraceFormat;  // which has room for both temperatures
@@ -257,8 +258,9 @@ class Stream {
 
 void SetSampling(const RequestSource& requests, TraceInfo* info) {
   info->sampled_by = requests.sampled_by();
-  info->sampling_temperature =
-      requests.sampled_by() == SampledBy::kDataset ? std::nullopt : requests.sampling_temperature();
+  const bool sampled = requests.sampled_by() != SampledBy::kDataset;
+  info->sampling_temperature = sampled ? requests.sampling_temperature() : std::nullopt;
+  info->sampling_altered = sampled && requests.sampling_altered();
 }
 
 Result<KernelPair> OpenKernelPair(const std::string& train, const std::string& infer,

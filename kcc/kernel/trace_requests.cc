@@ -36,6 +36,7 @@ class TraceRequests final : public RequestSource {
   std::optional<double> sampling_temperature() const override {
     return reader_.info().sampling_temperature;
   }
+  bool sampling_altered() const override { return reader_.info().sampling_altered; }
   Place place() const override { return Place{reader_.directory()}; }
 
  private:

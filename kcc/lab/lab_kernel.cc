@@ -141,7 +141,7 @@ Result<> LabKernel::WriteTrace(std::span<const KernelRequest> batch, const std::
   info.mode = sampling == nullptr ? TraceMode::kScored : TraceMode::kGenerated;
   if (sampling != nullptr) {
     info.sampled_by = SampledBy::kInfer;
-    SetTemperatures(sampling->temperature > 0 ? sampling->temperature : 1, &info);
+    SetSampling(*sampling, &info);
   }
   info.declares = DeclaredBy(info_);
   TraceWriter::Options options;

@@ -84,9 +84,12 @@ Result<> Check(const ArrayPair& pair) {
   if ((pair.train.logits == nullptr) != (pair.infer.logits == nullptr)) {
     return InvalidError("both sides must hold logits or both log-probs");
   }
-  for (const double temperature : {pair.temperature, SamplingTemperature(pair)}) {
+  const bool greedy = pair.sampling_temperature == 0.0;
+  for (const double temperature : {pair.temperature, greedy ? 1 : SamplingTemperature(pair)}) {
     if (!(temperature > 0) || temperature > std::numeric_limits<double>::max()) {
-      return InvalidError("temperatures must be positive and finite");
+      return InvalidError(
+          "temperatures must be positive and finite; that of sampling may be 0, for greedy "
+          "decoding");
     }
   }
   const size_t requests = pair.requests.size();

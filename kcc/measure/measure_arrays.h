@@ -44,7 +44,8 @@ struct ArrayPair {
   int64_t vocab_size = 0;               // with logits
   // Of the compared distributions: logits are divided by it, log-probs are at it.
   double temperature = 1.0;
-  // At which the tokens were sampled; none: at `temperature`.
+  // At which the tokens were sampled; 0: greedily, or not from the whole distribution, so that
+  // nothing is estimated from them; none: at `temperature`.
   std::optional<double> sampling_temperature;
   SampledBy sampled_by = SampledBy::kInfer;
 };

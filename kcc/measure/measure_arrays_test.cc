@@ -274,7 +274,9 @@ TEST(MeasureArrays, NamesWhatIsWrongAndWhere) {
   const int64_t one[] = {1};
   pair.row_counts = one;
   pair.temperature = 0;
-  EXPECT_EQ(message(), "temperatures must be positive and finite");
+  EXPECT_EQ(message(),
+            "temperatures must be positive and finite; that of sampling may be 0, for greedy "
+            "decoding");
   pair.temperature = 1;
   const int32_t token[] = {3};
   pair.tokens = token;

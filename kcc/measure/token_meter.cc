@@ -51,6 +51,7 @@ MeterSettings MeterSettings::Of(const PairedTraces& pair) {
   settings.logit_divisor = pair.logit_divisor();
   settings.sampled_by = pair.infer().info().sampled_by;
   settings.sampling_temperature = pair.sampling_temperature();
+  settings.sampling_altered = pair.sampling_altered();
   return settings;
 }
 
@@ -58,7 +59,7 @@ TokenMeter::TokenMeter(const MeterSettings& settings, const SlotSet& wanted, Tar
     : settings_(settings), wanted_(wanted), target_(target) {
   // One sample estimates a mean over the distribution it was drawn from and over no other.
   estimates_ = settings.evidence == EvidenceLevel::kSampledToken &&
-               settings.sampled_by == SampledBy::kInfer &&
+               settings.sampled_by == SampledBy::kInfer && !settings.sampling_altered &&
                settings.sampling_temperature == settings.temperature;
   logit_scale_ = settings.temperature / settings.logit_divisor;
 }

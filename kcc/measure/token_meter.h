@@ -29,7 +29,8 @@ struct MeterSettings {
   double temperature = 1.0;    // of the compared distributions; log-probs are at it
   double logit_divisor = 1.0;  // logits are divided by it to be at the temperature
   SampledBy sampled_by = SampledBy::kDataset;
-  std::optional<double> sampling_temperature;  // none: not known
+  std::optional<double> sampling_temperature;  // 0: greedily; none: not known
+  bool sampling_altered = false;               // drawn from less than the distribution
 
   static MeterSettings Of(const PairedTraces& pair);
 };

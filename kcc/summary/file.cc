@@ -54,21 +54,23 @@ void VisitSide(Archive& archive, SourceSide& side) {
   VisitTexts(archive, side.declares);
 }
 
-void VisitTemperature(Archive& archive, std::optional<double>& temperature) {
+// `greedy`: 0 is allowed.
+void VisitTemperature(Archive& archive, std::optional<double>& temperature, bool greedy) {
   bool known = temperature.has_value();
   archive.Bool(known);
   double value = temperature.value_or(0);
   if (known) archive.Double(value);
   if (!archive.reading()) return;
   temperature = known ? std::optional(value) : std::nullopt;
-  if (known && !(value > 0 && std::isfinite(value))) archive.Fail("an impossible temperature");
+  const bool possible = std::isfinite(value) && (value > 0 || (greedy && value == 0));
+  if (known && !possible) archive.Fail("an impossible temperature");
 }
 
 // Format 1 has one temperature, which holds of raw evidence in traces only.
 void VisitTemperatures(Archive& archive, Source& source) {
   if (archive.Since(2)) {
-    VisitTemperature(archive, source.temperature);
-    VisitTemperature(archive, source.sampling_temperature);
+    VisitTemperature(archive, source.temperature, false);
+    VisitTemperature(archive, source.sampling_temperature, true);
     return;
   }
   double value = source.temperature.value_or(1);

@@ -116,13 +116,20 @@ Result<> SetPositions(std::optional<int64_t> prompt_tokens, const std::vector<in
 
 void ReadCommon(json::object response, const ResponseContext& context, ImportedSequence* sequence) {
   sequence->fingerprint = JsonText(JsonMember(response, "system_fingerprint"));
-  auto temperature = context.RequestMember("temperature");
   const auto settings = JsonMember(response, "generation_settings");
-  json::object object;
-  if (!temperature && settings && settings->get(object) == simdjson::SUCCESS) {
-    temperature = JsonMember(object, "temperature");
-  }
-  if (temperature) sequence->temperature = JsonNumber(*temperature);
+  const auto setting = [&](std::string_view key) -> std::optional<double> {
+    auto element = context.RequestMember(key);
+    json::object object;
+    if (!element && settings && settings->get(object) == simdjson::SUCCESS) {
+      element = JsonMember(object, key);
+    }
+    return element ? JsonNumber(*element) : std::nullopt;
+  };
+  if (const auto temperature = setting("temperature")) sequence->temperature = temperature;
+  // What the server does if it is not told otherwise is a part of the distribution.
+  sequence->altered = setting("top_k").value_or(40) > 0 || setting("top_p").value_or(0.95) != 1 ||
+                      setting("min_p").value_or(0.05) > 0 ||
+                      setting("repeat_penalty").value_or(1) != 1;
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ struct ImportedSequence {
   bool prompt = false;  // the evidence is about prompt tokens: scored on the prefill path
   LogprobSemantics semantics = LogprobSemantics::kRaw;
   std::optional<double> temperature;
+  bool altered = false;  // TraceInfo::sampling_altered
   std::optional<int64_t> prompt_tokens;
   std::map<std::string, RequestValue, std::less<>> fields;
   std::vector<ImportedToken> tokens;
@@ -64,6 +65,8 @@ struct ResponseContext {
   Result<std::vector<int64_t>> PromptIds() const;
   // Any member of the request body or of its sampling_params / parameters.
   std::optional<json::element> RequestMember(std::string_view key) const;
+  // Whether the request asked for tokens from less, or other, than the whole distribution.
+  bool AltersSampling() const;
   // Length of the part that is not judged, where prompt tokens are scored.
   std::optional<int64_t> scored_prompt_tokens;
   std::vector<std::string>* warnings = nullptr;

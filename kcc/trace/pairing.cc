@@ -273,6 +273,7 @@ Result<PairedTraces> PairedTraces::Make(TraceReader train, TraceReader infer,
   pair.temperature_ = comparison.temperature;
   pair.logit_divisor_ = comparison.logit_divisor;
   pair.sampling_temperature_ = comparison.sampling_temperature;
+  pair.sampling_altered_ = comparison.sampling_altered;
   pair.ignores_train_logprob_ = comparison.ignores_train_logprob;
   pair.ignores_infer_logprob_ = comparison.ignores_infer_logprob;
   PairBuilder builder(&pair);

@@ -66,8 +66,9 @@ class PairedTraces {
   std::optional<double> temperature() const { return temperature_; }
   // What logits are to be divided by to be at that temperature: 1 where they were recorded scaled.
   double logit_divisor() const { return logit_divisor_; }
-  // At which the tokens were sampled; none: they were not, or it is not known.
+  // As TraceInfo says it of the tokens; altered where either side does.
   std::optional<double> sampling_temperature() const { return sampling_temperature_; }
+  bool sampling_altered() const { return sampling_altered_; }
   int64_t vocab_size() const { return train_.info().vocab_size; }
   int64_t token_count() const { return token_count_; }  // pairs that count
   // Tokens were left out as prompt because infer alone says how long the prompt is.
@@ -95,6 +96,7 @@ class PairedTraces {
   std::optional<double> temperature_ = 1.0;
   double logit_divisor_ = 1.0;
   std::optional<double> sampling_temperature_;
+  bool sampling_altered_ = false;
   // That side's logprob column is of other semantics than the comparison; its logits serve.
   bool ignores_train_logprob_ = false;
   bool ignores_infer_logprob_ = false;

@@ -58,8 +58,9 @@ Result<std::optional<double>> CommonSampling(const TraceInfo& train, const Trace
   const bool generated = train.mode == TraceMode::kGenerated;
   if (!generated && train.sampled_by == SampledBy::kDataset) return std::optional<double>();
   if (a && b && *a != *b) {
+    const auto text = [](double t) { return t == 0 ? "0 (greedily)" : ShortestNumber(t); };
     return BrokenEvidenceError("the train trace says its tokens were sampled at temperature " +
-                               ShortestNumber(*a) + ", the infer trace at " + ShortestNumber(*b) +
+                               text(*a) + ", the infer trace at " + text(*b) +
                                (generated ? ": answers of two temperatures are not comparable"
                                           : ": the tokens are the same, so it must be"));
   }
@@ -212,8 +213,13 @@ Result<Comparison> CheckComparable(const TraceInfo& train, const TraceInfo& infe
   Comparison comparison;
   comparison.evidence = std::max(train.evidence, infer.evidence);  // the enum falls in strength
   KCC_TRY(comparison.sampling_temperature, CommonSampling(train, infer));
+  // Processed log-probs are of what was left to draw from.
+  comparison.sampling_altered = (train.sampling_altered || infer.sampling_altered) &&
+                                !(train.semantics == LogprobSemantics::kProcessed &&
+                                  infer.semantics == LogprobSemantics::kProcessed);
   if (train.mode == TraceMode::kGenerated) {
-    comparison.temperature = comparison.sampling_temperature;
+    const bool greedy = comparison.sampling_temperature == 0.0;  // of distributions at 1
+    comparison.temperature = greedy ? 1.0 : comparison.sampling_temperature;
     return comparison;
   }
   if (comparison.evidence == EvidenceLevel::kNone) return comparison;

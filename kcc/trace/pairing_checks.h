@@ -19,6 +19,7 @@ struct Comparison {
   std::optional<double> temperature = 1.0;  // of the compared distributions; none: not known
   double logit_divisor = 1.0;
   std::optional<double> sampling_temperature;
+  bool sampling_altered = false;
   bool ignores_train_logprob = false;
   bool ignores_infer_logprob = false;
 };

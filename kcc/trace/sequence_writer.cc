@@ -26,9 +26,10 @@ int32_t CommonTopK(const ImportedSequence& sequence) {
 }
 
 Result<double> TemperatureOf(const ImportedSequence& sequence, const ImportOptions& options) {
-  // Greedy decoding is asked for as temperature 0; nothing is divided by it.
-  auto recorded = sequence.temperature;
-  if (recorded && *recorded == 0) recorded = 1.0;
+  const auto& recorded = sequence.temperature;
+  // Greedy decoding, asked for as 0, divides nothing: the distributions are at 1.
+  const bool greedy = recorded == 0.0;
+  if (greedy && options.temperature.value_or(1) == 1) return 0;
   if (options.temperature && recorded && *options.temperature != *recorded) {
     return BrokenEvidenceError("the request was made at temperature " + ShortestNumber(*recorded) +
                                ", but the import was told " + ShortestNumber(*options.temperature));
@@ -52,6 +53,7 @@ struct SequenceWriter::State {
   bool prompt = false;
   LogprobSemantics semantics = LogprobSemantics::kRaw;
   double temperature = 1.0;
+  bool altered = false;
   std::string fingerprint;
   int32_t top_k = 0;
   int64_t logits_width = 0;  // 0: no logits
@@ -72,6 +74,7 @@ Result<> SequenceWriter::State::Start(const std::string& id, const ImportedSeque
   prompt = sequence.prompt;
   semantics = sequence.semantics;
   temperature = at_temperature;
+  altered = sequence.altered;
   fingerprint = sequence.fingerprint;
   top_k = CommonTopK(sequence);
   if (options.top_k > 0) top_k = std::min(top_k, options.top_k);
@@ -99,6 +102,7 @@ Result<> SequenceWriter::State::Start(const std::string& id, const ImportedSeque
   info.path = options.path.value_or(prompt ? TracePath::kPrefill : TracePath::kDecode);
   info.mode = options.mode.value_or(TraceMode::kScored);
   info.sampled_by = options.sampled_by.value_or(prompt ? SampledBy::kDataset : SampledBy::kInfer);
+  info.sampling_altered = altered && info.sampled_by != SampledBy::kDataset;
   SetTemperatures(temperature, &info);
   TraceWriter::Options writer_options;
   writer_options.replace = options.replace;
@@ -132,6 +136,13 @@ Result<> SequenceWriter::State::CheckSame(const ImportedSequence& sequence,
         "mixed temperatures: " +
         Other("at " + ShortestNumber(at_temperature), "at " + ShortestNumber(temperature)) +
         "; import them as two traces");
+  }
+  if (sequence.altered != altered) {
+    const auto kind = [](bool less) {
+      return less ? "sampled with top-k, top-p or penalties" : "sampled from all tokens";
+    };
+    return BrokenEvidenceError("mixed sampling: " + Other(kind(sequence.altered), kind(altered)) +
+                               "; import them as two traces");
   }
   if (options.fingerprint.empty() && sequence.fingerprint != fingerprint) {
     return BrokenEvidenceError(

@@ -30,10 +30,10 @@ constexpr Words<TraceMode, 2> kModes = {{
 constexpr Words<SampledBy, 3> kSides = {{
     {SampledBy::kInfer, "infer"}, {SampledBy::kTrain, "train"}, {SampledBy::kDataset, "dataset"}}};
 
-constexpr std::array<std::string_view, 15> kKeys = {
+constexpr std::array<std::string_view, 16> kKeys = {
     "format", "kernelFingerprint", "modelDigest", "vocabSize", "evidence", "semantics",
     "path", "temperature", "mode", "sampledBy", "requests", "tokens", "notes",
-    "samplingTemperature", "declares"};  // the last two from format 2 on
+    "samplingTemperature", "samplingAltered", "declares"};  // the last three from format 2 on
 constexpr size_t kKeysOfFormat1 = 13;
 // clang-format on
 
@@ -107,21 +107,22 @@ Result<> ReadTexts(json::object object, std::string_view name,
   return {};
 }
 
-Result<std::optional<double>> ReadTemperature(json::object object, std::string_view key) {
+// `greedy`: 0 is allowed.
+Result<std::optional<double>> ReadTemperature(json::object object, std::string_view key,
+                                              bool greedy) {
   const auto element = JsonMember(object, key);
   if (!element) return std::optional<double>();
   const auto value = JsonNumber(*element);
-  if (!value || !(*value > 0) || !std::isfinite(*value)) {
-    return InvalidError("'" + std::string(key) +
-                        "' must be a positive number (greedy decoding is recorded as 1: the "
-                        "distribution it picks from is not scaled)");
-  }
-  return value;
+  if (value && std::isfinite(*value) && (*value > 0 || (greedy && *value == 0))) return value;
+  return InvalidError("'" + std::string(key) + "' must be " +
+                      (greedy ? "0 (greedy decoding) or a positive number"
+                              : "a positive number (greedy decoding is samplingTemperature 0; the "
+                                "distribution it picks from is not scaled)"));
 }
 
 // Format 1 has one temperature, that of sampling; what the distributions are at follows from it.
 Result<> ReadTemperatures(json::object object, TraceInfo* info) {
-  KCC_TRY(const std::optional<double> temperature, ReadTemperature(object, "temperature"));
+  KCC_TRY(const std::optional<double> temperature, ReadTemperature(object, "temperature", false));
   if (!temperature) return InvalidError("'temperature' is missing");
   if (info->format == 1) {
     SetTemperatures(*temperature, info);
@@ -129,7 +130,12 @@ Result<> ReadTemperatures(json::object object, TraceInfo* info) {
     return {};
   }
   info->temperature = *temperature;
-  KCC_TRY(info->sampling_temperature, ReadTemperature(object, "samplingTemperature"));
+  KCC_TRY(info->sampling_temperature, ReadTemperature(object, "samplingTemperature", true));
+  if (const auto altered = JsonMember(object, "samplingAltered")) {
+    if (altered->get(info->sampling_altered) != simdjson::SUCCESS) {
+      return InvalidError("'samplingAltered' must be true or false");
+    }
+  }
   const bool raw_logprobs =
       info->semantics == LogprobSemantics::kRaw && info->evidence != EvidenceLevel::kLogits;
   if (raw_logprobs && info->temperature != 1) {
@@ -224,6 +230,7 @@ std::string TraceInfoJson(const TraceInfo& info) {
   if (!old && info.sampling_temperature) {
     writer.Field("samplingTemperature", *info.sampling_temperature);
   }
+  if (!old && info.sampling_altered) writer.Field("samplingAltered", true);
   writer.Field("mode", Name(info.mode));
   writer.Field("sampledBy", Name(info.sampled_by));
   if (info.requests) writer.Field("requests", *info.requests);
@@ -247,7 +254,7 @@ void SetTemperatures(double asked, TraceInfo* info) {
   info->sampling_temperature = sampled ? std::optional(asked) : std::nullopt;
   const bool raw_logprobs =
       info->semantics == LogprobSemantics::kRaw && info->evidence != EvidenceLevel::kLogits;
-  info->temperature = raw_logprobs ? 1.0 : asked;
+  info->temperature = raw_logprobs || asked == 0 ? 1.0 : asked;
 }
 
 std::string_view Name(EvidenceLevel level) { return WordOf(kEvidenceLevels, level); }

@@ -44,8 +44,12 @@ struct TraceInfo {
   // Of the recorded distributions: log-probs are at it, raw logits are to be divided by it. Raw
   // log-probs are at 1, whatever the tokens were sampled at.
   double temperature = 1.0;
-  // At which the tokens were sampled. None: they were not, or it is not known.
+  // At which the tokens were sampled; 0: greedily, each the likeliest. None: they were not sampled,
+  // or it is not known.
   std::optional<double> sampling_temperature;
+  // The tokens were drawn from less, or from other, than the distribution at that temperature:
+  // top-k, top-p, min-p, penalties. They are then no sample of it, and nothing is estimated.
+  bool sampling_altered = false;
   TraceMode mode = TraceMode::kScored;
   SampledBy sampled_by = SampledBy::kDataset;
   // What the trace should hold; a trace that holds less was cut off. The writer always says it.
@@ -57,7 +61,8 @@ struct TraceInfo {
 };
 
 // Records what follows from the temperature a kernel was asked at: its distributions are at it,
-// unless they are raw log-probs, and so are the tokens, where any were sampled. Evidence,
+// unless they are raw log-probs or it is 0 (greedy decoding divides nothing), and so are the
+// tokens, where any were sampled. Evidence,
 // semantics, mode and sampledBy must be set before.
 void SetTemperatures(double asked, TraceInfo* info);
 

@@ -35,6 +35,9 @@ class Array(Structure):
     _fields_ = [("data", c_void_p), ("dtype", c_int), ("row_stride", c_int64)]
 
 
+GREEDY = -1.0  # KCC_GREEDY, for Arrays.sampling_temperature
+
+
 class Arrays(Structure):
     _fields_ = [
         ("struct_size", c_size_t),

@@ -160,7 +160,8 @@ def measure(
     (a packed array without lengths is one request). `requests` are ids, or dicts with an `id` and
     the fields that slices read. `temperature` is that of the compared distributions: logits are
     divided by it, log-probs are at it (raw ones at 1). `sampling_temperature` is what the tokens
-    were sampled at, where that differs. `clauses_only` keeps of the token quantities those that a clause
+    were sampled at, where that differs; 0 is greedy decoding, or any that does not draw from the whole
+    distribution (top-k, top-p): nothing is then estimated from the tokens. `clauses_only` keeps of the token quantities those that a clause
     names: several times faster, the same verdicts, a shorter report.
 
     >>> import numpy as np
@@ -202,7 +203,8 @@ def measure(
     call.train_fingerprint = c.encode(train_fingerprint, "train_fingerprint")
     call.infer_fingerprint = c.encode(infer_fingerprint, "infer_fingerprint")
     if sampling_temperature is not None:
-        call.sampling_temperature = c.real(sampling_temperature, "sampling_temperature")
+        at = c.real(sampling_temperature, "sampling_temperature")
+        call.sampling_temperature = c.GREEDY if at == 0 else at
     call.sampled_by = c.encode(sampled_by, "sampled_by")
     call.clauses_only = c.flag(clauses_only, "clauses_only")
     return Summary(c.handle("kcc_measure_arrays", ctypes.byref(call), _contract(contract), c.thread_count(threads)))

@@ -46,10 +46,11 @@ def write_safetensors(path, tensors):
 def write_trace(directory, info, requests, tensors):
     """Makes the directory, whole or not at all; `info` adds to trace.json's defaults below and must hold vocabSize.
 
-    Format 1 has one temperature, that of sampling; `samplingTemperature` and `declares` are of format 2.
+    Format 1 has one temperature, that of sampling; `samplingTemperature` (0: greedy),
+    `samplingAltered` (top-k, top-p, penalties) and `declares` are of format 2.
     """
     defaults = {
-        "format": 2 if {"samplingTemperature", "declares"} & info.keys() else 1,
+        "format": 2 if {"samplingTemperature", "samplingAltered", "declares"} & info.keys() else 1,
         "kernelFingerprint": "unnamed",
         "modelDigest": "",
         "evidence": "logits",

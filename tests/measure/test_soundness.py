@@ -82,6 +82,37 @@ def test_scaled_evidence_is_at_its_temperature(kcc, tmp_path, form, semantics):
     assert code == SATISFIED, reason(report)
 
 
+@pytest.mark.parametrize("chosen", [{"samplingTemperature": 0}, {"samplingTemperature": 1, "samplingAltered": True}])
+def test_nothing_is_estimated_from_tokens_that_are_no_sample(kcc, tmp_path, chosen):
+    """Greedy tokens, or those of top-p, show the gap where it is small."""
+    judged = contract(tmp_path, "metric: mean_tv, atMost: 0.9")
+    drawn = evidence(tmp_path / "a", "sampled-token", {"sampledBy": "infer", "samplingTemperature": 1})
+    assert "holds no value of tv" not in reason(run(kcc, judged, *drawn)[1])
+    picked = evidence(tmp_path / "b", "sampled-token", {"sampledBy": "infer"} | chosen)
+    code, report = run(kcc, judged, *picked)
+    assert code == INCONCLUSIVE and "holds no value of tv" in reason(report)
+
+
+def test_a_greedy_run_and_a_sampled_one_do_not_pair(kcc, tmp_path):
+    info = {"mode": "generated", "sampledBy": "infer"}
+    traces = evidence(tmp_path, "sampled-token", info | {"samplingTemperature": 0}, info | {"samplingTemperature": 1},
+                      requests=lambda side, i: {"reward": 1.0})
+    code, message = run(kcc, contract(tmp_path, "metric: reward_drift, atMost: 0.5", family="statistical"), *traces)
+    assert code == ERROR and "sampled at temperature 0 (greedily), the infer trace at 1" in message
+
+
+def test_a_greedy_run_scored_by_two_kernels_estimates_nothing(kcc, tmp_path):
+    """What `generate` wrote at temperature 0, or with top-p, asked of both kernels."""
+    model = ["--requests", "models/kcc-lab/eval.jsonl", "--seed", "1", "--max-tokens", "4"]
+    for name, flags in (("greedy", ["--temperature", "0"]), ("top-p", ["--top-p", "0.9"]), ("drawn", [])):
+        rollouts, scored = tmp_path / name, tmp_path / f"{name}-scored"
+        assert kcc("generate", "lab:bf16", *model, *flags, "-o", rollouts).code == 0
+        assert kcc("score", "lab:bf16", "--requests", rollouts, "-o", scored).code == 0
+        info = json.loads((scored / "trace.json").read_text())
+        assert info.get("samplingTemperature") == (0 if name == "greedy" else 1)
+        assert info.get("samplingAltered", False) == (name == "top-p")
+
+
 def test_raw_log_probs_are_at_one_whatever_was_sampled(kcc, tmp_path):
     info = {"temperature": 0.7, "sampledBy": "infer"}
     train, infer = evidence(tmp_path, "sampled-token", info)
