@@ -134,7 +134,7 @@ void AddRequest(const PairedTraces& pair, int32_t i, const std::vector<double>& 
   sums->rewards[0] += *train;
   sums->rewards[1] += *infer;
   sums->reward_abs_max = std::max({sums->reward_abs_max, std::fabs(*train), std::fabs(*infer)});
-  // Spans along one path bound no other path, so that only their sum carries over (MATH.md A.6 b).
+  // Spans along one path bound no other path, so only their sum carries over (docs/math.md A.6 b).
   for (const double span : spans) sums->sequence_tv += TvOfSpan(span);
   ++sums->rewarded;
 }

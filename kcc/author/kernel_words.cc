@@ -14,7 +14,7 @@ struct FormatWord {
   std::string_view word;
   double unit_roundoff;
 };
-// Hopper's FP8 tensor cores keep about 13 bits of an accumulator (MATH.md D.1).
+// Hopper's FP8 tensor cores keep about 13 bits of an accumulator (docs/math.md D.1).
 constexpr FormatWord kFormats[] = {{"exact", 0},           {"f64", 0x1p-53}, {"f32", 0x1p-24},
                                    {"tf32", 0x1p-11},      {"f16", 0x1p-11}, {"bf16", 0x1p-8},
                                    {"hopper-fp8", 0x1p-13}};

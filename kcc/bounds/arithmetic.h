@@ -1,4 +1,4 @@
-// What one rounding or one quantiser can do (MATH.md D.1).
+// What one rounding or one quantiser can do (docs/math.md D.1).
 //
 // Formats round to nearest, ties to even; a unit that truncates doubles u. Tensor cores are not
 // IEEE: their accumulator width must be declared (Hopper's FP8 keeps about 13 bits), not assumed.
@@ -26,7 +26,7 @@ inline constexpr FloatFormat kE2M1 = {0x1p-2, 1.0, 0.5, 6.0};
 double RoundingError(const FloatFormat& format, double magnitude);
 
 // Q(x) = S rnd(x/S), saturating: max(u/(1+u) |x|, S eta/2). For E4M3 with S = amax/448 the largest
-// error is amax/28 minus a hair, 32 times the S/2 of a uniform step (MATH.md A.9, W7).
+// error is amax/28 minus a hair, 32 times the S/2 of a uniform step (docs/math.md A.9, W7).
 double ScaledFloatError(const FloatFormat& format, double scale, double magnitude);
 // Root mean square, for thresholds to propose: 0.425 u |x|.
 double ScaledFloatRms(const FloatFormat& format, double magnitude);

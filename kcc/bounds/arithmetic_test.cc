@@ -54,7 +54,7 @@ TEST(FloatFormat, RoundingErrorCoversTheCodecsAndIsReached) {
 }
 
 TEST(ScaledFloat, LargestE4M3ErrorIsFarAboveHalfAScaleUnit) {
-  // amax = 448 scale units: an error of 16 units, amax/28 (MATH.md A.9, W7).
+  // amax = 448 scale units: an error of 16 units, amax/28 (docs/math.md A.9, W7).
   const double amax = 3.5;
   const double scale = amax / 448;
   double most = 0;

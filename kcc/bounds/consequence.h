@@ -1,4 +1,4 @@
-// What a divergence can cost: reward drift (MATH.md A.4) and policy-gradient bias (A.7).
+// What a divergence can cost: reward drift (docs/math.md A.4) and policy-gradient bias (A.7).
 //
 // Assumptions A1-A3 of the paper: train's support covers infer's, |advantage| <= A, the score's
 // norm <= G. All bounds are per token at a fixed context unless they say otherwise; averaging over

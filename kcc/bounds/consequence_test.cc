@@ -42,7 +42,7 @@ TEST(GradientBias, OfTheUncorrectedEstimatorIsAttainedByATrueScore) {
 }
 
 TEST(GradientBias, FromMeanAbsLogRatioNeedsTheFactorTwo) {
-  // MATH.md A.9, W5: bias .8 with E_q|log w| = .69.
+  // docs/math.md A.9, W5: bias .8 with E_q|log w| = .69.
   const double mean = 0.1 * std::log(5.0) + 0.9 * std::fabs(std::log(5.0 / 9.0));
   EXPECT_LT(mean, 0.8);
   EXPECT_GE(GradientBiasOfMeanAbsLogRatio(mean, 1, 1), 0.8);

@@ -1,4 +1,4 @@
-// From logit drift to divergence, for one token (MATH.md A.2, A.3).
+// From logit drift to divergence, for one token (docs/math.md A.2, A.3).
 //
 // p = softmax(z_train/tau), q = softmax(z_infer/tau), Delta their scaled difference, w = p/q and
 // s = span(Delta) = max - min. Everything follows from s: log w ranges over an interval of width
@@ -42,7 +42,7 @@ double KlOfSpanHoeffding(double span);                        // s^2/8: exact as
 // min(sqrt(KL/2), sqrt(1 - e^-KL)) (Pinsker; Bretagnolle-Huber); either direction of KL. Concave,
 // so a mean KL bounds the mean TV.
 double TvOfKl(double kl);
-// E_q|log w| >= TV, the mean over tokens drawn from infer (MATH.md A.3, converses).
+// E_q|log w| >= TV, the mean over tokens drawn from infer (docs/math.md A.3, converses).
 double TvOfMeanAbsLogRatio(double mean);
 // KL <= s TV, from E_pD - E_qD <= s TV. Approached only as s -> inf; about half for small s.
 double KlOfSpanAndTv(double span, double tv);

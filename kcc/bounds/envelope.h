@@ -1,14 +1,14 @@
 // Source envelopes: how far a kernel's logits may lie from exact arithmetic with exact weights,
-// from a description of the model and of the kernel (paper section 5.3; MATH.md D.4).
+// from a description of the model and of the kernel (paper section 5.3; docs/math.md D.4).
 //
 // A scalar recursion: e bounds ||x' - x||_2 of the residual stream at every position, and each
 // block passes it on as (1 + kappa) e + eps. Loose by construction (errors compound with the
-// layers, MATH.md A.9 W8), so good for saying which sources could explain a drift and for ceilings,
-// not for tight thresholds; the statistical form proposes those. Two kernels differ by at most the
-// sum of their envelopes. Weight norms alone do not suffice: RMSNorm's gain is 1/rms(x), so the
-// least and greatest rms of the residual stream are measured inputs, and further measured maxima
-// tighten what the weights allow. The envelope holds for contexts within the measured numbers.
-// Attention scores are taken to stay in the attention's own arithmetic (fused kernels).
+// layers, docs/math.md A.9 W8), so good for saying which sources could explain a drift and for
+// ceilings, not for tight thresholds; the statistical form proposes those. Two kernels differ by at
+// most the sum of their envelopes. Weight norms alone do not suffice: RMSNorm's gain is 1/rms(x),
+// so the least and greatest rms of the residual stream are measured inputs, and further measured
+// maxima tighten what the weights allow. The envelope holds for contexts within the measured
+// numbers. Attention scores are taken to stay in the attention's own arithmetic (fused kernels).
 #pragma once
 
 #include <cstdint>

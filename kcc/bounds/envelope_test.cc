@@ -101,7 +101,7 @@ TEST(WeightError, FollowsTheScaleBlocks) {
 }
 
 TEST(ComposeBlocks, CompoundsGains) {
-  // kappa = 1 over 32 layers: 2^32 - 1 times eps, not 32 (MATH.md A.9, W8).
+  // kappa = 1 over 32 layers: 2^32 - 1 times eps, not 32 (docs/math.md A.9, W8).
   const std::vector<double> errors(32, 1e-9);
   const std::vector<double> gains(32, 1.0);
   EXPECT_NEAR(ComposeBlocks(errors, gains), 4.294967295, 1e-9);

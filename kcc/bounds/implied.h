@@ -2,7 +2,7 @@
 // contract's assumptions. Shown by `kcc explain` and in the report. Only `atMost` on a drift
 // implies anything.
 //
-// The metric decides what is known (MATH.md A.4, A.6). A maximum holds at every token; a mean
+// The metric decides what is known (docs/math.md A.4, A.6). A maximum holds at every token; a mean
 // suffices, since total variation is concave in every drift; a percentile leaves a share of tokens
 // on which anything may happen. A soft clause speaks of windows, not of tokens: all but its
 // exceedance of them are within the threshold, and what the others hold, few tokens or most, is not

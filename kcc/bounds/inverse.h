@@ -1,4 +1,4 @@
-// From what is tolerated back to the threshold that guarantees it (MATH.md A.8).
+// From what is tolerated back to the threshold that guarantees it (docs/math.md A.8).
 //
 // Every forward bound here rises with its argument, so its inverse is the largest double whose
 // forward bound, outward rounding included, still fits the budget: found by bisection over the

@@ -119,7 +119,7 @@ TEST(Inverse, SaysThatAFullBudgetNeedsNoThreshold) {
   EXPECT_EQ(SpanForSequenceTv(0.1, 0), kInf);
 }
 
-// MATH.md A.8: eta = .01 and the paper's 0.04 reward gap, in 40 digits.
+// docs/math.md A.8: eta = .01 and the paper's 0.04 reward gap, in 40 digits.
 TEST(Inverse, GivesTheAuthorsNumbers) {
   EXPECT_NEAR(SpanForTv(0.01), 0.0400013334133390481, 1e-15);
   EXPECT_NEAR(SpanForSequenceTv(0.01, 1000), 0.00126494269909868531, 1e-16);

@@ -1,4 +1,4 @@
-// How far one operator's output may lie from exact arithmetic on its own inputs (MATH.md D.3).
+// How far one operator's output may lie from exact arithmetic on its own inputs (docs/math.md D.3).
 //
 // Local bounds: nothing is propagated. Arguments are magnitudes of that operator's actual inputs,
 // so a conformity check can evaluate them element by element; envelope.h feeds them norms instead.

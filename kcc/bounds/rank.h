@@ -1,4 +1,4 @@
-// Which tokens a span clause keeps in place (MATH.md A.5): sharp, no probability involved.
+// Which tokens a span clause keeps in place (docs/math.md A.5): sharp, no probability involved.
 #pragma once
 
 #include <cstddef>

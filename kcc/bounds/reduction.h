@@ -1,4 +1,4 @@
-// Sums in floating point, whatever the order (MATH.md D.2).
+// Sums in floating point, whatever the order (docs/math.md D.2).
 //
 // Each bound is a factor on sum|x_i| of the exact addends. Products of bf16, fp16 or fp8 operands
 // are exact in fp32; where products round too, a dot product is one level higher.

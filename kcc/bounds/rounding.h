@@ -1,7 +1,7 @@
 // Directed rounding for bounds. A formula evaluated in double with a handful of correctly rounded
 // operations and libm calls errs by a few units of 2^-52; the factor below covers 16 of them, so
-// that an upper bound stays one (MATH.md A.3, "round outward"). Near the least doubles rounding is
-// absolute instead: kTiny covers that.
+// that an upper bound stays one (docs/math.md A.3, "round outward"). Near the least doubles
+// rounding is absolute instead: kTiny covers that.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// T tokens: what per-token drift says about whole continuations (MATH.md A.6).
+// T tokens: what per-token drift says about whole continuations (docs/math.md A.6).
 //
 // P, Q are the laws of y_1..y_T under train and infer; a span or TV given per token is a bound at
 // every step and prefix, unless the name says mean. W = prod w_t.

@@ -1,5 +1,5 @@
 // Importance weights w = p/q at span s: how far the weight phi(w) that an RL pipeline puts on a
-// sampled token lies from w itself (MATH.md A.3 hockey-stick rows, A.7).
+// sampled token lies from w itself (docs/math.md A.3 hockey-stick rows, A.7).
 //
 // Every pair of span s has w in some [m, m e^s] with E_q w = 1, and nothing else constrains it, so
 // sup E_q g(w) is the upper concave envelope of g at 1: two values of w suffice, also where g is

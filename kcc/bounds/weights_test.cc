@@ -91,7 +91,7 @@ TEST(WeightGap, RisesWithTheSpanForEveryCorrection) {
 }
 
 TEST(WeightGap, WiderClippingNeverAdmitsMoreBias) {
-  // The paper's section 6.3 has it the other way round (MATH.md A.9, W3).
+  // The paper's section 6.3 has it the other way round (docs/math.md A.9, W3).
   double last = 2;
   for (const double width : {0.0, 0.1, 0.2, 0.4, 0.8}) {
     const double gap = WeightGapOfSpan(0.5, Correction::kClip, {1 - width, 1 + width});

@@ -14,7 +14,7 @@ namespace kcc {
 std::string CanonicalJson(const Contract& contract);
 std::string ContractDigest(const Contract& contract);
 
-// A document for people: DESIGN.md section 4's order of keys, one clause a line where it fits,
+// A document for people: docs/design.md section 4's order of keys, one clause a line where it fits,
 // defaults left out. Reads back as the same contract (comments are the caller's loss).
 std::string ToYaml(const Contract& contract);
 

@@ -1,4 +1,4 @@
-// The contract: the typed form of the document of DESIGN.md section 4. It is the tuple
+// The contract: the typed form of the document of docs/design.md section 4. It is the tuple
 // (N, S, R, O, Pi) of the paper's eq. 8, a clause is the record of eq. 9.
 //
 // A Contract is only made by ReadContract (contract/reader.h), so it is always valid: metrics
@@ -93,7 +93,7 @@ struct Assumptions {
 };
 
 struct Decision {
-  // none: evaluation-set offline, traffic in shadow, canary and full (DESIGN.md section 8).
+  // none: evaluation-set offline, traffic in shadow, canary and full (docs/design.md section 8).
   std::optional<Population> about;
   double confidence = 0.95;
 };

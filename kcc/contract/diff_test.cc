@@ -1,6 +1,6 @@
 // The promise of diff.h is held against a small model of judging: random evidence per slice, exact
 // for an evaluation set and with a margin that grows with confidence for traffic. It knows nothing
-// of the real judge but the monotonicities that DESIGN.md section 8 gives.
+// of the real judge but the monotonicities that docs/design.md section 8 gives.
 #include "kcc/contract/diff.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Contract -> the YAML a person would write: the order of keys of DESIGN.md section 4, what is
+// Contract -> the YAML a person would write: the order of keys of docs/design.md section 4, what is
 // default left out.
 #include <utility>
 

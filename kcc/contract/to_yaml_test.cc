@@ -12,7 +12,7 @@
 namespace kcc {
 namespace {
 
-// DESIGN.md section 4's example, as ToYaml writes it.
+// An example in the order of docs/design.md section 4, as ToYaml writes it.
 constexpr std::string_view kExample = R"(apiVersion: kcc/v1
 kind: KernelContract
 metadata:

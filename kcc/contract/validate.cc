@@ -152,7 +152,7 @@ void CheckFamily(const ClauseDraft& draft, Problems* problems) {
                     "readers look for it under " + JoinWords(names, "or"));
 }
 
-// MATH.md B.4 and W12: a sample refutes such a clause, and never certifies it.
+// docs/math.md B.4 and W12: a sample refutes such a clause, and never certifies it.
 void CheckCertifiable(const ClauseDraft& draft, const Assumptions& assumptions,
                       Problems* problems) {
   const Clause& clause = draft.clause;
@@ -186,7 +186,7 @@ void CheckCertifiable(const ClauseDraft& draft, const Assumptions& assumptions,
   }
 }
 
-// MATH.md C.3b: the ratio test over requests needs the most tokens a request can have.
+// docs/math.md C.3b: the ratio test over requests needs the most tokens a request can have.
 bool IsTokenRate(const Clause& clause) {
   const Aggregate aggregate = clause.metric.aggregate;
   const bool share = aggregate == Aggregate::kRate || PercentilePpm(aggregate) >= 0 ||

@@ -492,7 +492,7 @@ TEST(Backends, TokenQuantitiesFollowFromTheLogProbs) {
   }
 }
 
-// MATH.md A.3: a violation would be an error of measurement.
+// docs/math.md A.3: a violation would be an error of measurement.
 TEST(Backends, ObeyTheInequalitiesBetweenQuantities) {
   std::vector<TestRow> rows = Rows();
   for (TestRow& row : PeakedRows()) rows.push_back(std::move(row));

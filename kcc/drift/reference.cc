@@ -1,5 +1,5 @@
 // Every divergence is a sum over tokens of p f(x), x = log(q/p), with f >= 0 and f(0) = 0
-// (DESIGN.md section 6): small when x is small, so nothing cancels.
+// (docs/design.md section 6): small when x is small, so nothing cancels.
 //
 // x itself must not cancel either. One token, the pivot, is the train side's most likely; with
 // y = Delta - Delta_pivot, e^(-x_pivot) = sum p e^y = 1 + sum p expm1(y), so

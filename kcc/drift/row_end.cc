@@ -1,5 +1,5 @@
 // With weights e (p = e/Z), E = e^x - 1 and delta = log sum p e^x, the true log-ratio is x - delta.
-// Each divergence of DESIGN.md section 6, written in x - delta, expands into sums over x alone:
+// Each divergence of docs/design.md section 6, in x - delta, expands into sums over x alone:
 //   sum e (e^(x-delta) - 1 - (x-delta)) = R + m Q + Z r(-delta)              kl
 //   sum e ((x-delta) e^(x-delta) - ...) = e^-delta (V - delta Q + Z r(delta))  reverse_kl
 //   sum e (e^(x-delta) - 1)^2           = e^-2delta W + 2 m e^-delta Q + m^2 Z  reverse_chi2

@@ -1,9 +1,9 @@
-// Quantities of the sampled token alone, from its two log-probs, in double (DESIGN.md section 6).
+// Quantities of the sampled token, from its two log-probs, in double (docs/design.md section 6).
 //
 // They follow from the two log-probs alone, at whatever temperature those are: nothing here is in
 // logits, so nothing is unscaled. They are exact facts about the token. What a single token y ~
-// infer says about the whole distributions is only an unbiased estimate (MATH.md B.4): a different
-// function with a different result type, so that one cannot be stored as the other.
+// infer says about the whole distributions is only an unbiased estimate (docs/math.md B.4): a
+// different function with a different result type, so that one cannot be stored as the other.
 #pragma once
 
 #include <array>

@@ -39,8 +39,8 @@ struct TopList {
   std::span<const float> logprobs;
 };
 
-// Values by slot. With full logits lo == hi; top-k evidence gives intervals (MATH.md B); a slot
-// whose evidence is missing is not in `known`. +inf is a value: the quantity overflowed.
+// Values by slot. With full logits lo == hi; top-k evidence gives intervals (docs/math.md B); a
+// slot whose evidence is missing is not in `known`. +inf is a value: the quantity overflowed.
 struct TokenDrift {
   std::array<double, kTokenSlotsMax> lo{};
   std::array<double, kTokenSlotsMax> hi{};

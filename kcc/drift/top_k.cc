@@ -89,8 +89,8 @@ double LowerBound(Term term, const SideView& p, const SideView& q, const Matched
   return std::max(0.0, (shared + std::max(merged, apart)) * (1 - kListSumError));
 }
 
-// The sharp lower end of KL(p || q) (MATH.md B.2): the least over everything that the tokens known
-// on one side only and the unlisted rest may be, given their caps and masses.
+// The sharp lower end of KL(p || q) (docs/math.md B.2): the least over everything that the tokens
+// known on one side only and the unlisted rest may be, given their caps and masses.
 //
 // Every hyperplane p ln r + q (1 - r), r > 0, supports the term p ln(p/q) - p + q from below. With
 // one ratio for q's unknown mass (`rq`) and one for p's (`rp` <= rq), the least of those planes
@@ -194,7 +194,7 @@ double UpperBound(Term term, size_t vocab, const Matched& match) {
 }
 
 // The divergences with an upper end are c - sum of overlaps, with overlaps that grow with p and q:
-// what is unknown can only lower them (MATH.md B.3).
+// what is unknown can only lower them (docs/math.md B.3).
 double HellingerOverlap(double p, double q) { return std::sqrt(p * q); }
 double JsOverlap(double p, double q) {  // (p log((p + q) / p) + q log((p + q) / q)) / 2
   const double larger = std::max(p, q);
@@ -209,8 +209,8 @@ double UpperBoundByOverlap(double most, Term overlap, const Matched& match) {
   return std::max(0.0, most - sum * (1 - kListSumError));
 }
 
-// MATH.md B.1: 1 - the largest and the smallest possible overlap of the distributions. Where that
-// is lost in the rounding of the log-probs, merging what is unknown is the better lower end.
+// docs/math.md B.1: 1 - the largest and the smallest possible overlap of the distributions. Where
+// that is lost in the rounding of the log-probs, merging what is unknown is the better lower end.
 Interval TotalVariationInterval(const SideView& p, const SideView& q, const Matched& match,
                                 size_t vocab) {
   Interval overlap;

@@ -1,4 +1,4 @@
-// What two top-k lists say about a token: an interval for each quantity (MATH.md B.1-B.3) that
+// What two top-k lists say about a token: an interval for each quantity (docs/math.md B.1-B.3) that
 // holds the value which full logits would have given, whatever the unlisted tokens are.
 //
 // Log-probs arrive rounded, so each is widened to lp +- error before anything is concluded from it.

@@ -1,6 +1,6 @@
 // A search for lists whose intervals are wrong or wide: random pairs of full rows, lists made of
 // them as kernels would, and every interval against the value of the full rows and against the
-// formulas of MATH.md B.
+// formulas of docs/math.md B.
 //
 // The rows have what real ones have and smooth random ones lack: logits on a coarse grid, so that
 // tokens tie at any rank, also across the end of a list and in any order; temperatures; masked
@@ -267,7 +267,7 @@ class Truth {
   std::map<size_t, double> value_;
 };
 
-// What MATH.md B says of two lists, from the listed log-probs widened by their rounding.
+// What docs/math.md B says of two lists, from the listed log-probs widened by their rounding.
 struct Formulas {
   struct Side {
     std::map<int32_t, double> known;  // id: log-prob

@@ -278,7 +278,7 @@ TEST(TopK, TheLowerEndOfKlIsAttainedByACompletionAndNeverExceeded) {
     const Completion p0 = Completion::Of(lists.ids[0], lists.logprobs[0], vocab);
     const Completion q0 = Completion::Of(lists.ids[1], lists.logprobs[1], vocab);
 
-    // Completions by one ratio r: the KKT conditions of MATH.md B.2, the tails spread evenly.
+    // Completions by one ratio r: the KKT conditions of docs/math.md B.2, the tails spread evenly.
     double least = kInf;
     double merged = 0;  // the data-processing bound, for comparison
     double rest_p = 1;

@@ -1,4 +1,4 @@
-// Health and action: what the verdicts of all clauses amount to (DESIGN.md section 8).
+// Health and action: what the verdicts of all clauses amount to (docs/design.md section 8).
 //
 // H = sum of lambda * phi. Weights are chosen so that H < eta1 iff no L2 or L3 clause is violated,
 // eta1 <= H < eta2 iff an L2 but no L3 is, H >= eta2 iff an L3 is. Health is for people and plots;

@@ -1,5 +1,5 @@
-// Every verdict rule of DESIGN.md section 8, as a table: a clause as people write it, evidence, and
-// the verdict with a word of its reason.
+// Every verdict rule of docs/design.md section 8, as a table: a clause as people write it,
+// evidence, and the verdict with a word of its reason.
 #include "kcc/judge/judge.h"
 
 #include <gmock/gmock.h>

@@ -1,11 +1,12 @@
-// What the evidence says about the traffic it was sampled from (MATH.md C; DESIGN.md section 8).
+// What the evidence says about the traffic it was sampled from (docs/math.md C; docs/design.md
+// section 8).
 //
 // The independent unit is the request. Rates of requests and of windows are decided by the exact
 // binomial test where the evidence is judged once and by bets where it is looked at again, rates
 // and bounded means of tokens by bets over requests that hold whatever the dependence inside a
 // request is. What no sample can certify (a maximum, the mean of an unbounded quantity) is never
 // called satisfied, and the reason names the form of clause that can be; such a mean can still be
-// refuted (MATH.md B.4).
+// refuted (docs/math.md B.4).
 #pragma once
 
 #include <optional>

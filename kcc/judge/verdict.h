@@ -1,5 +1,5 @@
 // What the judge says: a verdict per clause and slice, and what follows from them all
-// (DESIGN.md section 8, docs/semantics.md). Plain data; made by judge.h, shown by kcc/report.
+// (docs/design.md section 8, docs/semantics.md). Plain data; made by judge.h, shown by kcc/report.
 #pragma once
 
 #include <cstdint>

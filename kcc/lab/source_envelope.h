@@ -1,6 +1,6 @@
-// The envelope of MATH.md D beside each error source: how far a kernel with one source switched may
-// lie from the base kernel, from the model's weights, from what was measured of its activations,
-// and from what the switches say about the arithmetic.
+// The envelope of docs/math.md D beside each error source: how far a kernel with one source
+// switched may lie from the base kernel, from the model's weights, from what was measured of its
+// activations, and from what the switches say about the arithmetic.
 //
 // Two kernels differ by at most the sum of their distances from exact arithmetic, so that the
 // envelope of a source is that of the base plus that of the base with the source switched.

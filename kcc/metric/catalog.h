@@ -49,7 +49,7 @@ struct Quantity {
   MergeRule merge = MergeRule::kExactSum;
 };
 
-// All rows, grouped by level, in the order of DESIGN.md section 6.
+// All rows, grouped by level, in the order of docs/design.md section 6.
 std::span<const Quantity> Catalog();
 
 const Quantity* FindQuantity(std::string_view id);

@@ -2,9 +2,9 @@
 // leaves of a number. Branch-free, so that compilers vectorise it; equal to dtype.h's conversions
 // for every input (quantize_test.cc).
 //
-// A scaled quantiser is Q(x) = S rnd(x / S) with S = amax / largest, formed in float32 (MATH.md
-// D.1). Rounding is to nearest, ties to even; values beyond the largest saturate, except BF16,
-// whose largest is float's own.
+// A scaled quantiser is Q(x) = S rnd(x / S) with S = amax / largest, formed in float32
+// (docs/math.md D.1). Rounding is to nearest, ties to even; values beyond the largest saturate,
+// except BF16, whose largest is float's own.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// report.json: the part of a report that others build on (DESIGN.md section 13, docs/report.md).
-// Its shape is published as a JSON Schema; keys are added, never renamed.
+// report.json: the part of a report that others build on (docs/design.md section 13,
+// docs/report.md). Its shape is published as a JSON Schema; keys are added, never renamed.
 //
 // A number that is not finite is the string "inf", "-inf" or "nan"; what was not measured is null.
 #pragma once

@@ -34,7 +34,7 @@ TEST(ReportJson, ReadsBackToTheSameBytes) {
   }
 }
 
-// The keys that others build on (DESIGN.md section 13), in the order in which they are promised.
+// The keys that others build on (docs/design.md section 13), in the promised order.
 TEST(ReportJson, HasThePromisedShape) {
   const std::string json = ReportJson(SampleReport(), JsonWriter::Style::kCompact);
   EXPECT_EQ(

@@ -1,4 +1,4 @@
-// Corrections as words: names, checks, the sentence and the bias expression (MATH.md A.7).
+// Corrections as words: names, checks, the sentence and the bias expression (docs/math.md A.7).
 #include "kcc/rl/correction.h"
 
 #include <cmath>

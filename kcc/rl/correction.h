@@ -112,7 +112,7 @@ struct RlCorrectionFigures {
   // a weight. Figures are computed at any size; beyond double's range they are infinite or 0.
   double ess = 0;
   // E|w - phi(w)| per token, phi the final weight and w the token's own ratio: bias per unit of
-  // A G if only the token's context counts (MATH.md A.7, one context). Sequence: E|W - phi|
+  // A G if only the token's context counts (docs/math.md A.7, one context). Sequence: E|W - phi|
   // against the whole sequence's ratio, the measure for outcome advantages.
   double bias_token = 0, bias_sequence = 0;
   double variance = 0;  // E phi^2 over valid tokens; full IS: 1 + chi2

@@ -1,5 +1,5 @@
 // Canonical diagnostics of the gap between trainer and rollout engine from sampled tokens, in
-// double (MATH.md B.4). With y ~ rollout, d = log w = train - rollout at the sampled token:
+// double (docs/math.md B.4). With y ~ rollout, d = log w = train - rollout at the sampled token:
 //   k1 = -d         k2 = d^2/2        k3 = w - 1 - d        estimate KL(rollout || train)
 //   k3_reverse = w d - w + 1                                estimates KL(train || rollout)
 //   tv = (1 - w)+ in [0, 1]: the judged form; tv_abs = |w - 1|/2: the same mean, unbounded
@@ -125,7 +125,7 @@ Result<RlFigures> DiagnoseRl(const RlBatch& batch, const RlReportOptions& option
                              int threads = 1);
 
 // A limit on a figure, judged with rows as the independent units. Only tv_rows can be certified
-// from samples (MATH.md B.4); the other figures are compared as they are and say so.
+// from samples (docs/math.md B.4); the other figures are compared as they are and say so.
 struct RlLimit {
   std::string figure;  // "tv_rows", "token.k3", "sequence.ess" … (NamedFigures)
   double bound = 0;

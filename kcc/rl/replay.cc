@@ -1,8 +1,8 @@
 // Replay: the grid, the Pareto front and the recommendation.
 //
 // The score is the mean squared error of a gradient of `rows` samples in units of (A G)^2, as far
-// as weights decide it: bias^2 + E phi^2 / rows (MATH.md A.7). It orders corrections; it is not an
-// estimate of anything absolute.
+// as weights decide it: bias^2 + E phi^2 / rows (docs/math.md A.7). It orders corrections; it is
+// not an estimate of anything absolute.
 #include "kcc/rl/replay.h"
 
 #include <algorithm>

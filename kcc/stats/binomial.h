@@ -1,4 +1,4 @@
-// Exact tests of a rate for a fixed number of independent units (MATH.md C.2).
+// Exact tests of a rate for a fixed number of independent units (docs/math.md C.2).
 //
 // The unit must be independent: a request, not a token of one. Exceedances of a threshold are
 // counted, so "p99 <= t" is the rate 1% of 1{v > t}. Nothing here may be looked at repeatedly while

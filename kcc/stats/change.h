@@ -1,4 +1,4 @@
-// Online change detection by e-detectors (Shin, Ramdas and Rinaldo; MATH.md C.6).
+// Online change detection by e-detectors (Shin, Ramdas and Rinaldo; docs/math.md C.6).
 //
 // Each observation multiplies by L = y(X) of betting.h, whose mean is at most 1 while the stream is
 // in control (E[X | past] <= m; no independence needed). Per bet

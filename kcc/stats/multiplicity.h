@@ -1,4 +1,4 @@
-// Many clauses on many slices: which refutations survive (MATH.md C.5).
+// Many clauses on many slices: which refutations survive (docs/math.md C.5).
 //
 // PASS needs none of this: promotion asks all clauses to pass, an intersection-union test. FAIL
 // alarms ask whether any clause failed, and are controlled here. Answers are in the order of the

@@ -1,4 +1,4 @@
-// The ratio e-test for a token rate with requests as the independent unit (MATH.md C.3b).
+// The ratio e-test for a token rate with requests as the independent unit (docs/math.md C.3b).
 //
 // Request i has T_i <= T_max tokens, X_i of them bad. H0: E[X] >= eps E[T]. Then
 //   u_i = eps + (X_i - eps T_i)/T_max = (X_i + eps (T_max - T_i))/T_max

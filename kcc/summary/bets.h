@@ -2,7 +2,7 @@
 // that a token rate or a bounded mean about traffic can be tested with the request as unit.
 //
 // A request has T tokens whose bad mass is X (exceedances, or values scaled to [0, 1], turned so
-// that larger is worse); the observation is MATH.md C.3(b)'s ratio of sums.
+// that larger is worse); the observation is docs/math.md C.3b's ratio of sums.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Calibration of one side against gold labels, in mergeable form (MATH.md E).
+// Calibration of one side against gold labels, in mergeable form (docs/math.md E).
 //
 // ECE: 15 equal-width top-label bins (a, b], integer counts and exact sums (Guo et al. 2017).
 // smCE (Blasiok et al. 2023): the sum of label - confidence in each of 4,096 cells of confidence,

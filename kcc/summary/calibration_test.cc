@@ -134,7 +134,7 @@ TEST(Calibration, PerfectAndWorstCase) {
 }
 
 TEST(Calibration, EceMovesWhereSmceDoesNot) {
-  // MATH.md E: 2e-9 across the edge 7/15 moves ECE by 0.467.
+  // docs/math.md E: 2e-9 across the edge 7/15 moves ECE by 0.467.
   const double edge = 7.0 / 15;
   const SideCalibration a = Calibrate({{edge - 1e-9, true}, {edge - 1e-9, false}});
   const SideCalibration b = Calibrate({{edge - 1e-9, true}, {edge + 1e-9, false}});

@@ -1,5 +1,5 @@
 // What the tokens of one request have in common is not independent evidence: per series, the sums
-// over requests that cluster-robust statistics need (MATH.md C.3), and per threshold how many
+// over requests that cluster-robust statistics need (docs/math.md C.3), and per threshold how many
 // requests have any token beyond it.
 #pragma once
 

@@ -1,5 +1,5 @@
 // A histogram over the leading bits of the double: sign, exponent and the first 7 bits of the
-// mantissa, so every bucket is at most 2^-7 of its value wide (MATH.md C.7). No logarithm, no
+// mantissa, so every bucket is at most 2^-7 of its value wide (docs/math.md C.7). No logarithm, no
 // parameter, no order: counts add.
 //
 // Buckets are numbered as they appear (BucketIndex) and counted by number. Histograms of one

@@ -110,7 +110,7 @@ struct Moments {
   void Clear();  // keeps the room, for values of any series
   bool empty() const { return tally.count == 0; }
 
-  // The type-1 quantile (MATH.md C.1) lies in this bucket. Precondition: not empty; 0 < ppm.
+  // The type-1 quantile (docs/math.md C.1) lies in this bucket. Precondition: not empty; 0 < ppm.
   Histogram::Bucket QuantileBucket(int percentile_ppm) const;
 
   void Visit(Archive& archive, size_t thresholds);

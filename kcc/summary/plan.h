@@ -63,7 +63,7 @@ struct PlanTest {
   double range_min = 0;   // the values' declared range
   double range_max = 1;
   // Values above range_max count as range_max: the mean can be shown to exceed the threshold, and
-  // never to stay below it (MATH.md B.4).
+  // never to stay below it (docs/math.md B.4).
   bool truncated = false;
   // A reward is 0 or range_max, so that counts decide: exact tests need no bets.
   bool two_valued = false;

@@ -1,7 +1,7 @@
 // Series: a dense numbering of everything a summary keeps statistics of, one value at a time.
 //
 // First the token slots (metric/token_slots.h), then the one-sample estimates of distributional
-// quantities for traces that hold only the sampled token (MATH.md B.4, drift/sampled_token.h;
+// quantities for traces that hold only the sampled token (docs/math.md B.4, drift/sampled_token.h;
 // named "mc_kl" and so on, meaningful by their mean alone), then the catalog's request quantities.
 #pragma once
 

@@ -89,7 +89,7 @@ struct Summary {
   Result<> FoldWindows();
 };
 
-// The rank of the type-1 quantile, at least 1 (MATH.md C.1). Precondition: n > 0.
+// The rank of the type-1 quantile, at least 1 (docs/math.md C.1). Precondition: n > 0.
 uint64_t QuantileRank(uint64_t n, int percentile_ppm);
 
 // The union of two measurements. Fails on different plans and on requests measured twice.

@@ -1,4 +1,4 @@
-// A trace: what one kernel said about a set of requests (DESIGN.md section 5, docs/trace.md).
+// A trace: what one kernel said about a set of requests (docs/design.md section 5, docs/trace.md).
 //
 // On disk a directory: trace.json, requests.jsonl, tokens-NNNNN.safetensors. This header is the
 // typed view of it; reader.h opens one, writer.h makes one, pairing.h puts two side by side.

@@ -286,7 +286,7 @@ void AddClause(const ClauseShape& shape, const std::vector<SliceShape>& slices, 
   report->judgement.clauses.push_back(std::move(clause));
 }
 
-// What DESIGN.md section 8 says follows from the pairs.
+// What docs/design.md section 8 says follows from the pairs.
 void Conclude(ReportData* report) {
   Judgement& j = report->judgement;
   int64_t l2_pairs = 0;
