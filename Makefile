@@ -46,7 +46,8 @@ space := $(empty) $(empty)
 any-of = ^($(subst $(space),|,$(strip $(1))))$$
 
 READERS := contract trace summary kernel rl capi
-FUZZED := contract predicate safetensors npy requests kld import summary report capi capi_files
+FUZZED := contract predicate safetensors npy requests kld import import_files conform arrays summary report \
+  capi capi_files
 test-readers: configure-asan
 	@cmake --build --preset asan -j $(JOBS) --target $(READERS:%=kcc_%_test) $(FUZZED:%=%_fuzz)
 	@$(CTEST) --test-dir build/asan -LE slow -R '$(call any-of,$(READERS) $(FUZZED:%=fuzz-%))'
