@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 10> kNames = {
     "logprob", "advantage", "mask",     "top_logprobs", "gold"};
 
 constexpr int64_t kTopKMax = 1 << 20;
-constexpr int64_t kRequestsMin = 1 << 16;  // a file of fewer elements may number so many requests
+constexpr int64_t kRequestsMin = 1 << 10;  // a file of fewer elements may number so many requests
 
 // A column as doubles; empty if there is none.
 struct Columns {
