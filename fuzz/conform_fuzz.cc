@@ -18,6 +18,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   KCC_CHECK(report->cases_missed <= report->cases && report->refused <= report->cases);
-  for (const kcc::ConformMiss& miss : report->misses) KCC_CHECK(!miss.what.empty());
   return 0;
 }
