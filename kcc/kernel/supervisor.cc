@@ -165,6 +165,7 @@ struct Supervisor {
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, children go without a word
   const pid_t self = ::getpid();
   int failed = 0;
   Pipe executed;  // the program's end of it is closed by its execution, or tells why there is none

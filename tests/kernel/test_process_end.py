@@ -76,3 +76,14 @@ def test_a_killed_supervisor_takes_the_program_along(kcc_path, tmp_path):
         _, err = kcc.communicate(timeout=30)
     assert kcc.returncode == 4 and "killed its supervisor" in err
     wait_until(lambda: not runs(program))
+
+
+def test_a_parent_that_ignores_sigchld_changes_nothing(kcc_path, tmp_path):
+    (tmp_path / "r.jsonl").write_text('{"id": "a", "prompt": [1], "output": [2]}\n')
+    for fault, code in (("none", 0), ("crash", 4)):
+        kernel = f"exec:{sys.executable} {ROOT}/tests/kernel/toy.py {fault}"
+        done = subprocess.run([kcc_path, "score", kernel, "--requests", tmp_path / "r.jsonl", "-o", tmp_path / fault],
+                              capture_output=True, text=True, timeout=30, check=False,
+                              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))  # fmt: skip
+        assert done.returncode == code, done.stderr
+    assert "was ended by signal 11 (SIGSEGV)" in done.stderr
