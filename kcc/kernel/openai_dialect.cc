@@ -398,7 +398,12 @@ Result<ScoreAnswer> ReadGenerated(const ServerFacts& facts, const GenerateAsk& a
   answer.fingerprint = FingerprintOf(parsed.sequence);
   answer.tokens = std::move(parsed.sequence.tokens);
   auto position = static_cast<int64_t>(ask.prompt.size());
+  const int64_t vocab_size = facts.vocab_size > 0 ? facts.vocab_size : kVocabSizeMax;
   for (const ImportedToken& token : answer.tokens) {
+    if (token.token < 0 || token.token >= vocab_size) {
+      return BrokenEvidenceError("the server wrote the token id " + std::to_string(token.token) +
+                                 ", outside its vocabulary of " + std::to_string(vocab_size));
+    }
     if (token.position != position++) {
       return BrokenEvidenceError("the server counts another prompt than the " +
                                  std::to_string(ask.prompt.size()) + " tokens that were sent");

@@ -1,9 +1,11 @@
 """Servers as kernels through the real program: score, generate and run against the reference server."""
 
+import http.server
 import json
 import pathlib
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -141,3 +143,37 @@ def test_the_key_is_in_no_output(kcc, server, requests, tmp_path):
     for path in out.rglob("*"):
         assert b"secret-1" not in path.read_bytes()
     assert "secret-1" not in done.out + done.err
+
+
+def test_ids_that_a_server_writes_lie_in_its_vocabulary(kcc, requests, tmp_path):
+    """Cut to 32 bits, 2**32 + 5 is token 5: it was sent back to be scored."""
+    seen = []
+    row = [[-0.5, 2**32 + 5, None]]
+    meta = {"prompt_tokens": 2, "completion_tokens": 1, "weight_version": "d", "output_token_logprobs": row,
+            "output_top_logprobs": [[[-0.5, 2**32 + 5, None], [-1.5, 3, None], [-2.5, 4, None]]]}  # fmt: skip
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def answer(self, value):
+            body = json.dumps(value).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self):
+            self.answer({"data": [{"id": "m"}], "version": "1", "weight_version": "d"})
+
+        def do_POST(self):
+            seen.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.answer({"text": "", "output_ids": [2**32 + 5], "meta_info": meta})
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    uri = f"openai+http://127.0.0.1:{server.server_port}?server=sglang&vocab_size=64&probe=off&top=3"
+    done = kcc("generate", uri, "--requests", requests, "-o", tmp_path / "out")
+    server.shutdown()
+    assert done.code == 4 and len(seen) == 1
+    assert "the server wrote the token id 4294967301, outside its vocabulary of 64" in done.err
