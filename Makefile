@@ -47,7 +47,7 @@ any-of = ^($(subst $(space),|,$(strip $(1))))$$
 
 READERS := contract trace summary kernel rl capi
 FUZZED := contract predicate safetensors npy requests kld import import_files conform arrays summary report \
-  capi capi_files exec_answers
+  capi capi_files exec_answers server_answers
 test-readers: configure-asan
 	@cmake --build --preset asan -j $(JOBS) --target $(READERS:%=kcc_%_test) $(FUZZED:%=%_fuzz)
 	@$(CTEST) --test-dir build/asan -LE slow -R '$(call any-of,$(READERS) $(FUZZED:%=fuzz-%))'
