@@ -13,8 +13,8 @@ namespace {
 
 Result<> MakeTrace(const ScoreOptions& options, bool generate, Console& console) {
   std::error_code ignored;
-  if (std::filesystem::exists(std::filesystem::symlink_status(
-          options.output, ignored))) {  // said before an engine has to start
+  const auto status = std::filesystem::symlink_status(options.output, ignored);
+  if (std::filesystem::exists(status)) {  // said before an engine has to start
     return InvalidError("exists already; choose another name", Place{options.output});
   }
   const std::vector<KernelScheme> schemes = KernelSchemes();
