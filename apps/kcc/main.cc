@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
+#include <new>
 
 #include "apps/kcc/cli.h"
 #include "apps/kcc/safe_output.h"
@@ -27,9 +30,7 @@ int TerminalWidth() {
   return size.ws_col;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int RunInProcess(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   // A file beyond the limit (ulimit -f) is a failed write, which cleans up after itself.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -50,7 +51,14 @@ int main(int argc, char** argv) {
                             .terminal_err = ::isatty(STDERR_FILENO) == 1,
                             .width = TerminalWidth()};
   safe_out.Follow(&console.json, &console.contract);
-  const int code = kcc::cli::RunProgram(argc, argv, console);
+  int code = kcc::cli::kExitError;
+  try {
+    code = kcc::cli::RunProgram(argc, argv, console);
+  } catch (const std::bad_alloc&) {
+    // No memory is needed to say so.
+    std::cerr << "kcc: error: out of memory\n";
+    if (console.json) std::cout << "{\n  \"error\": {\"message\": \"out of memory\"}\n}\n";
+  }
   if (!safe_out.Finish()) out.setstate(std::ios::badbit);
   out.flush();
   if (console.interrupted_by != 0) std::raise(console.interrupted_by);  // as a shell expects
@@ -60,4 +68,17 @@ int main(int argc, char** argv) {
     return kcc::cli::kExitError;
   }
   return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return RunInProcess(argc, argv);
+  } catch (const std::exception& fault) {
+    std::fprintf(stderr, "kcc: error: this is a fault of kcc: %s\n", fault.what());
+  } catch (...) {
+    std::fprintf(stderr, "kcc: error: this is a fault of kcc\n");
+  }
+  return kcc::cli::kExitError;
 }

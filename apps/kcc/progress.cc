@@ -1,6 +1,7 @@
 #include "apps/kcc/progress.h"
 
 #include <cmath>
+#include <iomanip>
 
 #include "kcc/base/strings.h"
 
@@ -39,7 +40,8 @@ void Progress::Show(int64_t done, int64_t total, int64_t bytes) {
 
 void Progress::Clear() {
   if (drawn_columns_ == 0) return;
-  err_ << '\r' << std::string(drawn_columns_, ' ') << '\r' << std::flush;
+  // Without a text of its own: the destructor comes here where memory is out, too.
+  err_ << '\r' << std::setw(static_cast<int>(drawn_columns_)) << "" << '\r' << std::flush;
   drawn_columns_ = 0;
 }
 

@@ -1,24 +1,65 @@
 #include "kcc/api/guard.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "kcc/api/version.h"
 
 namespace kcc::api {
 namespace {
 
-// Per thread, so that two threads' failures do not mix; a fixed text where memory is out.
-thread_local std::string last_error;
-thread_local const char* last_error_fixed = nullptr;
+// The message of this thread's last failure: `fixed` where it is set, else `text`, which malloc
+// gave.
+//
+// Plain pointers in memory that every thread is started with. A thread_local with a destructor, or
+// one that is made when it is first used, needs memory at that moment, and the C library ends the
+// process where there is none. So the text is freed through a key instead, whose failure is told.
+struct LastError {
+  char* text;
+  const char* fixed;
+};
+__attribute__((tls_model("initial-exec"))) constinit thread_local LastError last_error = {nullptr,
+                                                                                          nullptr};
+
+// Frees a thread's text with the thread; nothing where the system has no key left.
+struct TextKey {
+  pthread_key_t key = 0;
+  bool made = ::pthread_key_create(&key, std::free) == 0;
+};
+
+bool Keep(char* text) noexcept {
+  static const TextKey key;
+  return key.made && ::pthread_setspecific(key.key, text) == 0;
+}
+
+// Without memory for the message: one that needs none.
+void Remember(std::string_view prefix, std::string_view message) noexcept {
+  last_error.fixed = "kcc failed: out of memory";
+  const size_t size = prefix.size() + message.size();
+  auto* text = static_cast<char*>(std::malloc(size + 1));
+  if (text == nullptr) return;
+  prefix.copy(text, prefix.size());
+  message.copy(text + prefix.size(), message.size());
+  text[size] = '\0';
+  if (!Keep(text)) {
+    std::free(text);
+    return;
+  }
+  std::free(std::exchange(last_error.text, text));
+  last_error.fixed = nullptr;
+}
 
 }  // namespace
 
 kcc_status Fail(const Error& error) {
-  last_error_fixed = nullptr;
-  last_error = error.Format();
+  Remember("", error.Format());
+  if (last_error.fixed != nullptr) return KCC_INTERNAL;
   switch (error.code()) {
     case ErrorCode::kInvalid:
       return KCC_INVALID;
@@ -31,12 +72,12 @@ kcc_status Fail(const Error& error) {
 }
 
 kcc_status FailInternal(const char* what) noexcept {
-  try {
-    last_error = std::string("kcc failed: ") + what;
-    last_error_fixed = nullptr;
-  } catch (...) {
-    last_error_fixed = "kcc failed: out of memory";
-  }
+  Remember("kcc failed: ", what);
+  return KCC_INTERNAL;
+}
+
+kcc_status FailOutOfMemory() noexcept {
+  last_error.fixed = "kcc failed: out of memory";
   return KCC_INTERNAL;
 }
 
@@ -70,7 +111,8 @@ const char* kcc_version(void) { return kcc::api::Version(); }
 
 const char* kcc_error(void) {
   using namespace kcc::api;
-  return last_error_fixed != nullptr ? last_error_fixed : last_error.c_str();
+  if (last_error.fixed != nullptr) return last_error.fixed;
+  return last_error.text != nullptr ? last_error.text : "";
 }
 
 void kcc_text_free(kcc_text* text) {

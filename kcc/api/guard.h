@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,8 @@ namespace kcc::api {
 // Remembers the message for kcc_error() and gives the code that says the same.
 kcc_status Fail(const Error& error);
 kcc_status FailInternal(const char* what) noexcept;
+// Allocates nothing.
+kcc_status FailOutOfMemory() noexcept;
 
 Result<> GiveText(const std::string& text, kcc_text* out);
 
@@ -23,6 +26,8 @@ kcc_status Guard(Body&& body) noexcept {
   try {
     const Result<> done = std::forward<Body>(body)();
     return done.has_value() ? KCC_OK : Fail(done.error());
+  } catch (const std::bad_alloc&) {
+    return FailOutOfMemory();
   } catch (const std::exception& error) {
     return FailInternal(error.what());
   } catch (...) {

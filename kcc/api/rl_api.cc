@@ -148,10 +148,17 @@ Result<> Correct(const kcc_rl_batch* batch, const char* correction, int threads,
   const size_t elements = Elements(owned.batch);
   if (weights != nullptr) output.weights = {weights, elements};
   if (mask != nullptr) output.mask = {mask, elements};
+  RlSummary added;
   KCC_TRY(const auto result, summary == nullptr
                                  ? CorrectRl(owned.batch, parsed, output, count)
-                                 : StepRl(owned.batch, parsed, output, count, summary));
-  return figures == nullptr ? Result<>() : GiveText(CorrectionFiguresJson(result), figures);
+                                 : StepRl(owned.batch, parsed, output, count, &added));
+  // The text before the summary: what can still fail comes before what cannot be taken back.
+  kcc_text text{};
+  if (figures != nullptr) KCC_TRY_VOID(GiveText(CorrectionFiguresJson(result), &text));
+  const std::unique_ptr<kcc_text, decltype(&kcc_text_free)> unless_given(&text, kcc_text_free);
+  if (summary != nullptr) summary->Merge(std::move(added));
+  if (figures != nullptr) *figures = std::exchange(text, {});
+  return {};
 }
 
 Result<std::string> AllFigures(const RlSummary& summary, double confidence) {

@@ -1,9 +1,12 @@
 #include "kcc/base/sha256.h"
 
+#include <openssl/err.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
 #include <array>
+#include <new>
+#include <stdexcept>
 
 #include "kcc/base/check.h"
 
@@ -15,14 +18,18 @@ constexpr size_t kDigestBytes = 32;
 
 struct Sha256::Context {
   EVP_MD_CTX* md = EVP_MD_CTX_new();
-  Context() = default;
+  Context() {
+    if (md == nullptr) throw std::bad_alloc();
+  }
   ~Context() { EVP_MD_CTX_free(md); }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 };
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  KCC_CHECK(EVP_DigestInit_ex(context_->md, EVP_sha256(), nullptr) == 1);
+  if (EVP_DigestInit_ex(context_->md, EVP_sha256(), nullptr) == 1) return;
+  ERR_clear_error();  // what it noted for this thread, which nobody reads
+  throw std::runtime_error("OpenSSL gives no SHA-256: out of memory, or set up without it");
 }
 
 Sha256::~Sha256() = default;

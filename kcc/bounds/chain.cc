@@ -261,9 +261,29 @@ Chain ForwardChain(DriftForm form, double value, const BoundAssumptions& assumpt
   return ForwardWriter(form, value, assumptions).Write();
 }
 
+namespace {
+
+// Products of the assumptions and the square of the most tokens, 1e30, stay finite: infinity times
+// a drift of 0 would be no number, and no threshold could be found.
+constexpr double kAssumptionMax = 1e100;
+
+Result<> CheckBudget(double budget, const BoundAssumptions& assumptions) {
+  if (!(budget >= 0)) return InvalidError("what is tolerated must be a number of at least 0");
+  for (const std::optional<double>& each :
+       {assumptions.reward_max, assumptions.advantage_max, assumptions.score_norm_max}) {
+    if (!each || (*each >= 0 && *each <= kAssumptionMax)) continue;
+    return InvalidError(
+        "the largest |reward|, |advantage| and score norm must be numbers from 0 to 1e100");
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<std::vector<ThresholdRow>> BackwardChain(Tolerated what, double budget,
                                                 const BoundAssumptions& assumptions) {
-  KCC_CHECK(budget >= 0 && assumptions.temperature > 0);
+  KCC_CHECK(assumptions.temperature > 0);
+  KCC_TRY_VOID(CheckBudget(budget, assumptions));
   const double tau = assumptions.temperature;
   std::vector<ThresholdRow> rows;
   if (what == Tolerated::kRewardDrift) {

@@ -186,5 +186,32 @@ TEST(TvOfDrift, IsConcaveInEveryForm) {
   }
 }
 
+// Each of these ended the process: infinity times a drift of 0 is no number.
+TEST(BackwardChain, RefusesWhatNoThresholdCanGuarantee) {
+  BoundAssumptions given;
+  given.reward_max = 1;
+  given.advantage_max = 1;
+  given.score_norm_max = 1;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const Tolerated what : {Tolerated::kRewardDrift, Tolerated::kGradientBias}) {
+    for (const double budget : {nan, -1.0}) {
+      EXPECT_FALSE(BackwardChain(what, budget, given).has_value());
+    }
+    for (const double huge : {1e300, 1.7e308, std::numeric_limits<double>::infinity(), nan, -1.0}) {
+      BoundAssumptions wild;
+      wild.reward_max = wild.advantage_max = wild.score_norm_max = huge;
+      EXPECT_FALSE(BackwardChain(what, 0, wild).has_value()) << huge;
+    }
+    BoundAssumptions large;
+    large.reward_max = large.advantage_max = large.score_norm_max = 1e100;
+    for (const int64_t tokens : {int64_t{0}, int64_t{1'000'000'000'000'000}}) {
+      if (tokens > 0) large.tokens = tokens;
+      for (const double budget : {0.0, 1e-320, 1.0, 1e300}) {
+        EXPECT_TRUE(BackwardChain(what, budget, large).has_value());
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kcc

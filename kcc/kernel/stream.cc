@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <exception>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -29,9 +30,16 @@ Result<> Both(const std::function<Result<>()>& train, const std::function<Result
   std::array<Result<>, 2> done;
   const auto run = [&](int side, const std::function<Result<>()>& work) {
     Result<>& mine = done[static_cast<size_t>(side)];
-    mine = work();
+    std::exception_ptr thrown;
+    try {
+      mine = work();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
     int none = -1;
-    if (!mine.has_value() && first_failed.compare_exchange_strong(none, side) && stop) stop();
+    const bool failed = thrown != nullptr || !mine.has_value();
+    if (failed && first_failed.compare_exchange_strong(none, side) && stop) stop();
+    if (thrown != nullptr) std::rethrow_exception(thrown);
   };
   ParallelFor(2, [&](size_t side) { run(static_cast<int>(side), side == 0 ? train : infer); });
   return first_failed < 0 ? Result<>() : std::move(done[static_cast<size_t>(first_failed)]);

@@ -1,6 +1,7 @@
 #include "kcc/lab/fork_join.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kcc {
 namespace {
@@ -16,7 +17,17 @@ inline void Pause() {
 }  // namespace
 
 ForkJoin::ForkJoin(size_t threads) {
-  for (size_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { Work(i); });
+  // All memory is taken before the first thread starts: from then on nothing here may throw, since
+  // a thread that is not joined ends the process.
+  thrown_.resize(std::max<size_t>(1, threads));
+  workers_.reserve(thrown_.size() - 1);
+  for (size_t i = 1; i < threads; ++i) {
+    try {
+      workers_.emplace_back([this, i] { Work(i); });
+    } catch (const std::exception&) {  // no thread to be had, or no memory for one
+      break;
+    }
+  }
 }
 
 ForkJoin::~ForkJoin() {
@@ -29,10 +40,16 @@ ForkJoin::~ForkJoin() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ForkJoin::Part(size_t index) {
+void ForkJoin::Part(size_t index) noexcept {
   const size_t begin = count_ * index / parts_;
   const size_t end = count_ * (index + 1) / parts_;
-  if (begin < end) (*job_)(begin, end);
+  if (begin >= end) return;
+  try {
+    (*job_)(begin, end);
+  } catch (...) {
+    thrown_[index] = std::current_exception();
+    any_thrown_.store(true, std::memory_order_relaxed);  // seen with `pending_`
+  }
 }
 
 void ForkJoin::Run(size_t count, const std::function<void(size_t, size_t)>& job) {
@@ -55,6 +72,14 @@ void ForkJoin::Run(size_t count, const std::function<void(size_t, size_t)>& job)
       std::this_thread::yield();
     }
   }
+  if (!any_thrown_.load(std::memory_order_relaxed)) return;
+  any_thrown_.store(false, std::memory_order_relaxed);
+  std::exception_ptr first;
+  for (std::exception_ptr& one : thrown_) {
+    const std::exception_ptr taken = std::exchange(one, nullptr);
+    if (first == nullptr) first = taken;
+  }
+  std::rethrow_exception(first);
 }
 
 void ForkJoin::Work(size_t index) {

@@ -2,12 +2,14 @@
 //
 // Work is cut by index into contiguous parts, one a thread, so what a thread computes is fixed
 // before it starts. Waiting threads spin briefly, since a decode step forks every few
-// microseconds, and then sleep. Run is called from one thread at a time.
+// microseconds, and then sleep. Run is called from one thread at a time. Where a thread cannot be
+// started there are fewer of them: slower, with the same result.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -24,14 +26,18 @@ class ForkJoin {
 
   size_t threads() const { return workers_.size() + 1; }
 
-  // Calls job(begin, end) for contiguous parts of [0, count), one a thread, and waits for all.
+  // Calls job(begin, end) for contiguous parts of [0, count), one a thread, and waits for all. An
+  // exception thrown by a part is thrown again here after all have ended; of several, that of the
+  // lowest part.
   void Run(size_t count, const std::function<void(size_t begin, size_t end)>& job);
 
  private:
   void Work(size_t index);
-  void Part(size_t index);
+  void Part(size_t index) noexcept;
 
   std::vector<std::thread> workers_;
+  std::vector<std::exception_ptr> thrown_;  // by part
+  std::atomic<bool> any_thrown_{false};
   const std::function<void(size_t, size_t)>* job_ = nullptr;
   size_t count_ = 0;
   size_t parts_ = 1;

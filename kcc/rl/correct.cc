@@ -138,7 +138,9 @@ Result<std::vector<RlCorrectionFigures>> Run(const RlBatch& batch, const RlCorre
   KCC_TRY_VOID(VisitRows(batch, correction, output, normalizer, threads, &results,
                          summary == nullptr ? nullptr : &passes));
   KCC_TRY(auto figures, AllFigures(batch, results, normalizer));
-  for (RlPass& pass : passes) pass.MergeInto(summary);
+  RlSummary added;
+  for (RlPass& pass : passes) pass.MergeInto(&added);
+  if (summary != nullptr) summary->Merge(std::move(added));
   return figures;
 }
 

@@ -102,7 +102,9 @@ class RlSummary {
   // Adds every row of a batch. On an error nothing was added. threads: rows are shared out; the
   // state does not depend on their number.
   Result<> Add(const RlBatch& batch, int threads = 1);
+  // Without memory for it, both are as before; std::bad_alloc is thrown.
   void Merge(const RlSummary& other);
+  void Merge(RlSummary&& other);
 
   // The state as bytes: equal states give equal bytes. Read back defensively.
   std::string Serialize() const;
@@ -117,6 +119,7 @@ class RlSummary {
 
  private:
   friend class RlPass;
+  void MergeShared(const RlSummary& other);
   std::map<std::string, std::unique_ptr<RlSliceState>, std::less<>> slices_;
 };
 

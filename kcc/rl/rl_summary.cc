@@ -19,13 +19,7 @@ RlSummary::~RlSummary() = default;
 RlSummary::RlSummary(RlSummary&&) noexcept = default;
 RlSummary& RlSummary::operator=(RlSummary&&) noexcept = default;
 RlSummary::RlSummary(const RlSummary& other) { Merge(other); }
-RlSummary& RlSummary::operator=(const RlSummary& other) {
-  if (this != &other) {
-    slices_.clear();
-    Merge(other);
-  }
-  return *this;
-}
+RlSummary& RlSummary::operator=(const RlSummary& other) { return *this = RlSummary(other); }
 
 Result<> RlSummary::Add(const RlBatch& batch, int threads) {
   KCC_TRY_VOID(CheckRlBatch(batch));
@@ -39,16 +33,38 @@ Result<> RlSummary::Add(const RlBatch& batch, int threads) {
     passes[part].AddRow(row, &terms[part]);
     return {};
   }));
-  for (RlPass& pass : passes) pass.MergeInto(this);
+  RlSummary added;
+  for (RlPass& pass : passes) pass.MergeInto(&added);
+  Merge(std::move(added));
   return {};
 }
 
-void RlSummary::Merge(const RlSummary& other) {
+// Merging takes all memory before it changes anything: slices that are new here are made apart and
+// join at the end, which like adding the others needs none.
+void RlSummary::MergeShared(const RlSummary& other) {
   for (const auto& [name, state] : other.slices_) {
-    auto& own = slices_[name];
-    if (own == nullptr) own = std::make_unique<RlSliceState>();
-    own->Merge(*state);
+    const auto own = slices_.find(name);
+    if (own != slices_.end() && !state->buckets.empty()) own->second->buckets.resize(kRlBuckets);
   }
+  for (const auto& [name, state] : other.slices_) {
+    const auto own = slices_.find(name);
+    if (own != slices_.end()) own->second->Merge(*state);
+  }
+}
+
+void RlSummary::Merge(const RlSummary& other) {
+  RlSummary missing;
+  for (const auto& [name, state] : other.slices_) {
+    if (slices_.contains(name)) continue;
+    missing.slices_.emplace(name, std::make_unique<RlSliceState>(*state));
+  }
+  MergeShared(other);
+  slices_.merge(missing.slices_);
+}
+
+void RlSummary::Merge(RlSummary&& other) {
+  MergeShared(other);
+  slices_.merge(other.slices_);
 }
 
 std::string RlSummary::Serialize() const {

@@ -108,9 +108,12 @@ void RlPass::MergeInto(RlSummary* summary) {
     if (states_[s] == nullptr) continue;
     Flush(*states_[s]);
     const std::string name = batch_.slice_of_row.empty() ? "" : batch_.slice_names[s];
-    auto& state = summary->slices_[name];
-    if (state == nullptr) state = std::make_unique<RlSliceState>();
-    state->Merge(states_[s]->state);
+    auto& found = summary->slices_[name];
+    if (found == nullptr) {
+      found = std::make_unique<RlSliceState>(std::move(states_[s]->state));
+    } else {
+      found->Merge(states_[s]->state);
+    }
   }
 }
 

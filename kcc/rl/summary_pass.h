@@ -21,6 +21,8 @@ class RlPass {
 
   // Row `at` of the batch, loaded with kWanted. Changes terms->row, so others look at it first.
   void AddRow(int64_t at, RlRowTerms* terms);
+  // Ends the pass. `summary` is a new one that nobody else has: where memory runs out it is left in
+  // between.
   void MergeInto(RlSummary* summary);
 
  private:
