@@ -141,7 +141,7 @@ TEST(MaskedRows, TheLikeliestTokenMayBeMaskedOnTheOtherSide) {
 // Of a million: chi-squareds that cancelled where kl did not, l2 norms of nearly equal differences,
 // and entropies of all but certain tokens.
 TEST(MaskedRows, WhatTheSearchOnceFound) {
-  for (const uint64_t seed : {887035, 167362, 199459, 375026, 80505, 983363, 991929}) {
+  for (const uint64_t seed : {887035u, 167362u, 199459u, 375026u, 80505u, 983363u, 991929u}) {
     const MaskedCase made = MaskedCaseMaker(seed).Make();
     const auto truth = made.Truth();
     EXPECT_EQ(FaultOf(made, truth, MaskedBands(), Reference(PairOf(made))), "");
