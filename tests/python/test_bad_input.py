@@ -125,6 +125,12 @@ TABLE = {
 
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    """A path of bytes is a path: what is written there stays out of the repository."""
+    monkeypatch.chdir(tmp_path)
+
+
 def outcomes(name):
     """(argument, value, what was raised or None) for every row of the table."""
     function, arguments, bad = TABLE[name]
