@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kcc/base/strings.h"
+#include "kcc/contract/text_check.h"
 
 namespace kcc::cli {
 namespace {
@@ -23,13 +24,6 @@ std::string Escape(uint32_t point, bool json) {
   if (!json) return "\\U" + Hex(point, 8);
   const uint32_t pair = point - 0x10000;
   return "\\u" + Hex(0xD800 + (pair >> 10), 4) + "\\u" + Hex(0xDC00 + (pair & 0x3FF), 4);
-}
-
-// C1 controls, line separators, embeddings, overrides and isolates of bidirectional text, and the
-// byte order mark: what a contract may not hold either, so that `kcc fmt` prints what it read.
-bool Steers(uint32_t c) {
-  return (c >= 0x80 && c < 0xA0) || (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069) ||
-         c == 0xFEFF;
 }
 
 bool Plain(char c) { return c >= 0x20 && c < 0x7f; }
@@ -121,7 +115,8 @@ size_t AppendSafe(std::string_view text, const Rules& rules, bool* at_line_start
         continue;
       }
       const uint32_t point = PointOf(character);
-      *out += point < 0x80 || Steers(point) ? Escape(point, rules.json) : std::string(character);
+      *out += point < 0x80 || IsForbiddenPoint(point) ? Escape(point, rules.json)
+                                                      : std::string(character);
       i += length;
     }
   }

@@ -29,15 +29,6 @@ Diagnostic At(std::string_view text, size_t offset, std::string code, std::strin
           1};
 }
 
-// Two- and three-byte characters that no document needs: C1 controls, the separators that are line
-// breaks in one version of YAML and not in the next, bidirectional overrides and isolates, U+FEFF,
-// U+FFFE and U+FFFF.
-bool IsForbiddenPoint(uint32_t point) {
-  return (point >= 0x80 && point <= 0x9F) || (point >= 0x2028 && point <= 0x202E) ||
-         (point >= 0x2066 && point <= 0x2069) || point == 0xFEFF || point == 0xFFFE ||
-         point == 0xFFFF;
-}
-
 // The forbidden character at `i`, or 0. The text is UTF-8.
 uint32_t ForbiddenAt(std::string_view text, size_t i) {
   const auto at = [&](size_t k) { return static_cast<uint32_t>(static_cast<uint8_t>(text[k])); };
@@ -52,6 +43,12 @@ uint32_t ForbiddenAt(std::string_view text, size_t i) {
 }
 
 }  // namespace
+
+bool IsForbiddenPoint(uint32_t point) {
+  return (point >= 0x80 && point <= 0x9F) || (point >= 0x2028 && point <= 0x202E) ||
+         (point >= 0x2066 && point <= 0x2069) || point == 0xFEFF || point == 0xFFFE ||
+         point == 0xFFFF;
+}
 
 std::optional<Diagnostic> CheckText(std::string_view text) {
   if (text.size() > kContractBytesMax) {
