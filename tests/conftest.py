@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -22,6 +23,9 @@ LONG = ("engines/test_engines", "lab/test_experiments", "report/test_html", "eng
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: run by make test-all, not by make test")
+    # A shell's background job ignores it, and the programs under test would inherit that.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):

@@ -50,11 +50,14 @@ def test_nothing_is_left(kcc_path, tmp_path, fault, end):
     kernel = f"exec:{sys.executable} {ROOT}/tests/kernel/toy.py {fault} --pid-file {pids}"
     command = [kcc_path, "score", kernel, "--requests", tmp_path / "r.jsonl", "-o", tmp_path / "out"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as kcc:
-        if end is not None:
-            wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
-            below = children_of(kcc.pid)
-            kcc.send_signal(end)
-        code = kcc.wait(timeout=30)
+        try:
+            if end is not None:
+                wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+                below = children_of(kcc.pid)
+                kcc.send_signal(end)
+            code = kcc.wait(timeout=30)
+        finally:
+            kcc.kill()  # so that a failure is not a hang
     assert code == {None: {"daemon": 0}.get(fault, 4)}.get(end, -(end or 0))
     left = [int(pid) for pid in pids.read_text().split()] + ([] if end is None else list(below))
     assert len(left) >= 2
