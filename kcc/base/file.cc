@@ -134,16 +134,16 @@ Result<Temporary> WriteBeside(const std::string& path, const Output& output,
   return made;
 }
 
-// Brings files into place one after the other, and all of them back unless Done is called.
+// Brings files into place one after the other, and all of them back unless Keep is called.
 class Replacement {
  public:
   Replacement() = default;
   ~Replacement() {
     for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-      if (!step->replaced) {
+      if (step->done == Done::kMade) {
         ::unlink(step->target.c_str());
-      } else if (!step->before.ExchangeWith(step->target)) {
-        (void)step->before.RenameTo(step->target);
+      } else if (step->done == Done::kReplaced && !step->file.ExchangeWith(step->target)) {
+        (void)step->file.RenameTo(step->target);
       }
     }
     if (aside_) (void)aside_->RenameTo(last_);
@@ -152,27 +152,33 @@ class Replacement {
   Replacement& operator=(const Replacement&) = delete;
 
   Result<> Withdraw(const std::string& last) {
-    KCC_TRY(Temporary aside, Temporary::MoveAside(last));
     last_ = last;
-    aside_ = std::move(aside);
+    KCC_TRY(aside_, Temporary::MoveAside(last));
     return {};
   }
   Result<> Put(Temporary file, const std::string& target) {
-    const bool replaced = file.ExchangeWith(target);
-    if (!replaced && !file.RenameTo(target)) return SystemError("cannot replace", target);
-    steps_.push_back({target, std::move(file), replaced});
+    // Noted first: memory may run out for the note, and what is in place could not be taken back.
+    Step& step = steps_.emplace_back(Step{target, std::move(file), Done::kNothing});
+    if (step.file.ExchangeWith(target)) {
+      step.done = Done::kReplaced;
+    } else if (step.file.RenameTo(target)) {
+      step.done = Done::kMade;
+    } else {
+      return SystemError("cannot replace", target);
+    }
     return {};
   }
-  void Done() {
+  void Keep() {
     steps_.clear();
     aside_.reset();
   }
 
  private:
+  enum class Done { kNothing, kMade, kReplaced };
   struct Step {
     std::string target;
-    Temporary before;  // what stood there, where something did
-    bool replaced;
+    Temporary file;  // what stood there, once it is replaced
+    Done done;
   };
   std::vector<Step> steps_;
   std::optional<Temporary> aside_;
@@ -238,7 +244,7 @@ Result<> WriteFilesTogether(const std::string& directory, std::span<const NamedB
   for (size_t i = 0; i < files.size(); ++i) {
     KCC_TRY_VOID(replacement.Put(std::move(written[i]), (folder / files[i].name).string()));
   }
-  replacement.Done();
+  replacement.Keep();
   SyncDirectory(directory);
   return {};
 }

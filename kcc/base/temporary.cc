@@ -12,7 +12,9 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
-#include <system_error>
+#include <vector>
+
+#include "kcc/base/directory.h"
 
 namespace kcc {
 namespace {
@@ -56,9 +58,9 @@ FileDescriptor OpenToLock(const std::string& path, bool folder) {
   return FileDescriptor(fd >= 0 ? fd : ::open(path.c_str(), O_RDONLY | kFlags));
 }
 
-void Remove(const std::string& path) {
-  std::error_code ignored;  // nobody is left to tell
-  fs::remove_all(path, ignored);
+// A file, a link or a directory with what it holds; allocates nothing, since destructors come here.
+void Remove(const std::string& path) noexcept {
+  if (::unlink(path.c_str()) != 0) RemoveTreeQuietly(path.c_str());
 }
 
 void RemoveIfStale(const std::string& path) {
@@ -99,10 +101,10 @@ void SyncDirectory(const std::string& directory) {
 }
 
 void RemoveStaleTemporaries(const std::string& directory) {
-  std::error_code unreadable;
-  for (fs::directory_iterator entry(directory, unreadable), end; !unreadable && entry != end;
-       entry.increment(unreadable)) {
-    if (IsTemporaryName(entry->path().filename().native())) RemoveIfStale(entry->path().native());
+  const Result<std::vector<std::string>> names = ListDirectory(directory);
+  if (!names.has_value()) return;
+  for (const std::string& name : *names) {
+    if (IsTemporaryName(name)) RemoveIfStale((fs::path(directory) / name).string());
   }
 }
 
@@ -111,13 +113,14 @@ Result<Temporary> Temporary::Make(const std::string& directory, Kind kind, mode_
   for (int i = 0; i < kTriesMax; ++i) {
     const std::string name = RandomName();
     if (name.empty()) break;
-    const std::string path = (fs::path(directory) / name).string();
+    std::string path = (fs::path(directory) / name).string();
     FileDescriptor fd = Create(path, kind, mode);
     if (fd.get() < 0 && errno == EEXIST) continue;
     if (fd.get() < 0) break;
     const Lock lock = TryLock(fd.get());
     if (lock == Lock::kHeldByAnother || !NamesOpenFile(path, fd.get())) continue;
-    return Temporary(path, std::move(fd));
+    // Moved, since a copy could fail, and then nobody would know of the file.
+    return Temporary(std::move(path), std::move(fd));
   }
   return IoError(std::string("cannot write here: ") + std::strerror(errno), Place{directory});
 }
@@ -125,12 +128,12 @@ Result<Temporary> Temporary::Make(const std::string& directory, Kind kind, mode_
 Result<Temporary> Temporary::MoveAside(const std::string& path) {
   FileDescriptor fd = OpenToLock(path, false);
   const std::string name = RandomName();
-  const std::string aside = (fs::path(path).parent_path() / name).string();
+  std::string aside = (fs::path(path).parent_path() / name).string();
   if (fd.get() >= 0) (void)TryLock(fd.get());
   if (fd.get() < 0 || name.empty() || ::rename(path.c_str(), aside.c_str()) != 0) {
     return IoError(std::string("cannot replace: ") + std::strerror(errno), Place{path});
   }
-  return Temporary(aside, std::move(fd));
+  return Temporary(std::move(aside), std::move(fd));
 }
 
 Temporary::Temporary(Temporary&& other) noexcept { *this = std::move(other); }

@@ -1,7 +1,12 @@
 #include "kcc/kernel/private_dir.h"
 
-#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <utility>
+
+#include "kcc/base/directory.h"
 
 namespace kcc {
 
@@ -11,10 +16,11 @@ Result<PrivateDir> PrivateDir::Make(const std::string& parent) {
 }
 
 Result<> RemoveTree(const std::string& path) {
-  std::error_code failed;
-  std::filesystem::remove_all(path, failed);
-  if (failed) return IoError("cannot remove: " + failed.message(), Place{path});
-  return {};
+  if (::unlink(path.c_str()) == 0) return {};
+  RemoveTreeQuietly(path.c_str());
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0 && errno == ENOENT) return {};
+  return IoError("cannot be removed", Place{path});
 }
 
 }  // namespace kcc

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "kcc/base/descriptor.h"
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
 #include "kcc/base/temporary.h"
@@ -42,27 +43,22 @@ std::string LockName(const std::string& directory) {
 Result<int> TakeLock(const std::string& directory) {
   const std::string path = LockName(directory);
   for (;;) {
-    const int fd =
-        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-    if (fd < 0) return SystemError("cannot write into the report directory", directory);
+    FileDescriptor file(
+        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
+    if (file.get() < 0) return SystemError("cannot write into the report directory", directory);
     struct stat info {};
-    if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-      ::close(fd);
+    if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
       return InvalidError("is not a regular file, so it cannot lock the directory", Place{path});
     }
-    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
-      if (NamesOpenFile(path, fd)) return fd;
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+      if (NamesOpenFile(path, file.get())) return file.Release();
     } else if (errno == EWOULDBLOCK) {
-      ::close(fd);
       return IoError(
           "another run is writing its report here; wait for it, or name another directory",
           Place{directory});
     } else if (errno != EINTR) {
-      const Error failed = SystemError("cannot lock the report directory", directory);
-      ::close(fd);
-      return failed;
+      return SystemError("cannot lock the report directory", directory);
     }
-    ::close(fd);
   }
 }
 
@@ -109,21 +105,27 @@ Result<ReportDirectory> ReportDirectory::Open(const std::string& path) {
     return InvalidError("is a file, not a directory for a report", Place{path});
   }
   if (failed) return IoError("cannot make the directory: " + failed.message(), Place{path});
-  KCC_TRY(const int lock, TakeLock(path));
-  return ReportDirectory(path, lock);
+  ReportDirectory directory(path);  // which removes the lock, however this ends
+  KCC_TRY(directory.lock_, TakeLock(path));
+  return directory;
+}
+
+ReportDirectory::ReportDirectory(const std::string& path)
+    : path_(path), lock_name_(LockName(path)) {
+  written_.reserve(kReportFileNames.size());
 }
 
 ReportDirectory::ReportDirectory(ReportDirectory&& other) noexcept
     : path_(std::move(other.path_)),
+      lock_name_(std::move(other.lock_name_)),
       lock_(std::exchange(other.lock_, -1)),
       written_(std::move(other.written_)) {}
 
 ReportDirectory::~ReportDirectory() {
   if (lock_ < 0) return;
   struct stat info {};
-  const std::string lock_name = LockName(path_);
   const bool empty = ::fstat(lock_, &info) == 0 && info.st_size == 0;
-  if (empty && NamesOpenFile(lock_name, lock_)) ::unlink(lock_name.c_str());
+  if (empty && NamesOpenFile(lock_name_, lock_)) ::unlink(lock_name_.c_str());
   ::close(lock_);
 }
 
@@ -167,8 +169,8 @@ Result<> ReportDirectory::Write(const ReportData& report, bool sarif) {
   KCC_TRY_VOID(Clear(sarif));
   ReportFiles files;
   const auto write = [&](std::string_view name, const std::string& text) -> Result<> {
+    written_.push_back(name);  // first: Clear left nothing there, and what comes is taken back
     KCC_TRY_VOID(WriteFileAtomically(File(name), text));
-    written_.push_back(name);
     files.emplace(name, Sha256Of(text));
     return {};
   };
@@ -179,15 +181,25 @@ Result<> ReportDirectory::Write(const ReportData& report, bool sarif) {
     if (sarif) KCC_TRY_VOID(write(kReportSarifName, ReportSarif(report)));
     return write(kReportJsonName, ReportJson(report, files));
   };
-  Result<> done = write_all();
-  if (!done.has_value()) Discard();
-  return done;
+  try {
+    Result<> done = write_all();
+    if (!done.has_value()) Discard();
+    return done;
+  } catch (...) {
+    Discard();
+    throw;
+  }
 }
 
-void ReportDirectory::Discard() {
-  std::reverse(written_.begin(), written_.end());  // report.json first
-  for (const std::string_view name : written_) ::unlink(File(name).c_str());
-  if (!written_.empty()) SyncDirectory(path_);
+void ReportDirectory::Discard() noexcept {
+  if (written_.empty()) return;
+  const int folder = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    std::reverse(written_.begin(), written_.end());  // report.json first
+    for (const std::string_view name : written_) ::unlinkat(folder, name.data(), 0);  // literals
+    (void)::fsync(folder);
+    ::close(folder);
+  }
   written_.clear();
 }
 

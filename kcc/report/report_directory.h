@@ -40,14 +40,15 @@ class ReportDirectory {
   // Clear, then every file atomically. On failure nothing of the new report stays either.
   Result<> Write(const ReportData& report, bool sarif);
 
-  // Takes back what Write wrote.
-  void Discard();
+  // Takes back what Write wrote. Needs no memory.
+  void Discard() noexcept;
 
  private:
-  ReportDirectory(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
+  explicit ReportDirectory(const std::string& path);
   std::string File(std::string_view name) const;
 
   std::string path_;
+  std::string lock_name_;
   int lock_ = -1;                          // -1: moved from
   std::vector<std::string_view> written_;  // of kReportFileNames
 };

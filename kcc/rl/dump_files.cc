@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "kcc/base/directory.h"
 #include "kcc/rl/dump_formats.h"
 #include "kcc/trace/json.h"
 #include "kcc/trace/line_reader.h"
@@ -167,26 +168,22 @@ Result<> AddLines(const std::string& path, json::parser& parser, JsonColumns* co
 // `steps`; one of the two there must be.
 Result<> ListStep(const std::string& directory, std::vector<std::string>* steps,
                   std::vector<std::string>* files) {
-  std::error_code failure;
   std::error_code unknown;
   std::vector<std::string> ranks;
-  for (std::filesystem::directory_iterator it(directory, failure), end; !failure && it != end;
-       it.increment(failure)) {
-    const std::string name = it->path().filename().string();
-    if (name.starts_with("rank_") && name.ends_with(".jsonl")) ranks.push_back(it->path());
+  KCC_TRY(const std::vector<std::string> names, ListDirectory(directory));
+  for (const std::string& name : names) {
+    const std::filesystem::path path = std::filesystem::path(directory) / name;
+    if (name.starts_with("rank_") && name.ends_with(".jsonl")) ranks.push_back(path.string());
     if (steps == nullptr || !name.starts_with("step_")) continue;
-    if (it->is_directory(unknown)) steps->push_back(it->path());
+    if (std::filesystem::is_directory(path, unknown)) steps->push_back(path.string());
   }
-  if (failure) return IoError("cannot be read: " + failure.message(), Place{directory});
   if (ranks.empty() && (steps == nullptr || steps->empty())) {
     return InvalidError("is neither a trace (trace.json) nor a step of prime-rl's token exports");
   }
   if (!ranks.empty() && !std::filesystem::exists(directory + "/STABLE", unknown)) {
     return BrokenEvidenceError("has no STABLE marker: the step is still being written");
   }
-  std::sort(ranks.begin(), ranks.end());
   files->insert(files->end(), ranks.begin(), ranks.end());
-  if (steps != nullptr) std::sort(steps->begin(), steps->end());
   return {};
 }
 

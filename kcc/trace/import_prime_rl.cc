@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "kcc/base/directory.h"
 #include "kcc/base/strings.h"
 #include "kcc/trace/import_formats.h"
 #include "kcc/trace/import_responses.h"
@@ -172,20 +173,15 @@ Result<std::vector<std::string>> ListFiles(ImportInputs inputs) {
       return BrokenEvidenceError("has no STABLE marker: the step is still being written",
                                  Place{input});
     }
-    std::vector<std::string> ranks;
-    for (std::filesystem::directory_iterator it(input, failure), end; !failure && it != end;
-         it.increment(failure)) {
-      const std::string name = it->path().filename().string();
+    KCC_TRY(const std::vector<std::string> names, ListDirectory(input));
+    for (const std::string& name : names) {
       if (!name.starts_with("rank_") || !name.ends_with(".jsonl")) continue;
-      std::error_code unknown;
-      if (!it->is_regular_file(unknown)) {
-        return InvalidError("is not a regular file", Place{it->path()});
+      const std::filesystem::path path = std::filesystem::path(input) / name;
+      if (!std::filesystem::is_regular_file(path, failure)) {
+        return InvalidError("is not a regular file", Place{path});
       }
-      ranks.push_back(it->path());
+      files.push_back(path.string());
     }
-    if (failure) return IoError("cannot list: " + failure.message(), Place{input});
-    std::sort(ranks.begin(), ranks.end());
-    files.insert(files.end(), ranks.begin(), ranks.end());
   }
   if (files.empty()) return InvalidError("give at least one rank_R.jsonl or a step directory");
   return files;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kcc/base/check.h"
+#include "kcc/base/directory.h"
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
 #include "kcc/trace/requests.h"
@@ -30,15 +31,10 @@ std::string TokenFileName(size_t index) {
 // tokens-00000.safetensors and on, without a gap. A file named so but out of the row is an error:
 // a copy that lost a part must not pass for the whole.
 Result<std::vector<std::string>> ListTokenFiles(const std::string& directory) {
-  std::error_code failure;
-  std::vector<std::string> names;
-  for (std::filesystem::directory_iterator it(directory, failure), end; !failure && it != end;
-       it.increment(failure)) {
-    const std::string name = it->path().filename().string();
-    if (name.starts_with("tokens-") && name.ends_with(".safetensors")) names.push_back(name);
-  }
-  if (failure) return IoError("cannot list: " + failure.message(), Place{directory});
-  std::sort(names.begin(), names.end());
+  KCC_TRY(std::vector<std::string> names, ListDirectory(directory));
+  std::erase_if(names, [](const std::string& name) {
+    return !name.starts_with("tokens-") || !name.ends_with(".safetensors");
+  });
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] != TokenFileName(i)) {
       return BrokenEvidenceError("expected " + TokenFileName(i) + ", found " + names[i] +
