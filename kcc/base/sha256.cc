@@ -1,46 +1,39 @@
+// By OpenSSL's plain functions, though version 3 calls them deprecated. The ones it advises set the
+// library up when first used, and where memory runs out in the middle of that the process dies in
+// it or finds no SHA-256 for the rest of its life. These allocate nothing and cannot fail.
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include "kcc/base/sha256.h"
 
-#include <openssl/err.h>
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 
 #include <algorithm>
 #include <array>
-#include <new>
-#include <stdexcept>
 
 #include "kcc/base/check.h"
 
 namespace kcc {
 namespace {
 constexpr std::string_view kPrefix = "sha256:";
-constexpr size_t kDigestBytes = 32;
+constexpr size_t kDigestBytes = SHA256_DIGEST_LENGTH;
 }  // namespace
 
 struct Sha256::Context {
-  EVP_MD_CTX* md = EVP_MD_CTX_new();
-  Context() {
-    if (md == nullptr) throw std::bad_alloc();
-  }
-  ~Context() { EVP_MD_CTX_free(md); }
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
+  SHA256_CTX state;
 };
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  if (EVP_DigestInit_ex(context_->md, EVP_sha256(), nullptr) == 1) return;
-  ERR_clear_error();  // what it noted for this thread, which nobody reads
-  throw std::runtime_error("OpenSSL gives no SHA-256: out of memory, or set up without it");
+  KCC_CHECK(SHA256_Init(&context_->state) == 1);
 }
 
 Sha256::~Sha256() = default;
 
 void Sha256::Update(std::string_view bytes) {
-  KCC_CHECK(EVP_DigestUpdate(context_->md, bytes.data(), bytes.size()) == 1);
+  KCC_CHECK(SHA256_Update(&context_->state, bytes.data(), bytes.size()) == 1);
 }
 
 std::string Sha256::Finish() {
   std::array<unsigned char, kDigestBytes> digest{};
-  KCC_CHECK(EVP_DigestFinal_ex(context_->md, digest.data(), nullptr) == 1);
+  KCC_CHECK(SHA256_Final(digest.data(), &context_->state) == 1);
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string text(kPrefix);
   for (const unsigned char byte : digest) {
