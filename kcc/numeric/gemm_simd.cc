@@ -2,7 +2,7 @@
 // chains, and chains whose accumulator is rounded after every term.
 #include <algorithm>
 #include <cstring>
-#include <vector>
+#include <memory>
 
 #include "kcc/base/check.h"
 #include "kcc/numeric/by_target.h"
@@ -271,11 +271,10 @@ template <DType kFormat>
 void GemmSlow(const GemmRows& rows, const PackedMatrix& w, size_t begin, size_t end,
               const Reduction& reduction) {
   constexpr size_t kRows = kDoubleLanes == 8 ? 4 : 1;
-  static thread_local std::vector<float> scratch;
-  scratch.resize(w.inputs() * kPanelOutputs);
+  const auto scratch = std::make_unique_for_overwrite<float[]>(w.inputs() * kPanelOutputs);
   const auto split = static_cast<size_t>(reduction.split);
   for (size_t p = begin; p < end; ++p) {
-    UnpackPanel<kFormat>(w, p, scratch.data());
+    UnpackPanel<kFormat>(w, p, scratch.get());
     const size_t first = p * kPanelOutputs;
     const size_t count = std::min(kPanelOutputs, w.outputs() - first);
     for (size_t r = 0; r < rows.rows;) {
@@ -288,11 +287,11 @@ void GemmSlow(const GemmRows& rows, const PackedMatrix& w, size_t begin, size_t 
         const size_t from = SplitBegin(w.inputs(), s, split);
         const size_t to = SplitBegin(w.inputs(), s + 1, split);
         if (!is_double) {
-          SumNarrow(x, scratch.data(), from, to, reduction, narrow, s > 0);
+          SumNarrow(x, scratch.get(), from, to, reduction, narrow, s > 0);
         } else if (taken == kRows) {
-          SumDouble<kRows>(x, rows.x_stride, scratch.data(), from, to, wide, s > 0);
+          SumDouble<kRows>(x, rows.x_stride, scratch.get(), from, to, wide, s > 0);
         } else {
-          SumDouble<1>(x, rows.x_stride, scratch.data(), from, to, wide, s > 0);
+          SumDouble<1>(x, rows.x_stride, scratch.get(), from, to, wide, s > 0);
         }
       }
       for (size_t i = 0; i < taken; ++i, ++r) {
