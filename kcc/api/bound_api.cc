@@ -1,6 +1,4 @@
 // Bounds through the C interface: the options of `kcc bound` as a JSON object.
-#include <simdjson.h>
-
 #include <array>
 #include <cmath>
 #include <optional>
@@ -9,6 +7,7 @@
 
 #include "kcc/api/guard.h"
 #include "kcc/bounds/chain_json.h"
+#include "kcc/trace/json.h"
 
 namespace kcc::api {
 namespace {
@@ -89,7 +88,8 @@ Result<> TakeWord(std::string_view key, simdjson::dom::element value, Asked* ask
 Result<Asked> Parse(std::string_view text) {
   simdjson::dom::parser parser;
   simdjson::dom::object object;
-  if (parser.parse(text.data(), text.size()).get(object) != simdjson::SUCCESS) {
+  const Result<simdjson::dom::element> parsed = ParseJson(parser, text);
+  if (!parsed.has_value() || parsed->get(object) != simdjson::SUCCESS) {
     return InvalidError("bound: the options must be a JSON object such as {\"linf\": 0.05}");
   }
   Asked asked;

@@ -12,8 +12,7 @@
 #include "kcc/rl/lint.h"
 #include "kcc/rl/lint_settings.h"
 #include "kcc/rl/replay.h"
-
-#include <simdjson.h>
+#include "kcc/trace/json.h"
 
 namespace kcc::api {
 namespace {
@@ -101,7 +100,8 @@ size_t Elements(const RlBatch& batch) {
 Result<std::vector<RlLimit>> ParseLimits(std::string_view text) {
   simdjson::dom::parser parser;
   simdjson::dom::object object;
-  if (parser.parse(text.data(), text.size()).get(object) != simdjson::SUCCESS) {
+  const Result<simdjson::dom::element> parsed = ParseJson(parser, text);
+  if (!parsed.has_value() || parsed->get(object) != simdjson::SUCCESS) {
     return InvalidError("limits: must be a JSON object such as {\"token.tv\": 0.01}");
   }
   std::vector<RlLimit> limits;

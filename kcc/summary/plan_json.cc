@@ -1,6 +1,4 @@
 // The plan as canonical JSON, and back.
-#include <simdjson.h>
-
 #include <algorithm>
 
 #include "kcc/base/json_writer.h"
@@ -8,6 +6,7 @@
 #include "kcc/stats/betting.h"
 #include "kcc/summary/plan.h"
 #include "kcc/summary/series.h"
+#include "kcc/trace/json.h"
 
 namespace kcc {
 namespace {
@@ -112,10 +111,11 @@ std::string Plan::CanonicalJson() const {
 class PlanReader {
  public:
   Result<Plan> Read(std::string_view text) {
-    simdjson::dom::element root;
-    if (parser_.parse(text.data(), text.size()).get(root) != simdjson::SUCCESS) {
-      return InvalidError("the plan is not JSON");
-    }
+    KCC_TRY(const simdjson::dom::element nothing, ParseJson(nothing_, "[]"));
+    if (nothing.get(empty_) != simdjson::SUCCESS) return InvalidError("the plan is not JSON");
+    const Result<simdjson::dom::element> parsed = ParseJson(parser_, text);
+    if (!parsed.has_value()) return InvalidError("the plan is not JSON");
+    const simdjson::dom::element root = *parsed;
     if (Number(root, "kccPlan") != 1) Fail("kccPlan: only version 1 is known");
     simdjson::dom::element only;
     const bool narrow = root.at_key("only").get(only) == simdjson::SUCCESS;
@@ -326,7 +326,7 @@ class PlanReader {
 
   simdjson::dom::parser parser_;
   simdjson::dom::parser nothing_;  // a parser's elements live until it parses again
-  simdjson::dom::array empty_ = nothing_.parse("[]", 2).get_array().value_unsafe();
+  simdjson::dom::array empty_;
   std::string fault_;
 };
 

@@ -1,6 +1,8 @@
 #include "kcc/trace/json.h"
 
 #include <cmath>
+#include <memory>
+#include <new>
 
 namespace kcc {
 
@@ -19,9 +21,20 @@ std::string JsonProblem(simdjson::error_code code) {
   }
 }
 
+void PrepareJson() {
+  static const bool prepared = [] {
+    constexpr size_t kMoreThanItTakes = size_t{1} << 16;
+    (void)std::make_unique<char[]>(kMoreThanItTakes);
+    return !simdjson::get_active_implementation()->name().empty();
+  }();
+  (void)prepared;
+}
+
 Result<json::element> ParseJson(json::parser& parser, std::string_view text) {
+  PrepareJson();
   json::element element;
   const simdjson::error_code code = parser.parse(text.data(), text.size()).get(element);
+  if (code == simdjson::MEMALLOC) throw std::bad_alloc();
   if (code != simdjson::SUCCESS) return InvalidError(JsonProblem(code));
   return element;
 }

@@ -17,6 +17,12 @@ namespace kcc {
 
 namespace json = simdjson::dom;
 
+// Lets simdjson look at the processor. It does so when it is first used, in functions that allocate
+// and must not throw: where there is no memory at that moment the process ends. So more than it
+// takes is asked for here, where its lack is an exception, and given back. ParseJson comes here by
+// itself; a program that must not end calls it while there is memory.
+void PrepareJson();
+
 // Why a text is not JSON, in words.
 std::string JsonProblem(simdjson::error_code code);
 

@@ -84,7 +84,23 @@ std::optional<TraceMode> ParseTraceMode(std::string_view word);
 std::optional<SampledBy> ParseSampledBy(std::string_view word);
 
 // One line of requests.jsonl. Every field is kept, known to us or not.
-using RequestValue = std::variant<double, bool, std::string, std::vector<std::string>>;
+using RequestValueTypes = std::variant<double, bool, std::string, std::vector<std::string>>;
+
+// Copied by assignment: where a copy constructor of libstdc++ 12's std::variant of these types
+// finds no memory, it destroys a value that was never made.
+struct RequestValue : RequestValueTypes {
+  using RequestValueTypes::RequestValueTypes;
+  using RequestValueTypes::operator=;
+  RequestValue() = default;
+  RequestValue(const RequestValue& other) : RequestValueTypes() {
+    RequestValueTypes::operator=(other);
+  }
+  RequestValue(RequestValue&&) = default;
+  RequestValue& operator=(const RequestValue&) = default;
+  RequestValue& operator=(RequestValue&&) = default;
+  ~RequestValue() = default;
+};
+
 struct Request {
   std::string id;
   std::map<std::string, RequestValue, std::less<>> fields;  // all but id; absent = not recorded
