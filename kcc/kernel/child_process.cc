@@ -12,6 +12,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "kcc/base/pipe_signal.h"
@@ -108,28 +109,33 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std:
     theirs[i] = Descriptor(we_write ? ends[0] : ends[1]);
     ours[i]->SetNonBlocking();
   }
+  // Made before the program is started, since its destructor ends and reaps it.
+  std::unique_ptr<ChildProcess> child(new ChildProcess(std::move(streams)));
   KCC_TRY(const Supervised started,
           StartSupervised(command, {theirs[0].number(), theirs[1].number(), theirs[2].number()}));
-  streams->control = Descriptor(started.control);
-  streams->end = Descriptor(started.status);
-  streams->end.SetNonBlocking();
-  // From here on the destructor ends and reaps it.
-  return std::unique_ptr<ChildProcess>(new ChildProcess(started.supervisor, std::move(streams)));
+  child->supervisor_ = started.supervisor;
+  child->streams_->control = Descriptor(started.control);
+  child->streams_->end = Descriptor(started.status);
+  child->streams_->end.SetNonBlocking();
+  return child;
 }
 
-ChildProcess::ChildProcess(pid_t supervisor, std::unique_ptr<Streams> streams)
-    : supervisor_(supervisor), streams_(std::move(streams)) {}
+ChildProcess::ChildProcess(std::unique_ptr<Streams> streams) : streams_(std::move(streams)) {}
 
 ChildProcess::~ChildProcess() {
+  if (supervisor_ < 0) return;  // was not started
   Streams& s = *streams_;
   s.input.Close();
   if (!s.ended) {
     const PipeSignalGuard guard;
     (void)!::write(s.control.number(), &Supervised::kTerminate, 1);
   }
-  for (const double until = Now() + kTerminateSeconds; !s.ended && Now() < until;) {
-    s.received.clear();  // nobody asks any more
-    Wait(until - Now(), /*with_stop=*/false);
+  try {
+    for (const double until = Now() + kTerminateSeconds; !s.ended && Now() < until;) {
+      s.received.clear();  // nobody asks any more
+      Wait(until - Now(), /*with_stop=*/false);
+    }
+  } catch (const std::exception&) {  // no memory for what it still says
   }
   // Whatever it started, and whatever those started, goes too.
   s.control.Close();

@@ -46,7 +46,7 @@ class ChildProcess {
  private:
   class Descriptor;  // owns a file descriptor
   struct Streams;
-  ChildProcess(pid_t supervisor, std::unique_ptr<Streams> streams);
+  explicit ChildProcess(std::unique_ptr<Streams> streams);
 
   enum class Wake { kReady, kTimeout, kStop };
   Wake Wait(double seconds, bool with_stop);
@@ -57,7 +57,7 @@ class ChildProcess {
   void TakeEnd();
   Error Ended() const;
 
-  pid_t supervisor_;
+  pid_t supervisor_ = -1;  // not started
   std::unique_ptr<Streams> streams_;
 };
 

@@ -5,10 +5,12 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "kcc/base/directory.h"
 #include "kcc/base/file.h"
 #include "kcc/kernel/child_process.h"
 #include "kcc/kernel/command_line.h"
@@ -28,15 +30,14 @@ class PartialTrace {
   static Result<std::unique_ptr<PartialTrace>> Make(const std::string& directory) {
     auto partial = std::unique_ptr<PartialTrace>(new PartialTrace(directory));
     if (::mkdir(partial->path_.c_str(), 0700) != 0) {
-      const std::string why = std::strerror(errno);
+      const int why = errno;
       const std::string path = std::exchange(partial->path_, {});  // not ours to remove
-      return IoError("cannot make the directory: " + why, Place{path});
+      return IoError(std::string("cannot make the directory: ") + std::strerror(why), Place{path});
     }
     return partial;
   }
   ~PartialTrace() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+    if (!path_.empty()) RemoveTreeQuietly(path_.c_str());
   }
 
   const std::string& path() const { return path_; }
@@ -122,7 +123,10 @@ class ExecKernel final : public Kernel {
 
   ~ExecKernel() override {
     // One that failed or does not end by itself is ended by ChildProcess.
-    if (child_ != nullptr) child_->Part(ByeMessage(), options_.bye_timeout_s);
+    try {
+      if (child_ != nullptr) child_->Part(ByeMessage(), options_.bye_timeout_s);
+    } catch (const std::exception&) {  // no memory for a goodbye
+    }
   }
 
   Result<> Hello() {

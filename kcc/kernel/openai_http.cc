@@ -41,6 +41,7 @@ struct Transfer {
   std::string received;
   size_t bytes_max = 0;
   bool too_large = false;
+  bool out_of_memory = false;
   bool under_way = false;
 };
 
@@ -51,7 +52,12 @@ size_t Receive(char* bytes, size_t one, size_t count, void* user) {
     transfer->too_large = true;
     return 0;
   }
-  transfer->received.append(bytes, size);
+  try {
+    transfer->received.append(bytes, size);
+  } catch (const std::exception&) {  // libcurl is C: nothing may be thrown through it
+    transfer->out_of_memory = true;
+    return 0;
+  }
   return size;
 }
 
@@ -161,9 +167,10 @@ Result<> HttpPool::State::Begin(Transfer* transfer) {
   transfer->bytes_max = options.body_bytes_max;
   CURL* easy = transfer->easy.get();
   const std::string url = options.base_url + transfer->call.path;
-  curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_PROXY, "");
+  // Texts are copied, which can fail; a call without one of them would go elsewhere than it should.
+  bool set = curl_easy_setopt(easy, CURLOPT_URL, url.c_str()) == CURLE_OK;
+  set = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK && set;
+  set = curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK && set;
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
@@ -176,7 +183,10 @@ Result<> HttpPool::State::Begin(Transfer* transfer) {
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, Receive);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
   curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
-  if (!options.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options.ca_file.c_str());
+  if (!options.ca_file.empty()) {
+    set = curl_easy_setopt(easy, CURLOPT_CAINFO, options.ca_file.c_str()) == CURLE_OK && set;
+  }
+  if (!set) return IoError("libcurl has no memory for another call");
   if (!transfer->call.body.empty()) {
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, transfer->call.body.data());
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
@@ -193,7 +203,9 @@ void HttpPool::State::Drop(Transfer* transfer) {
   if (!transfer->under_way) return;
   curl_multi_remove_handle(multi.get(), transfer->easy.get());
   transfer->under_way = false;
-  idle.push_back(std::move(transfer->easy));
+  // Room for all is taken at the start: this runs on the way out too, where nothing may throw.
+  if (idle.size() < idle.capacity()) idle.push_back(std::move(transfer->easy));
+  transfer->easy.reset();
 }
 
 Result<std::optional<HttpReply>> HttpPool::State::Finish(Transfer* transfer, CURLcode code,
@@ -205,6 +217,7 @@ Result<std::optional<HttpReply>> HttpPool::State::Finish(Transfer* transfer, CUR
   curl_easy_getinfo(transfer->easy.get(), CURLINFO_RETRY_AFTER, &retry_after_s);
   curl_easy_getinfo(transfer->easy.get(), CURLINFO_TOTAL_TIME, &seconds);
   Drop(transfer);
+  if (transfer->out_of_memory) throw std::bad_alloc();
   if (transfer->too_large || code == CURLE_FILESIZE_EXCEEDED) {
     return Failure(*transfer, "the answer is larger than " +
                                   std::to_string(options.body_bytes_max >> 20) +
@@ -319,6 +332,7 @@ Result<std::unique_ptr<HttpPool>> HttpPool::Open(HttpOptions options) {
   if (started != CURLE_OK) return IoError("libcurl does not start");
   auto state = std::make_unique<State>();
   state->options = std::move(options);
+  state->idle.reserve(static_cast<size_t>(state->options.in_flight_max));
   std::vector<std::string> lines = {"Content-Type: application/json", "Accept: application/json",
                                     "Expect:"};
   if (!state->options.api_key.empty()) {
