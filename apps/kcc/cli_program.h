@@ -87,7 +87,7 @@ inline CLI::Option* AddChoice(CLI::App* app, const char* names, std::string& tar
       });
 }
 
-void DeclareKernelFlags(CLI::App* app, KernelFlags& flags);
+CLI::Option* DeclareKernelFlags(CLI::App* app, KernelFlags& flags);  // gives --requests
 
 void DeclareScore(Program& program);
 void DeclareGenerate(Program& program);

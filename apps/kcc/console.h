@@ -20,7 +20,7 @@ enum ExitCode : int {
   kExitViolated = 1,      // a clause is violated, something is looser, a file is not formatted
   kExitInvalid = 2,       // wrong usage or invalid input
   kExitInconclusive = 3,  // the evidence does not decide
-  kExitError = 4,         // a file, an engine or broken evidence
+  kExitError = 4,         // a file, an engine, broken evidence, no memory, a fault of kcc
 };
 
 enum class Style { kPlain, kBold, kRed, kYellow, kGreen, kCyan, kDim };

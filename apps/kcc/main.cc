@@ -31,7 +31,6 @@ int TerminalWidth() {
 }
 
 int RunInProcess(int argc, char** argv) {
-  std::ios::sync_with_stdio(false);
   // A file beyond the limit (ulimit -f) is a failed write, which cleans up after itself.
   std::signal(SIGXFSZ, SIG_IGN);
   const bool allowed = ColourAllowed();
@@ -58,13 +57,18 @@ int RunInProcess(int argc, char** argv) {
     // No memory is needed to say so.
     std::cerr << "kcc: error: out of memory\n";
     if (console.json) std::cout << "{\n  \"error\": {\"message\": \"out of memory\"}\n}\n";
+    code = kcc::cli::kExitError;
   }
   if (!safe_out.Finish()) out.setstate(std::ios::badbit);
   out.flush();
+  if (safe_out.out_of_memory() || safe_err.out_of_memory()) {
+    std::cerr << "kcc: error: out of memory: not everything was printed\n";
+    code = kcc::cli::kExitError;
+  }
   if (console.interrupted_by != 0) std::raise(console.interrupted_by);  // as a shell expects
   if (!out) {
     // A full disk must not look like success.
-    err << "kcc: error: cannot write standard output\n";
+    std::cerr << "kcc: error: cannot write standard output\n";
     return kcc::cli::kExitError;
   }
   return code;
@@ -75,6 +79,8 @@ int RunInProcess(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return RunInProcess(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "kcc: error: out of memory\n");
   } catch (const std::exception& fault) {
     std::fprintf(stderr, "kcc: error: this is a fault of kcc: %s\n", fault.what());
   } catch (...) {

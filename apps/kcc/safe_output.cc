@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <new>
 
 #include "kcc/base/strings.h"
 #include "kcc/contract/text_check.h"
@@ -125,7 +126,16 @@ size_t AppendSafe(std::string_view text, const Rules& rules, bool* at_line_start
 
 }  // namespace
 
-bool SafeOutput::Put(std::string_view text, bool last) {
+bool SafeOutput::Put(std::string_view text, bool last) noexcept {
+  try {
+    return PutSafe(text, last);
+  } catch (const std::bad_alloc&) {
+    out_of_memory_ = true;
+    return false;
+  }
+}
+
+bool SafeOutput::PutSafe(std::string_view text, bool last) {
   std::string joined;
   if (!held_.empty()) {
     joined = held_ + std::string(text);

@@ -30,13 +30,17 @@ class SafeOutput final : public std::streambuf {
   // Writes what was held back because its end had not come.
   bool Finish();
 
+  // Whether text was lost for want of memory, which a stream keeps to itself.
+  bool out_of_memory() const { return out_of_memory_; }
+
  protected:
   int_type overflow(int_type c) override;
   std::streamsize xsputn(const char* bytes, std::streamsize count) override;
   int sync() override { return target_.pubsync(); }
 
  private:
-  bool Put(std::string_view text, bool last);
+  bool Put(std::string_view text, bool last) noexcept;
+  bool PutSafe(std::string_view text, bool last);
 
   std::streambuf& target_;
   bool colour_;
@@ -44,6 +48,7 @@ class SafeOutput final : public std::streambuf {
   const bool* contract_ = nullptr;
   std::string held_;           // the beginning of a character or of an escape sequence
   bool at_line_start_ = true;  // nothing but blanks since the last line feed
+  bool out_of_memory_ = false;
 };
 
 // One value in a line of text: what SafeOutput escapes, and line feeds and tabs too. For what
