@@ -92,7 +92,8 @@ struct RequestValue : RequestValueTypes {
   using RequestValueTypes::RequestValueTypes;
   using RequestValueTypes::operator=;
   RequestValue() = default;
-  RequestValue(const RequestValue& other) : RequestValueTypes() {
+  RequestValue(const RequestValue& other)  // NOLINT(bugprone-copy-constructor-init): see above
+      : RequestValueTypes() {
     RequestValueTypes::operator=(other);
   }
   RequestValue(RequestValue&&) = default;
