@@ -33,7 +33,7 @@ class FuzzDir {
 
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
   std::string Put(const std::string& name, std::string_view bytes) const {
-    const std::string path = *this / name;
+    std::string path = *this / name;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path, std::ios::binary).write(bytes.data(), std::ssize(bytes));
     return path;
