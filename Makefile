@@ -57,7 +57,7 @@ test-cuda:
 	@if command -v nvcc >/dev/null; then \
 	  test -f build/cuda/build.ninja || cmake --preset cuda >/dev/null; \
 	  cmake --build --preset cuda -j $(JOBS) --target kcc_cuda gpu_verify; \
-	  build/cuda/kcc/drift/cuda/gpu_verify --small || test $$? = 77; \
+	  build/cuda/bench/gpu/gpu_verify --small || test $$? = 77; \
 	else echo "CUDA backend: not compiled, since there is no nvcc"; fi
 
 test-asan: configure-asan

@@ -1,102 +1,222 @@
 #!/usr/bin/env python3
-"""Fails on an #include that its folder did not declare.
+"""Fails where the code does not keep to its layers.
 
-Every folder under kcc/ is one CMake target, `kcc_module(name DEPS ...)`. A file there may include
-its own folder and the folders in DEPS, nothing else of ours; libraries that belong to one place
-(yaml-cpp, Highway, simdjson, OpenSSL, CLI11) may be included from that place only. DEPS must point
-back along the order of CMakeLists.txt, so that no cycle can be declared either.
+Every folder under kcc/ is one CMake target, `kcc_module(name DEPS ...)`. The rules, each of which
+tests/tools/test_layers.py breaks on purpose:
+
+- A file includes its own folder and the folders in DEPS, nothing else of ours. Includes that are
+  relative or that a macro names are resolved first.
+- DEPS point back along KCC_MODULES of CMakeLists.txt, so that no cycle can be declared. What a
+  folder links is what it declares, and what it declares it includes.
+- kcc/ knows nothing of apps/, bench/, fuzz/ and tests/, and holds no program. Tests beside the code
+  may use what tests/ shares.
+- A library is included from the folders that are listed for it, a test library from tests.
+- Pure folders do no input or output and read no clock, no environment and no randomness.
 """
 
 import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-
-# Library header prefix -> the folders that may include it.
-OWNERS = {
+# Header prefix -> the folders that may include it. A header of no library and no system is a fault.
+LIBRARIES = {
     "yaml-cpp/": {"kcc/contract", "bench", "fuzz"},
     "hwy/": {"kcc/numeric", "kcc/drift", "kcc/rl", "bench"},
-    "simdjson": {"kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/lab", "kcc/rl",
-                 "kcc/api"},
+    "simdjson": {"kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/lab", "kcc/rl", "kcc/api", "fuzz",
+                 "tests"},
+    "tl/": {"kcc/base", "kcc/contract"},
     "openssl/": {"kcc/base"},
-    "curl/": {"kcc/kernel"},
+    "curl/": {"kcc/kernel", "fuzz"},
     "CLI/": {"apps"},
-    "torch/": {"kcc/lab"},
-    "boost/": {"kcc/gateway", "kcc/registry"},
+    "cuda": {"kcc/drift", "bench"},
+    "cooperative_groups": {"kcc/drift"},
+}  # fmt: skip
+TEST_LIBRARIES = ("gtest/", "gmock/", "rapidcheck")
+SYSTEM = re.compile(
+    r"(sys/\w+|unistd|fcntl|poll|pthread|spawn|dirent|dlfcn|execinfo|regex|signal|sched|malloc|termios"
+    r"|arpa/inet|netinet/\w+|linux/\w+|immintrin|cpuid"
+    r"|assert|errno|float|inttypes|limits|math|stdarg|stdbool|stddef|stdint|stdio|stdlib|string|time)\.h"
+)
+STANDARD = re.compile(r"[a-z_0-9]+")  # of C++: <vector>
+
+PURE = ("numeric", "stats", "metric", "drift", "bounds", "judge", "author", "measure")
+# What a pure folder does not write, and what it is.
+IMPURE = {
+    r"\b(fopen|freopen|fread|fwrite|fputs|fprintf|printf|puts)\s*\(": "input or output",
+    r"\bstd::(cin|cout|cerr|clog|filesystem|ifstream|ofstream|fstream)\b": "input or output",
+    r'#\s*include\s*[<"](unistd\.h|fcntl\.h|sys/\w+\.h|fstream|iostream|filesystem|dirent\.h)': "input or output",
+    r'#\s*include\s*"kcc/base/(file|temporary|directory|descriptor)\.h"': "input or output",
+    r"\b(secure_)?getenv\s*\(": "the environment",
+    r"\b(system_clock|steady_clock|high_resolution_clock|clock_gettime|gettimeofday)\b": "a clock",
+    r"\bstd::random_device\b|\bgetrandom\s*\(|\bs?rand\s*\(": "randomness",
 }
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+
+OUTSIDE = ("apps", "bench", "fuzz", "tests", "python")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:([<"])([^>"\n]+)[>"]|(\w+))', re.M)
+DEFINE = r'^[ \t]*#[ \t]*define[ \t]+{}[ \t]+[<"]([^>"\n]+)[>"]'
 MODULE = re.compile(r"kcc_module\(\s*(\w+)([^)]*)\)", re.S)
+LINK = re.compile(r"target_link_libraries\(\s*(\S+)([^)]*)\)", re.S)
+TEST_FILE = re.compile(r"_(test|test_data|test_server|gen)$")  # and what tests alone share
+PROGRAM = re.compile(r"^\s*int\s+main\s*\(", re.M)
 
 
-def declared_dependencies(order, problems):
-    """Folder name -> the folders it may include."""
-    allowed = {}
-    for folder in sorted((ROOT / "kcc").iterdir()):
-        listing = folder / "CMakeLists.txt"
-        if not folder.is_dir():
-            continue
-        if not listing.exists():
-            problems.append(f"kcc/{folder.name}: has no CMakeLists.txt with kcc_module()")
-            continue
-        match = MODULE.search(listing.read_text())
-        if not match or match.group(1) != folder.name:
-            problems.append(f"kcc/{folder.name}/CMakeLists.txt: no kcc_module({folder.name} ...)")
-            continue
-        words = match.group(2).split()
-        deps = set()
-        if "DEPS" in words:
-            for word in words[words.index("DEPS") + 1 :]:
-                if word.isupper():
-                    break
-                deps.add(word)
-        for dep in sorted(deps):
-            if dep not in order or folder.name not in order:
-                problems.append(f"kcc/{folder.name}: {dep} or itself is not in KCC_MODULES")
-            elif order.index(dep) >= order.index(folder.name):
-                problems.append(f"kcc/{folder.name}: depends on {dep}, which comes later")
-        allowed[folder.name] = deps
-    return allowed
+def without_comments(text):
+    """The same lines, without comments and the contents of texts; lines of the preprocessor stay."""
+
+    def blank(match):
+        found = match.group(0)
+        if found.startswith("/"):
+            return "\n" * found.count("\n")
+        return found if match.group("directive") else '""' + "\n" * found.count("\n")
+
+    pattern = (r'(?P<directive>^[ \t]*#[^\n]*)|//[^\n]*|/\*.*?\*/|R"(?P<end>[^(\n]*)\(.*?\)(?P=end)"'
+               r'|"(?:\\.|[^"\\\n])*"')  # fmt: skip
+    return re.sub(pattern, blank, text, flags=re.S | re.M)
 
 
-def check_file(path, allowed, problems):
-    relative = path.relative_to(ROOT).as_posix()
-    parts = relative.split("/")
-    own = parts[1] if parts[0] == "kcc" else None
-    text = path.read_text(encoding="utf-8")
-    for match in INCLUDE.finditer(text):
-        line = text.count("\n", 0, match.start(2)) + 1
-        header = match.group(2)
-        if header.startswith("kcc/"):
-            target = header.split("/")[1]
-            if own and target != own and target not in allowed.get(own, set()):
-                problems.append(
-                    f"{relative}:{line}: kcc/{own} includes {header}, but did not declare {target}"
-                )
-            if not (ROOT / header).exists():
-                problems.append(f"{relative}:{line}: {header} does not exist")
-        for prefix, owners in OWNERS.items():
-            if header.startswith(prefix) and not any(
-                relative.startswith(owner + "/") for owner in owners
-            ):
-                places = ", ".join(sorted(owners))
-                problems.append(f"{relative}:{line}: {header} may be included from {places} only")
+class Layers:
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self.problems = []
+        self.files = 0
+        listing = (self.root / "CMakeLists.txt").read_text()
+        self.order = re.search(r"set\(KCC_MODULES ([^)]*)\)", listing).group(1).split()
+        self.declared = {}  # folder -> the folders it may include
+        self.included = {}  # folder -> the folders that it does include
+
+    def fault(self, place, what):
+        self.problems.append(f"{place}: {what}")
+
+    def read_modules(self):
+        for folder in sorted(path for path in (self.root / "kcc").iterdir() if path.is_dir()):
+            place = f"kcc/{folder.name}/CMakeLists.txt"
+            listing = folder / "CMakeLists.txt"
+            text = re.sub(r"#[^\n]*", "", listing.read_text()) if listing.exists() else ""
+            match = MODULE.search(text)
+            if not match or match.group(1) != folder.name:
+                self.fault(place, f"no kcc_module({folder.name} ...)")
+                continue
+            words = match.group(2).split()
+            deps = []
+            if "DEPS" in words:
+                for word in words[words.index("DEPS") + 1 :]:
+                    if word.isupper() or word.endswith("_LIBS"):
+                        break
+                    deps.append(word)
+            for dep in deps:
+                if dep not in self.order or folder.name not in self.order:
+                    self.fault(place, f"{dep} or itself is not in KCC_MODULES")
+                elif self.order.index(dep) >= self.order.index(folder.name):
+                    self.fault(place, f"depends on {dep}, which comes later")
+            self.declared[folder.name] = set(deps)
+            self.included[folder.name] = set()
+        for name in self.declared:
+            self.check_build(name)
+
+    def check_build(self, name):
+        """What the build files of a folder link, and from where they take sources."""
+        for listing in sorted((self.root / "kcc" / name).rglob("CMakeLists.txt")):
+            place = listing.relative_to(self.root).as_posix()
+            text = re.sub(r"#[^\n]*", "", listing.read_text())
+            for target, links in LINK.findall(text):
+                for link in re.findall(r"\bkcc_(\w+)", links):
+                    if link in self.declared and link != name and link not in self.declared[name]:
+                        self.fault(place, f"{target} links kcc_{link}, which kcc/{name} did not declare")
+            for top in re.findall(r"(?:\$\{(?:PROJECT|CMAKE)_SOURCE_DIR\}|\.\.)/(\w+)/", text):
+                if top in OUTSIDE:
+                    self.fault(place, f"takes sources from {top}/, which kcc/ must not know")
+
+    def check_unused(self):
+        for name, deps in self.declared.items():
+            for dep in sorted(deps - self.included[name]):
+                self.fault(f"kcc/{name}/CMakeLists.txt", f"declares {dep}, which no file there includes")
+
+    def resolve(self, path, text, match):
+        """The header an #include names, from the root where it is ours; None and a fault if nobody can tell."""
+        header, macro = match.group(2), match.group(3)
+        if macro:
+            found = re.search(DEFINE.format(re.escape(macro)), text, re.M)
+            if not found:
+                self.fault(self.place(path, text, match), f"includes {macro}, which no macro of this file names")
+                return None
+            header = found.group(1)
+        if match.group(1) == "<":
+            return header
+        beside = (path.parent / header).resolve()
+        if beside.is_file() and not (self.root / header).is_file() and beside.is_relative_to(self.root.resolve()):
+            return beside.relative_to(self.root.resolve()).as_posix()
+        return header
+
+    def place(self, path, text, match):
+        return f"{path.relative_to(self.root).as_posix()}:{text.count(chr(10), 0, match.end()) + 1}"
+
+    def check_ours(self, place, own, header, is_test):
+        parts = header.split("/")
+        if parts[0] == "kcc" and len(parts) > 2:
+            if not (self.root / header).exists():
+                self.fault(place, f"{header} does not exist")
+            elif own:
+                self.included[own].add(parts[1])
+                if parts[1] != own and parts[1] not in self.declared[own]:
+                    self.fault(place, f"kcc/{own} includes {header}, but did not declare {parts[1]}")
+        elif own and parts[0] in OUTSIDE and len(parts) > 1 and not (is_test and parts[0] == "tests"):
+            self.fault(place, f"kcc/ includes {header}, but must not know {parts[0]}/")
+
+    def check_library(self, place, relative, header, is_test):
+        if header.startswith(TEST_LIBRARIES):
+            if not is_test:
+                self.fault(place, f"{header} belongs into tests")
+            return
+        for prefix, folders in LIBRARIES.items():
+            if header.startswith(prefix):
+                if not any(relative.startswith(folder + "/") for folder in folders):
+                    self.fault(place, f"{header} may be included from {', '.join(sorted(folders))} only")
+                return
+        if not STANDARD.fullmatch(header) and not SYSTEM.fullmatch(header):
+            self.fault(place, f"{header} is of a library that is not listed in tools/check_layers.py")
+
+    def check_file(self, path):
+        self.files += 1
+        relative = path.relative_to(self.root).as_posix()
+        parts = relative.split("/")
+        own = parts[1] if parts[0] == "kcc" and parts[1] in self.declared else None
+        is_test = TEST_FILE.search(path.stem) is not None or parts[0] == "tests"
+        text = path.read_text(encoding="utf-8")
+        code = without_comments(text)
+        for match in INCLUDE.finditer(code):
+            header = self.resolve(path, code, match)
+            place = self.place(path, code, match)
+            if header is None:
+                continue
+            if header.startswith(("kcc/", "include/", *(top + "/" for top in OUTSIDE))):
+                self.check_ours(place, own, header, is_test)
+            else:
+                self.check_library(place, relative, header, is_test or parts[0] == "bench")
+        if own and not is_test:
+            if PROGRAM.search(code):
+                self.fault(relative, "is a program, and kcc/ holds none")
+            if own in PURE:
+                for pattern, what in IMPURE.items():
+                    for match in re.finditer(pattern, code):
+                        self.fault(self.place(path, code, match), f"kcc/{own} is pure, and this is {what}: "
+                                   + match.group(0).strip())  # fmt: skip
+
+    def check(self):
+        self.read_modules()
+        for top in ("kcc", "apps", "bench", "fuzz", "tests"):
+            for pattern in ("*.h", "*.cc", "*.cu", "*.cuh"):
+                for path in sorted((self.root / top).rglob(pattern)):
+                    self.check_file(path)
+        self.check_unused()
+        return self.problems
 
 
 def main():
-    problems = []
-    listing = (ROOT / "CMakeLists.txt").read_text()
-    order = re.search(r"set\(KCC_MODULES ([^)]*)\)", listing).group(1).split()
-    allowed = declared_dependencies(order, problems)
-    files = 0
-    for top in ("kcc", "apps", "bench", "fuzz", "tests"):
-        for pattern in ("*.h", "*.cc", "*.cu", "*.cuh"):
-            for path in sorted((ROOT / top).rglob(pattern)):
-                files += 1
-                check_file(path, allowed, problems)
+    layers = Layers(pathlib.Path(__file__).resolve().parent.parent)
+    problems = layers.check()
     for problem in problems:
         print(problem)
-    print(f"{files} files, {len(allowed)} modules, {len(problems)} problems")
+    print(f"{layers.files} files, {len(layers.declared)} modules, {len(problems)} problems")
     return 1 if problems else 0
 
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kcc/report/json.h"
-#include "kcc/report/sample/sample_report.h"
+#include "tests/report/sample/sample_report.h"
 
 namespace kcc {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "kcc/base/file.h"
 #include "kcc/judge/health.h"
-#include "kcc/report/sample/sample_report.h"
+#include "tests/report/sample/sample_report.h"
 
 namespace kcc {
 namespace {

@@ -18,8 +18,8 @@
 #include "kcc/report/junit.h"
 #include "kcc/report/markdown.h"
 #include "kcc/report/own_files.h"
-#include "kcc/report/sample/sample_report.h"
 #include "kcc/report/sarif.h"
+#include "tests/report/sample/sample_report.h"
 
 namespace kcc {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "kcc/report/html.h"
 #include "kcc/report/json.h"
-#include "kcc/report/sample/sample_report.h"
 #include "kcc/report/terminal.h"
+#include "tests/report/sample/sample_report.h"
 
 namespace kcc {
 namespace {

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def samples(tmp_path_factory):
     """A folder with <sample>/report.{json,html,md,txt,sarif}, <sample>/junit.xml and schema.json."""
     build = pathlib.Path(os.environ.get("KCC_BUILD", ROOT / "build" / "release"))
-    program = build / "kcc" / "report" / "sample" / "kcc_report_sample_files"
+    program = build / "tests" / "kcc_report_sample_files"
     assert program.exists(), f"{program} is missing: cmake --build --preset release"
     folder = tmp_path_factory.mktemp("reports")
     subprocess.run([program, folder], check=True)

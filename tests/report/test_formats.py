@@ -67,7 +67,7 @@ def test_sarif_is_json_with_resolvable_rules(samples, sample):
 
 def test_the_same_evidence_gives_the_same_bytes(samples, tmp_path):
     build = pathlib.Path(os.environ.get("KCC_BUILD", ROOT / "build" / "release"))
-    subprocess.run([build / "kcc/report/sample/kcc_report_sample_files", tmp_path], check=True)
+    subprocess.run([build / "tests/kcc_report_sample_files", tmp_path], check=True)
     files = sorted(path.relative_to(samples) for path in samples.rglob("*") if path.is_file())
     assert len(files) > 30
     for path in files:

@@ -1,4 +1,4 @@
-#include "kcc/report/sample/sample_report.h"
+#include "tests/report/sample/sample_report.h"
 
 #include <algorithm>
 #include <array>

@@ -11,9 +11,9 @@
 #include "kcc/report/json.h"
 #include "kcc/report/junit.h"
 #include "kcc/report/markdown.h"
-#include "kcc/report/sample/sample_report.h"
 #include "kcc/report/sarif.h"
 #include "kcc/report/terminal.h"
+#include "tests/report/sample/sample_report.h"
 
 namespace {
 

@@ -1,0 +1,94 @@
+"""The layer check finds each kind of violation: every one is planted in a small tree that is clean without it."""
+
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from check_layers import Layers  # noqa: E402
+
+CLEAN = {
+    "CMakeLists.txt": "set(KCC_MODULES base judge kernel)\n",
+    "kcc/base/CMakeLists.txt": "kcc_module(base PRIVATE_LIBS OpenSSL::Crypto)\n",
+    "kcc/base/file.h": "#include <string>\n",
+    "kcc/base/result.h": "#include <string>\n#include <tl/expected.hpp>\n",
+    "kcc/base/file.cc": '#include <fcntl.h>\n#include <openssl/sha.h>\n#include "kcc/base/file.h"\n',
+    "kcc/judge/CMakeLists.txt": "# kcc_kernel is only named here\nkcc_module(judge DEPS base)\n",
+    "kcc/judge/judge.h": '#include "kcc/base/result.h"\n',
+    "kcc/judge/judge.cc": '// std::cout << getenv("HOME");\nconst char* text = "std::cout << printf(";\n',
+    "kcc/judge/judge_test.cc": '#include <gtest/gtest.h>\n#include <fstream>\n#include "tests/shared/data.h"\n',
+    "kcc/kernel/CMakeLists.txt": "kcc_module(kernel DEPS base judge)\n",
+    "kcc/kernel/kernel.cc": '#include <curl/curl.h>\n#include "kcc/base/file.h"\n#include "kcc/judge/judge.h"\n'
+                            '#define KCC_ASSETS "kcc/base/file.h"\n#include KCC_ASSETS\n',
+    "tests/shared/data.h": '#include <gtest/gtest.h>\n#include "kcc/judge/judge.h"\n',
+    "apps/kcc/main.cc": '#include <CLI/CLI.hpp>\n#include "kcc/kernel/../judge/judge.h"\nint main() {}\n',
+    "apps/kcc/console.h": "",
+    "bench/speed.cc": '#include "kcc/judge/judge.h"\nint main() {}\n',
+}  # fmt: skip
+
+
+def problems_of(tmp_path, changes):
+    for name, text in (CLEAN | changes).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return Layers(tmp_path).check()
+
+
+def test_the_clean_tree_is_clean(tmp_path):
+    assert problems_of(tmp_path, {}) == []
+
+
+def test_our_tree_is_clean():
+    layers = Layers(ROOT)
+    assert layers.check() == []
+    assert layers.files > 700 and len(layers.declared) == len(layers.order)
+
+
+JUDGE = "kcc/judge/judge.cc"
+VIOLATIONS = {
+    "a folder that was not declared": ({JUDGE: '#include "kcc/kernel/kernel.h"\n', "kcc/kernel/kernel.h": ""},
+                                       f"{JUDGE}:1: kcc/judge includes kcc/kernel/kernel.h, but did not declare kernel"),
+    "by a relative path": ({JUDGE: '\n#include "../kernel/kernel.h"\n', "kcc/kernel/kernel.h": ""},
+                           f"{JUDGE}:2: kcc/judge includes kcc/kernel/kernel.h"),
+    "by a macro": ({JUDGE: '#define WHERE "kcc/kernel/kernel.h"\n#include WHERE\n', "kcc/kernel/kernel.h": ""},
+                   f"{JUDGE}:2: kcc/judge includes kcc/kernel/kernel.h"),
+    "by a macro from elsewhere": ({JUDGE: "#include WHERE\n"}, f"{JUDGE}:1: includes WHERE, which no macro"),
+    "a header that is not there": ({JUDGE: '#include "kcc/base/gone.h"\n'}, "kcc/base/gone.h does not exist"),
+    "a dependency that comes later": ({"kcc/judge/CMakeLists.txt": "kcc_module(judge DEPS base kernel)\n",
+                                       JUDGE: '#include "kcc/kernel/kernel.h"\n', "kcc/kernel/kernel.h": ""},
+                                      "depends on kernel, which comes later"),
+    "a folder without a module": ({"kcc/new/new.h": ""}, "kcc/new/CMakeLists.txt: no kcc_module(new ...)"),
+    "a module that is in no list": ({"kcc/new/CMakeLists.txt": "kcc_module(new DEPS base)\n",
+                                     "kcc/new/new.h": '#include "kcc/base/file.h"\n'}, "is not in KCC_MODULES"),
+    "a link that was not declared": ({"kcc/judge/CMakeLists.txt": "kcc_module(judge DEPS base)\n"
+                                      "target_link_libraries(kcc_judge PRIVATE\n  kcc_kernel)\n"},
+                                     "kcc_judge links kcc_kernel, which kcc/judge did not declare"),
+    "a dependency that nothing uses": ({"kcc/kernel/kernel.cc": '#include "kcc/base/file.h"\n'},
+                                       "kcc/kernel/CMakeLists.txt: declares judge, which no file there includes"),
+    "an application's header in kcc/": ({JUDGE: '#include "apps/kcc/console.h"\n'},
+                                        "kcc/ includes apps/kcc/console.h, but must not know apps/"),
+    "a benchmark's header, by a relative path": ({JUDGE: '#include "../../bench/speed.h"\n', "bench/speed.h": ""},
+                                                 "kcc/ includes bench/speed.h"),
+    "a test's header in what is no test": ({JUDGE: '#include "tests/shared/data.h"\n'}, "must not know tests/"),
+    "sources from bench/": ({"kcc/judge/CMakeLists.txt": "kcc_module(judge DEPS base)\n"
+                             "add_executable(speed ${PROJECT_SOURCE_DIR}/bench/speed.cc)\n"}, "takes sources from bench/"),
+    "a program in kcc/": ({JUDGE: "int main(int argc, char** argv) {}\n"}, f"{JUDGE}: is a program"),
+    "a library from a folder that may not": ({JUDGE: "#include <openssl/sha.h>\n"},
+                                             "openssl/sha.h may be included from kcc/base only"),
+    "a library that nobody listed": ({JUDGE: "#include <boost/asio.hpp>\n"}, "boost/asio.hpp is of a library that is not"),
+    "a test library in what is no test": ({JUDGE: "#include <gtest/gtest.h>\n"}, "gtest/gtest.h belongs into tests"),
+    "output in a pure folder": ({JUDGE: '\n\nvoid F() { std::cout << "x"; }\n'}, f"{JUDGE}:3: kcc/judge is pure"),
+    "files in a pure folder": ({JUDGE: '#include "kcc/base/file.h"\n'}, "this is input or output"),
+    "the environment in a pure folder": ({JUDGE: 'auto x = std::getenv("X");\n'}, "this is the environment"),
+    "a clock in a pure folder": ({JUDGE: "auto x = std::chrono::steady_clock::now();\n"}, "this is a clock"),
+    "randomness in a pure folder": ({JUDGE: "std::random_device device;\n"}, "this is randomness"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VIOLATIONS)
+def test_a_violation_is_found(tmp_path, name):
+    changes, expected = VIOLATIONS[name]
+    problems = problems_of(tmp_path, changes)
+    assert len(problems) == 1 and expected in problems[0], problems
