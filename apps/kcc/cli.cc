@@ -470,7 +470,12 @@ int Parse(Program& program, int argc, const char* const* argv) {
     program.root.parse(argc, argv);
     return -1;
   } catch (const CLI::CallForHelp&) {
-    program.console.out << HelpText(Reached(program.root, program.spec));
+    const CommandSpec& at = Reached(program.root, program.spec);
+    const std::vector<std::string> unknown = program.root.remaining(true);
+    if (!unknown.empty() && !unknown[0].starts_with('-')) {  // a command that there is not
+      return UsageError(Shown(UnknownWord(unknown[0], at)), at, program.console);
+    }
+    program.console.out << HelpText(at);
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     // A word that nothing takes explains whatever else is missing, so it is said first.
