@@ -109,8 +109,7 @@ void DeclareMeasure(Program& program) {
               "kcc measure traces/train traces/infer --shard 2/7 -o part2.kccs\n"
               "kcc measure 'exec:./a.py' 'exec:./b.py' --requests r.jsonl -o s.kccs",
               [&](Console& console) { return RunMeasure(options, console); });
-  Argument(app, "TRAIN", options.train, kFileValue, "The training kernel")->required();
-  Argument(app, "INFER", options.infer, kFileValue, "The inference kernel")->required();
+  DeclarePair(app, options.train, options.infer);
   app->add_option("-c,--contract", options.contract, "Count exactly at this contract's thresholds")
       ->type_name(std::string(kFileValue));
   app->add_option("-o,--output", options.output, "The summary to write")
@@ -168,10 +167,7 @@ void DeclareRun(Program& program) {
       "kcc run contract.yaml --train traces/train --infer 'exec:./engine.py' --requests r.jsonl",
       [&](Console& console) { return RunRun(options, console); });
   Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
-  app->add_option("--train", options.train, "The training kernel")->type_name("KERNEL")->required();
-  app->add_option("--infer", options.infer, "The inference kernel")
-      ->type_name("KERNEL")
-      ->required();
+  DeclarePair(app, options.train, options.infer);
   app->add_option("--summary", options.summary, "Keep the summary here")
       ->type_name(std::string(kFileValue));
   DeclareMeasureFlags(app, options.measure);
@@ -403,7 +399,7 @@ CommandSpec Describe(const CLI::App& app, const std::string& parent) {
                                 .help = option->get_description(),
                                 .required = option->get_required(),
                                 .repeated = option->get_expected_max() > 1});
-      continue;
+      if (option->get_lnames().empty()) continue;  // an argument that is no flag too
     }
     FlagSpec flag{.names = {}, .value = value, .help = option->get_description()};
     for (const std::string& name : option->get_snames()) flag.names.push_back("-" + name);

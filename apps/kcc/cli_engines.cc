@@ -85,12 +85,7 @@ void DeclareAttribute(Program& program) {
       "kcc attribute --train 'exec:./engine.py' --infer 'exec:./engine.py --kv=fp8' "
       "--requests r.jsonl",
       [&](Console& console) { return RunAttribute(options, console); });
-  app->add_option("--train", options.train, "The kernel to start from")
-      ->type_name("KERNEL")
-      ->required();
-  app->add_option("--infer", options.infer, "The same kernel with other options")
-      ->type_name("KERNEL")
-      ->required();
+  DeclarePair(app, options.train, options.infer);
   app->add_option("--contract", options.contract, "Attribute on this contract's slices too")
       ->type_name(std::string(kFileValue));
   app->add_option("--quantity", options.quantities, "Token quantities; default: the usual six")

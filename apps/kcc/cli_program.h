@@ -75,6 +75,12 @@ CLI::Option* Argument(CLI::App* app, const char* name, Target& target, std::stri
   return app->add_option(name, target, help)->type_name(std::string(value));
 }
 
+// The two kernels of every command that compares a pair: as arguments or as flags.
+inline void DeclarePair(CLI::App* app, std::string& train, std::string& infer) {
+  Argument(app, "TRAIN,--train", train, "KERNEL", "The training kernel")->required();
+  Argument(app, "INFER,--infer", infer, "KERNEL", "The inference kernel")->required();
+}
+
 // A flag that takes one of a few words.
 inline CLI::Option* AddChoice(CLI::App* app, const char* names, std::string& target,
                               const std::vector<std::string>& words, const char* help) {

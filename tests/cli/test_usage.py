@@ -40,6 +40,11 @@ def test_an_unknown_flag_is_an_error_with_a_suggestion(kcc, command):
     ("arguments", "message"),
     [
         (["chek"], "unknown command 'chek'; did you mean 'check'?"),
+        (["chek", "--help"], "unknown command 'chek'; did you mean 'check'?"),
+        (["lab", "e9", "--help"], "unknown command 'e9'"),
+        (["measure", "a", "-o", "s"], "--infer is required"),
+        (["measure", "--infer", "a", "-o", "s"], "--train is required"),
+        (["run", "c.yaml", "a", "--infer", "b", "c"], "unexpected argument 'c'"),
         (["--versoin"], "unknown flag '--versoin'; did you mean '--version'?"),
         (["check"], "FILE is required"),
         (["diff", "a"], "AFTER is required"),
@@ -58,6 +63,22 @@ def test_wrong_usage_is_exit_code_2(kcc, arguments, message):
     assert outcome.code == 2
     assert message in outcome.err
     assert outcome.out == ""
+
+
+SIDES = [["a", "b"], ["--train", "a", "--infer", "b"], ["--infer", "b", "--train", "a"], ["a", "--infer=b"],
+         ["--train", "a", "b"]]  # fmt: skip
+
+
+@pytest.mark.parametrize("sides", SIDES)
+@pytest.mark.parametrize("command", [["measure", "-o", "s"], ["run", "contracts/minimal.yaml"], ["attribute"]])
+def test_a_pair_is_named_by_arguments_or_flags(kcc, command, sides, tmp_path):
+    """None of the kernels exists, so the train side is what is missed first, whichever way it was named."""
+    named = [word if word.startswith("--") and "=" not in word else
+             word.replace("=b", f"=trace:{tmp_path}/b") if "=" in word else f"trace:{tmp_path}/{word}" for word in sides]  # fmt: skip
+    outcome = kcc(command[0], *command[1:], *named)
+    assert outcome.code == 4 or command == ["attribute"] and outcome.code == 2
+    assert "required" not in outcome.err and "unexpected" not in outcome.err
+    assert command == ["attribute"] or f"{tmp_path}/a" in outcome.err
 
 
 def test_version(kcc):
