@@ -164,8 +164,11 @@ void FactReader::ReadSeries(const Clause& clause, Facts* facts) {
     }
   }
   if (view->count() == 0) {
-    facts->why_not =
-        NothingIn(*facts, "the evidence holds no value of " + std::string(quantity.id));
+    facts->why_not = NothingIn(
+        *facts, facts->samples.tokens == 0
+                    ? "no token of the evidence counts: it has none, or all are masked or "
+                      "lie before their request's prompt_tokens"
+                    : "the evidence holds no value of " + std::string(quantity.id));
   } else if (clause.metric.aggregate == Aggregate::kMean) {
     ReadMean(clause, *view, facts);
   } else {
