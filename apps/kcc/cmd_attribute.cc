@@ -7,6 +7,7 @@
 #include "apps/kcc/progress.h"
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
+#include "kcc/kernel/spread_requests.h"
 #include "kcc/lab/attribution.h"
 #include "kcc/lab/corners.h"
 #include "kcc/lab/divergence.h"
@@ -39,45 +40,12 @@ std::string RequestsOf(const AttributeOptions& options) {
   return std::string(kLabModelDirectory) + "/eval.jsonl";
 }
 
-// Requests that another reads, of which every one that --max-requests takes is kept: a pipe can be
-// read once only.
-class KeptRequests final : public RequestSource {
- public:
-  KeptRequests(std::unique_ptr<RequestSource> source, int64_t requests_max)
-      : source_(std::move(source)),
-        total_(source_->totals().requests),
-        most_(requests_max > 0 ? requests_max : total_) {}
-
-  Result<bool> Next(KernelRequest* request) override {
-    KCC_TRY(const bool more, source_->Next(request));
-    if (more && (at_ + 1) * most_ / total_ != at_ * most_ / total_) kept_.push_back(*request);
-    ++at_;
-    return more;
-  }
-  RequestTotals totals() const override { return source_->totals(); }
-  SampledBy sampled_by() const override { return source_->sampled_by(); }
-  std::optional<double> sampling_temperature() const override {
-    return source_->sampling_temperature();
-  }
-  Place place() const override { return source_->place(); }
-  const std::vector<KernelRequest>& kept() const { return kept_; }
-
- private:
-  std::unique_ptr<RequestSource> source_;
-  int64_t total_;
-  int64_t most_;
-  int64_t at_ = 0;
-  std::vector<KernelRequest> kept_;
-};
-
-Result<std::vector<KernelRequest>> AllRequests(const AttributeOptions& options) {
-  KCC_TRY(auto source, OpenRequestFile(RequestsOf(options), RequestUse::kScore));
-  KeptRequests requests(std::move(source), options.requests_max);
-  KernelRequest request;
-  for (bool more = true; more; request = {}) {
-    KCC_TRY(more, requests.Next(&request));
-  }
-  return requests.kept();
+// Read once: they may come from a pipe.
+Result<std::vector<KernelRequest>> ChosenRequests(const AttributeOptions& options) {
+  KernelFlags flags = options.kernels;
+  flags.requests = RequestsOf(options);
+  KCC_TRY(const auto source, OpenRequests(flags, RequestUse::kScore, SampledBy::kDataset));
+  return ReadSpread(*source, options.requests_max);
 }
 
 struct Attributed {
@@ -96,23 +64,19 @@ Result<Attributed> Compute(const AttributeOptions& options, const Contract* cont
   attribution.active = corners.active;
   attribution.measure_base = !corners.repeatable;
   attribution.quantities = options.quantities;
-  attribution.requests_max = options.requests_max;
   attribution.batch_requests = options.kernels.batch;
   attribution.scratch = StreamOptionsOf(options.kernels, interruptible).scratch;
   if (contract != nullptr) attribution.slices = contract->slices;
   const SystemClock clock;
-  Progress progress(console.progress, console.terminal_err, clock);
+  Progress progress(console.progress, console.terminal_err, clock, "batches of corners");
   attribution.progress = [&](int64_t done, int64_t total) { progress.Show(done, total, 0); };
-  KernelFlags flags = options.kernels;
-  flags.requests = RequestsOf(options);
-  KCC_TRY(auto source, OpenRequests(flags, RequestUse::kScore, SampledBy::kDataset));
-  KeptRequests requests(std::move(source), options.requests_max);
+  KCC_TRY(const std::vector<KernelRequest> requests, ChosenRequests(options));
   Attributed made;
   KCC_TRY(made.attribution, Attribute(*corners.train, corners.open, requests, attribution));
   KCC_TRY(const std::optional<LabSides> sides, LabSidesOf(options));
   if (sides) {
     KCC_TRY(const EnvelopeModel model,
-            EnvelopeModel::Measure(sides->checkpoint, requests.kept(), sides->infer.group));
+            EnvelopeModel::Measure(sides->checkpoint, requests, sides->infer.group));
     made.envelopes = model.BySource(sides->train, sides->infer);
   }
   return made;
@@ -213,7 +177,7 @@ Result<FirstDivergence> FindDivergence(const AttributeOptions& options) {
   sides->train.audit = sides->infer.audit = AuditLevel::kEverything;
   KCC_TRY(const auto train, LabKernel::Make(sides->checkpoint, sides->train));
   KCC_TRY(const auto infer, LabKernel::Make(sides->checkpoint, sides->infer));
-  KCC_TRY(const std::vector<KernelRequest> requests, AllRequests(options));
+  KCC_TRY(const std::vector<KernelRequest> requests, ChosenRequests(options));
   return FindFirstDivergence(*train, *infer, requests);
 }
 

@@ -7,6 +7,7 @@
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
 #include "kcc/kernel/request_source.h"
+#include "kcc/kernel/spread_requests.h"
 #include "kcc/lab/e1.h"
 #include "kcc/lab/e2.h"
 #include "kcc/lab/lab_kernel.h"
@@ -116,7 +117,7 @@ int RunExperiment(const LabOptions& options, Console& console, decltype(&E1To) r
   const Result<ExperimentInput> input = ReadInput(options);
   if (!input.has_value()) return ReportError(input.error(), console);
   const SystemClock clock;
-  Progress progress(console.progress, console.terminal_err, clock);
+  Progress progress(console.progress, console.terminal_err, clock, "steps");
   const auto show = [&](int64_t done, int64_t total) {
     progress.Show(done, total, 0);
     if (done == total) progress.Clear();

@@ -24,8 +24,8 @@ void Progress::Show(int64_t done, int64_t total, int64_t bytes) {
   drawn_s_ = now;
   const double elapsed = now - start_s_;
   std::string line = std::to_string(100 * done / total) + "%  " + std::to_string(done) + " of " +
-                     std::to_string(total) + " tokens";
-  if (elapsed > 0) {
+                     std::to_string(total) + " " + std::string(unit_);
+  if (elapsed > 0 && bytes > 0) {
     line += "  " + ReadableNumber(static_cast<double>(bytes) / elapsed / 1e9) + " GB/s";
   }
   if (done > 0) {

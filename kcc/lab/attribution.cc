@@ -199,20 +199,6 @@ Result<std::vector<size_t>> SlotsOf(const std::vector<std::string>& quantities) 
   return slots;
 }
 
-// All requests, or `most` of them spread evenly.
-Result<std::vector<KernelRequest>> Chosen(RequestSource& source, int64_t most) {
-  const int64_t total = source.totals().requests;
-  std::vector<KernelRequest> chosen;
-  KernelRequest request;
-  for (int64_t i = 0;; ++i) {
-    KCC_TRY(const bool more, source.Next(&request));
-    if (!more) return chosen;
-    const bool taken = most <= 0 || most >= total || (i + 1) * most / total != i * most / total;
-    if (taken) chosen.push_back(std::move(request));
-    request = {};
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> DefaultAttributed() {
@@ -244,7 +230,8 @@ Result<unsigned> DifferingSources(const KernelInfo& train, const KernelInfo& inf
   return active;
 }
 
-Result<Attribution> Attribute(Kernel& train, const CornerOpener& open, RequestSource& requests,
+Result<Attribution> Attribute(Kernel& train, const CornerOpener& open,
+                              std::span<const KernelRequest> requests,
                               const AttributionOptions& options) {
   std::vector<Slice> slices = options.slices;
   if (std::none_of(slices.begin(), slices.end(), [](const Slice& s) { return s.name == "all"; })) {
@@ -262,16 +249,15 @@ Result<Attribution> Attribute(Kernel& train, const CornerOpener& open, RequestSo
     if (mask == 0 && !options.measure_base) continue;  // train itself
     KCC_TRY(corners[mask], open(mask));
   }
-  KCC_TRY(const std::vector<KernelRequest> chosen, Chosen(requests, options.requests_max));
   const auto batch_size = static_cast<size_t>(std::max<int64_t>(1, options.batch_requests));
-  const size_t batches = (chosen.size() + batch_size - 1) / batch_size;
+  const size_t batches = (requests.size() + batch_size - 1) / batch_size;
   const auto steps = static_cast<int64_t>(batches * (attributor.runs().size() + 1));
   int64_t done = 0;
   const auto advance = [&] {
     if (options.progress) options.progress(++done, steps);
   };
-  for (size_t at = 0; at < chosen.size(); at += batch_size) {
-    const auto batch = std::span(chosen).subspan(at, std::min(batch_size, chosen.size() - at));
+  for (size_t at = 0; at < requests.size(); at += batch_size) {
+    const auto batch = requests.subspan(at, std::min(batch_size, requests.size() - at));
     KCC_TRY(const PrivateDir scratch, PrivateDir::Make(options.scratch));
     KCC_TRY_VOID(train.Score(batch, scratch / "train"));
     advance();

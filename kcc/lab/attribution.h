@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,6 @@
 #include "kcc/base/result.h"
 #include "kcc/contract/contract.h"
 #include "kcc/kernel/kernel.h"
-#include "kcc/kernel/request_source.h"
 #include "kcc/lab/shapley.h"
 #include "kcc/lab/switches.h"
 
@@ -36,7 +36,6 @@ struct AttributionOptions {
   // Also runs the corner of no source, for kernels that may not repeat themselves.
   bool measure_base = false;
   int64_t batch_requests = 64;
-  int64_t requests_max = 0;  // spread evenly over the source; 0: all
   std::string scratch = "/tmp";
   double confidence = 0.95;
   int resamples = 1000;
@@ -63,7 +62,8 @@ struct Attribution {
   std::array<double, kCorners> corner_linf_max{};
 };
 
-Result<Attribution> Attribute(Kernel& train, const CornerOpener& open, RequestSource& requests,
+Result<Attribution> Attribute(Kernel& train, const CornerOpener& open,
+                              std::span<const KernelRequest> requests,
                               const AttributionOptions& options);
 
 // The sources in which two kernels' declared options differ. Fails where they do not declare the

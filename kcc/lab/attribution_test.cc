@@ -18,24 +18,6 @@ using testing::ScratchDir;
 using testing::SmallConfig;
 using testing::WriteFiles;
 
-class MemorySource final : public RequestSource {
- public:
-  explicit MemorySource(std::vector<KernelRequest> requests) : requests_(std::move(requests)) {}
-  Result<bool> Next(KernelRequest* request) override {
-    if (at_ == requests_.size()) return false;
-    *request = requests_[at_++];
-    return true;
-  }
-  RequestTotals totals() const override { return {static_cast<int64_t>(requests_.size()), 0}; }
-  SampledBy sampled_by() const override { return SampledBy::kDataset; }
-  std::optional<double> sampling_temperature() const override { return std::nullopt; }
-  Place place() const override { return {}; }
-
- private:
-  std::vector<KernelRequest> requests_;
-  size_t at_ = 0;
-};
-
 class AttributionTest : public ::testing::Test {
  protected:
   AttributionTest() { WriteFiles(FilesOf(RandomCheckpoint(SmallConfig())), scratch_ / "m"); }
@@ -51,8 +33,7 @@ class AttributionTest : public ::testing::Test {
     options.active = set->active;
     options.resamples = 200;
     options.batch_requests = 5;
-    MemorySource source(RandomRequests(8, 40, 6));
-    auto made = Attribute(*set->train, set->open, source, options);
+    auto made = Attribute(*set->train, set->open, RandomRequests(8, 40, 6), options);
     EXPECT_TRUE(made.has_value()) << made.error().Format();
     return std::move(*made);
   }

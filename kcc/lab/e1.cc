@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "kcc/kernel/spread_requests.h"
 #include "kcc/lab/source_envelope.h"
 #include "kcc/metric/token_slots.h"
 

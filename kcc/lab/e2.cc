@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kcc/base/strings.h"
+#include "kcc/kernel/spread_requests.h"
 #include "kcc/lab/lab_kernel.h"
 #include "kcc/metric/token_slots.h"
 

@@ -174,18 +174,6 @@ std::vector<std::vector<bool>> SliceMembers(const SliceEvaluator& slices,
   return members;
 }
 
-std::vector<KernelRequest> SpreadRequests(std::span<const KernelRequest> requests, size_t count,
-                                          size_t shift) {
-  const size_t total = requests.size();
-  std::vector<KernelRequest> chosen;
-  if (total == 0) return chosen;
-  count = std::min(count, total);
-  for (size_t i = 0; i < count; ++i) {
-    chosen.push_back(requests[(i * total / count + shift % (total / count)) % total]);
-  }
-  return chosen;
-}
-
 KernelRequest InContext(const KernelRequest& request, std::span<const KernelRequest> pool,
                         size_t length) {
   KernelRequest made = request;

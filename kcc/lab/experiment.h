@@ -52,9 +52,6 @@ Result<SliceEvaluator> RequestSlices(std::span<const Slice> slices);
 std::vector<std::vector<bool>> SliceMembers(const SliceEvaluator& slices,
                                             std::span<const KernelRequest> requests);
 
-// `count` of the requests, spread evenly; `shift` moves the choice. All of them if there are fewer.
-std::vector<KernelRequest> SpreadRequests(std::span<const KernelRequest> requests, size_t count,
-                                          size_t shift = 0);
 // The request after whole other requests of `pool`, as a conversation that has gone on for a while:
 // its prompt has exactly `length` tokens, and its id ends in "@length". Requests that are as long
 // already stay as they are. Precondition: the pool has another request.

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 
 #include "kcc/lab/lab_test_data.h"
 #include "kcc/metric/token_slots.h"
@@ -31,19 +30,6 @@ TEST(Experiment, ARequestInContextKeepsItsOwnEndAndHasTheLengthAskedFor) {
     }
     EXPECT_EQ(InContext(request, pool, 1).request.id, request.request.id);
   }
-}
-
-TEST(Experiment, SpreadRequestsAreDistinctAndCoverTheWhole) {
-  const std::vector<KernelRequest> pool = RandomRequests(20, 10, 1);
-  for (const size_t count : {1u, 3u, 7u, 20u, 50u}) {
-    for (const size_t shift : {0u, 1u, 9u}) {
-      const std::vector<KernelRequest> chosen = SpreadRequests(pool, count, shift);
-      std::set<std::string> ids;
-      for (const KernelRequest& request : chosen) ids.insert(request.request.id);
-      EXPECT_EQ(ids.size(), std::min<size_t>(count, 20)) << count << " " << shift;
-    }
-  }
-  EXPECT_TRUE(SpreadRequests({}, 3).empty());
 }
 
 TEST(Experiment, DriftOfAKernelFromItselfIsZeroAndFromAnotherIsNot) {

@@ -137,6 +137,16 @@ def test_attribution_gives_one_source_its_share(kcc, checkpoint, requests_file, 
         assert envelope["measuredLinf"] <= envelope["worstLinf"]
 
 
+@pytest.mark.parametrize("more", [[], ["--first-divergence"]])
+def test_the_requests_of_attribution_may_be_a_trace(kcc, checkpoint, requests_file, tmp_path, more):
+    trace = tmp_path / "trace"
+    assert kcc("score", f"lab:f32?model={checkpoint}", "--requests", requests_file, "-o", trace).code == 0
+    pair = [f"lab:f32?model={checkpoint}", f"lab:bf16?model={checkpoint}", *more]
+    by_file = kcc("attribute", *pair, "--requests", requests_file)
+    by_trace = kcc("attribute", *pair, "--requests", trace)
+    assert (by_trace.code, by_trace.out) == (0, by_file.out), by_trace.err
+
+
 def test_first_divergence_names_the_operator(kcc, checkpoint, requests_file):
     arguments = ["--train", f"lab:f32?model={checkpoint}", "--requests", requests_file, "--first-divergence"]
     done = kcc("attribute", *arguments, "--infer", f"lab:custom?swiglu=fused&model={checkpoint}")
