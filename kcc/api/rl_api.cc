@@ -7,6 +7,7 @@
 
 #include "kcc/api/guard.h"
 #include "kcc/api/handles.h"
+#include "kcc/api/sized.h"
 #include "kcc/base/json_writer.h"
 #include "kcc/rl/correction.h"
 #include "kcc/rl/lint.h"
@@ -64,31 +65,29 @@ Result<> TakeSlices(const kcc_rl_batch& from, OwnedBatch* owned) {
   return {};
 }
 
-Result<> TakeBatch(const kcc_rl_batch* from, OwnedBatch* owned) {
-  KCC_TRY_VOID(RequirePointer(from, "batch"));
-  if (from->struct_size < sizeof(kcc_rl_batch)) {
-    return InvalidError("struct_size must be sizeof(kcc_rl_batch)");
-  }
+Result<> TakeBatch(const kcc_rl_batch* given, OwnedBatch* owned) {
+  KCC_TRY_VOID(RequirePointer(given, "batch"));
+  KCC_TRY(const kcc_rl_batch from, Sized(given, kRlBatchFirstSize, "kcc_rl_batch"));
   constexpr int64_t kElementsMax = std::numeric_limits<int64_t>::max() / 16;
-  if (from->rows < 0 || from->columns < 0 ||
-      (from->columns > 0 && from->rows > kElementsMax / from->columns)) {
+  if (from.rows < 0 || from.columns < 0 ||
+      (from.columns > 0 && from.rows > kElementsMax / from.columns)) {
     return InvalidError("rows and columns must not be negative nor overflow: " +
-                        std::to_string(from->rows) + " x " + std::to_string(from->columns));
+                        std::to_string(from.rows) + " x " + std::to_string(from.columns));
   }
   RlBatch& batch = owned->batch;
-  batch.rows = from->rows;
-  batch.columns = from->columns;
-  if (from->offsets != nullptr) {
-    batch.offsets = {from->offsets, static_cast<size_t>(from->rows) + 1};
+  batch.rows = from.rows;
+  batch.columns = from.columns;
+  if (from.offsets != nullptr) {
+    batch.offsets = {from.offsets, static_cast<size_t>(from.rows) + 1};
   }
-  KCC_TRY(batch.train, ArrayOf(from->train, from->columns, "train"));
-  KCC_TRY(batch.rollout, ArrayOf(from->rollout, from->columns, "rollout"));
-  KCC_TRY(batch.old, ArrayOf(from->old_logprobs, from->columns, "old_logprobs"));
-  KCC_TRY(batch.mask, ArrayOf(from->mask, from->columns, "mask"));
-  batch.advantage_per_row = from->advantage_per_row != 0;
+  KCC_TRY(batch.train, ArrayOf(from.train, from.columns, "train"));
+  KCC_TRY(batch.rollout, ArrayOf(from.rollout, from.columns, "rollout"));
+  KCC_TRY(batch.old, ArrayOf(from.old_logprobs, from.columns, "old_logprobs"));
+  KCC_TRY(batch.mask, ArrayOf(from.mask, from.columns, "mask"));
+  batch.advantage_per_row = from.advantage_per_row != 0;
   KCC_TRY(batch.advantages,
-          ArrayOf(from->advantages, batch.advantage_per_row ? 1 : from->columns, "advantages"));
-  KCC_TRY_VOID(TakeSlices(*from, owned));
+          ArrayOf(from.advantages, batch.advantage_per_row ? 1 : from.columns, "advantages"));
+  KCC_TRY_VOID(TakeSlices(from, owned));
   return CheckRlBatch(batch);
 }
 

@@ -5,6 +5,7 @@
 
 #include "kcc/api/guard.h"
 #include "kcc/api/handles.h"
+#include "kcc/api/sized.h"
 
 namespace kcc::api {
 namespace {
@@ -48,12 +49,8 @@ kcc_status kcc_rl_dump_batch(const kcc_rl_dump* dump, kcc_rl_batch* batch) {
   return Guard([&]() -> Result<> {
     KCC_TRY_VOID(RequirePointer(dump, "dump"));
     KCC_TRY_VOID(RequirePointer(batch, "batch"));
-    if (batch->struct_size < sizeof(kcc_rl_batch)) {
-      return InvalidError("struct_size must be sizeof(kcc_rl_batch)");
-    }
     const kcc::RlBatch& from = dump->batch;
     kcc_rl_batch to{};
-    to.struct_size = batch->struct_size;
     to.rows = from.rows;
     to.columns = from.columns;
     to.offsets = from.packed() ? from.offsets.data() : nullptr;
@@ -68,8 +65,7 @@ kcc_status kcc_rl_dump_batch(const kcc_rl_dump* dump, kcc_rl_batch* batch) {
       to.slice_names = dump->slice_names.data();
       to.slice_count = static_cast<int32_t>(dump->slice_names.size());
     }
-    *batch = to;
-    return {};
+    return GiveSized(to, kRlBatchFirstSize, "kcc_rl_batch", batch);
   });
 }
 

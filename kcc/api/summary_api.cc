@@ -10,6 +10,7 @@
 
 #include "kcc/api/guard.h"
 #include "kcc/api/handles.h"
+#include "kcc/api/sized.h"
 #include "kcc/api/version.h"
 #include "kcc/judge/judge.h"
 #include "kcc/measure/measure.h"
@@ -112,19 +113,8 @@ Result<> CheckRows(const kcc_arrays& arrays) {
   return {};
 }
 
-// What a caller compiled with an older header does not have stays 0.
-Result<kcc_arrays> WholeArrays(const kcc_arrays& given) {
-  constexpr size_t kSizeMin = offsetof(kcc_arrays, sampling_temperature);
-  if (given.struct_size < kSizeMin) {
-    return InvalidError("struct_size must be sizeof(kcc_arrays)");
-  }
-  kcc_arrays arrays = {};
-  std::memcpy(&arrays, &given, std::min(given.struct_size, sizeof arrays));
-  return arrays;
-}
-
 Result<Summary> MeasureFrom(const kcc_arrays& given, const kcc_contract* contract, int threads) {
-  KCC_TRY(const kcc_arrays arrays, WholeArrays(given));
+  KCC_TRY(const kcc_arrays arrays, Sized(&given, kArraysFirstSize, "kcc_arrays"));
   KCC_TRY_VOID(CheckRows(arrays));
   ArrayPair pair;
   KCC_TRY(pair.train,

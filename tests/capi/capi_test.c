@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "first_structs.h"
+
 #define CHECK(condition)                                                               \
   do {                                                                                 \
     if (!(condition)) {                                                                \
@@ -270,6 +272,108 @@ static void RefusesWhatIsWrong(void) {
   CHECK(strstr(kcc_error(), "/nonexistent/contract.yaml") != NULL);
 }
 
+#define SAME_PLACE(first, now, field)                                        \
+  _Static_assert(offsetof(first, field) == offsetof(now, field) &&           \
+                     sizeof(((first*)0)->field) == sizeof(((now*)0)->field), \
+                 #field " has moved")
+
+static void FieldsStayWhereTheyWere(void) {
+  SAME_PLACE(first_array, kcc_array, data);
+  SAME_PLACE(first_array, kcc_array, dtype);
+  SAME_PLACE(first_array, kcc_array, row_stride);
+  _Static_assert(sizeof(first_array) == sizeof(kcc_array),
+                 "kcc_array has no struct_size to grow by");
+  SAME_PLACE(first_arrays, kcc_arrays, train_logits);
+  SAME_PLACE(first_arrays, kcc_arrays, infer_logits);
+  SAME_PLACE(first_arrays, kcc_arrays, train_logprobs);
+  SAME_PLACE(first_arrays, kcc_arrays, infer_logprobs);
+  SAME_PLACE(first_arrays, kcc_arrays, rows);
+  SAME_PLACE(first_arrays, kcc_arrays, vocab_size);
+  SAME_PLACE(first_arrays, kcc_arrays, temperature);
+  SAME_PLACE(first_arrays, kcc_arrays, requests_jsonl);
+  SAME_PLACE(first_arrays, kcc_arrays, requests_jsonl_size);
+  SAME_PLACE(first_arrays, kcc_arrays, requests);
+  SAME_PLACE(first_arrays, kcc_arrays, first_rows);
+  SAME_PLACE(first_arrays, kcc_arrays, row_counts);
+  SAME_PLACE(first_arrays, kcc_arrays, positions);
+  SAME_PLACE(first_arrays, kcc_arrays, tokens);
+  SAME_PLACE(first_arrays, kcc_arrays, mask);
+  SAME_PLACE(first_arrays, kcc_arrays, advantages);
+  SAME_PLACE(first_arrays, kcc_arrays, train_fingerprint);
+  SAME_PLACE(first_arrays, kcc_arrays, infer_fingerprint);
+  SAME_PLACE(first_arrays, kcc_arrays, sampled_by);
+  SAME_PLACE(first_rl_batch, kcc_rl_batch, rows);
+  SAME_PLACE(first_rl_batch, kcc_rl_batch, columns);
+  SAME_PLACE(first_rl_batch, kcc_rl_batch, offsets);
+  SAME_PLACE(first_rl_batch, kcc_rl_batch, train);
+  SAME_PLACE(first_rl_batch, kcc_rl_batch, rollout);
+  SAME_PLACE(first_rl_batch, kcc_rl_batch, old_logprobs);
+  SAME_PLACE(first_rl_batch, kcc_rl_batch, mask);
+  SAME_PLACE(first_rl_batch, kcc_rl_batch, advantages);
+  SAME_PLACE(first_rl_batch, kcc_rl_batch, advantage_per_row);
+  SAME_PLACE(first_rl_batch, kcc_rl_batch, slice_of_row);
+  SAME_PLACE(first_rl_batch, kcc_rl_batch, slice_names);
+  SAME_PLACE(first_rl_batch, kcc_rl_batch, slice_count);
+}
+
+/* A copy of exactly so many bytes, so that a tool that watches memory sees a read behind them. */
+static void* Exactly(const void* from, size_t size) {
+  char* copy = malloc(size);
+  CHECK(copy != NULL);
+  memcpy(copy, from, size);
+  memcpy(copy, &size, sizeof size); /* struct_size comes first */
+  return copy;
+}
+
+static void ServesOlderAndNewerHeaders(void) {
+  FillStep(0.01f);
+  const int64_t first[] = {0, 16}, counts[] = {16, 16};
+  kcc_arrays arrays = Arrays("{\"id\": \"a\"}\n{\"id\": \"b\"}\n", first, counts);
+  struct {
+    kcc_arrays known;
+    int64_t later;
+  } newer;
+  memset(&newer, 0, sizeof newer);
+  newer.known = arrays;
+  const size_t sizes[] = {sizeof(first_arrays), offsetof(kcc_arrays, sampling_temperature),
+                          sizeof(kcc_arrays), sizeof newer};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    kcc_arrays* sized = Exactly(&newer, sizes[i]);
+    kcc_summary* summary = NULL;
+    CHECK(kcc_measure_arrays(sized, NULL, 1, &summary) == KCC_OK);
+    CHECK(kcc_summary_tokens(summary) == 24);
+    kcc_summary_free(summary);
+    free(sized);
+  }
+  kcc_summary* summary = NULL;
+  newer.known.struct_size = sizeof newer;
+  newer.later = 1; /* asks for something that this library cannot know */
+  CHECK(kcc_measure_arrays(&newer.known, NULL, 1, &summary) == KCC_INVALID && summary == NULL);
+  CHECK(strstr(kcc_error(), "older than the header") != NULL);
+  arrays.struct_size = sizeof(first_arrays) - 1;
+  CHECK(kcc_measure_arrays(&arrays, NULL, 1, &summary) == KCC_INVALID && summary == NULL);
+
+  kcc_rl_batch batch = Batch();
+  kcc_rl_summary* rl = NULL;
+  CHECK(kcc_rl_summary_new(&rl) == KCC_OK);
+  kcc_rl_batch* sized = Exactly(&batch, sizeof(first_rl_batch));
+  CHECK(kcc_rl_summary_add(rl, sized, 1) == KCC_OK);
+  free(sized);
+  kcc_rl_summary_free(rl);
+
+  const char* paths[] = {"examples/rl/step.safetensors"};
+  kcc_rl_dump* dump = NULL;
+  CHECK(kcc_rl_dump_read(paths, 1, NULL, &dump) == KCC_OK);
+  memset(&batch, 0, sizeof batch);
+  sized = Exactly(&batch, sizeof(first_rl_batch));
+  CHECK(kcc_rl_dump_batch(dump, sized) == KCC_OK);
+  CHECK(sized->rows > 0 && sized->struct_size == sizeof(first_rl_batch));
+  free(sized);
+  batch.struct_size = sizeof(first_rl_batch) - 1;
+  CHECK(kcc_rl_dump_batch(dump, &batch) == KCC_INVALID);
+  kcc_rl_dump_free(dump);
+}
+
 static void* FailElsewhere(void* seen) {
   kcc_contract* contract = NULL;
   CHECK(kcc_contract_read("/elsewhere", &contract) == KCC_IO);
@@ -296,6 +400,8 @@ int main(void) {
   StepIsAddAndCorrect();
   ReadsDumps();
   RefusesWhatIsWrong();
+  FieldsStayWhereTheyWere();
+  ServesOlderAndNewerHeaders();
   ErrorsArePerThread();
   puts("capi: all passed");
   return 0;
