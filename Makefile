@@ -8,7 +8,7 @@ CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
 PYTEST := .venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
   --max-worker-restart=0
 
-.PHONY: build setup demo results test test-all fuzz bench format lint clean configure-% build-%
+.PHONY: program build setup demo results test test-all fuzz bench format lint clean configure-% build-%
 
 setup:
 	@tools/setup.sh
@@ -19,16 +19,20 @@ build-setup:
 configure-%:
 	@test -f build/$*/build.ninja || cmake --preset $* >/dev/null
 
-# Leaves the program at build/kcc.
-build: build-setup configure-release
-	@cmake --build --preset release -j $(JOBS)
+# The program alone, without tests and benchmarks, at build/kcc.
+program: build-setup configure-release
+	@cmake --build --preset release -j $(JOBS) --target kcc
 	@ln -sfn release/apps/kcc/kcc build/kcc
 
-demo: build
+# Everything.
+build: program
+	@cmake --build --preset release -j $(JOBS)
+
+demo: program
 	@tools/demo.sh
 
 # The experiments of the paper on the lab, a few minutes; their pages stay in build/results.
-results: build
+results: program
 	@build/kcc lab e1 -o build/results >/dev/null
 	@build/kcc lab e2 -o build/results >/dev/null
 	@cp build/results/e1.md build/results/e2.md docs/results/
