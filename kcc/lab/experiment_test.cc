@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-
 #include "kcc/lab/lab_test_data.h"
 #include "kcc/metric/token_slots.h"
 
