@@ -1,16 +1,21 @@
-"""The examples of docs/python.md, run as they stand."""
+"""The Python examples of the README and of docs/python.md, run as they stand."""
 
 import doctest
 import pathlib
 import re
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/python.md"
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def test_examples_of_the_page():
-    blocks = re.findall(r"```pycon\n(.*?)```", PAGE.read_text(), re.S)
-    examples = doctest.DocTestParser().get_doctest("".join(blocks), {}, "docs/python.md", str(PAGE), 0)
+@pytest.mark.parametrize("name, least", [("README.md", 5), ("docs/python.md", 16)])
+def test_examples_of_the_page(name, least, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    page = ROOT / name
+    blocks = re.findall(r"```pycon\n(.*?)```", page.read_text(), re.S)
+    examples = doctest.DocTestParser().get_doctest("".join(blocks), {}, name, str(page), 0)
     runner = doctest.DocTestRunner()
-    assert len(examples.examples) > 15
+    assert len(examples.examples) >= least
     result = runner.run(examples)
     assert result.failed == 0
