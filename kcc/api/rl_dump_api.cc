@@ -18,7 +18,6 @@ kcc_array ArrayOf(const RlArray& from) {
 }  // namespace
 }  // namespace kcc::api
 
-using kcc::InvalidError;
 using kcc::Result;
 using namespace kcc::api;
 
