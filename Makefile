@@ -82,7 +82,7 @@ test-all: test lint test-asan test-tsan
 	@$(CTEST) --test-dir build/clang
 	@tools/same_bytes.sh build/release build/clang
 	@$(CTEST) --test-dir build/release -L slow
-	@$(PYTEST) -m slow tests
+	@$(PYTEST) --dist worksteal -m slow tests  # most of them are one file's
 	@tools/check_wheel.sh
 	@tools/fuzz.sh 60
 

@@ -141,6 +141,7 @@ Result<> AddExactQuantiles(const PairedTraces& pair, const Contract& contract, i
   const auto count = static_cast<size_t>(std::max(1, threads));
   std::vector<QuantileVisitor> parts(count, QuantileVisitor(wanted));
   std::vector<PairVisitor*> visitors;
+  visitors.reserve(count);
   for (QuantileVisitor& part : parts) visitors.push_back(&part);
   const std::vector<int32_t> order = pair.Order();
   KCC_TRY_VOID(WalkPairs(TraceSource(pair), order, slices, walk, visitors));

@@ -84,8 +84,8 @@ std::string Contradiction(const Judgement& stored) {
   Judgement again = stored;
   Conclude(least, &again);
   for (size_t i = 0; i < stored.clauses.size(); ++i) {
-    const std::string found = ClauseContradiction(stored.clauses[i], again.clauses[i], stored.about,
-                                                  ".clauses[" + std::to_string(i) + "]");
+    std::string found = ClauseContradiction(stored.clauses[i], again.clauses[i], stored.about,
+                                            ".clauses[" + std::to_string(i) + "]");
     if (!found.empty()) return found;
   }
   if (stored.verdict != again.verdict) {
