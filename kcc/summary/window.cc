@@ -273,6 +273,7 @@ std::vector<WindowFill> WindowFills(const Plan& plan) {
     }
   }
   std::vector<WindowFill> fills;
+  fills.reserve(kinds.size());
   for (const auto& [size, placement] : kinds) fills.push_back({size, placement, {}, {}});
   return fills;
 }
