@@ -298,8 +298,7 @@ void DeclareImport(Program& program) {
                           [&](Console& console) { return RunImport(options, console); });
   std::vector<std::string> formats;
   for (const Importer& row : Importers()) formats.emplace_back(row.name);
-  Argument(app, "FORMAT", options.format, CLI::detail::join(formats, "|"), "What wrote the input")
-      ->required();
+  Argument(app, "FORMAT", options.format, Choices(formats), "What wrote the input")->required();
   Argument(app, "INPUT", options.inputs, kFileValue, "Its files")->required();
   app->add_option("-o,--output", options.output, "The trace's directory")
       ->type_name("DIR")
@@ -340,7 +339,7 @@ void DeclareCompletion(Program& program) {
               "source <(kcc completion bash)\n"
               "kcc completion zsh > ~/.zfunc/_kcc",
               [&](Console& console) { return RunCompletion(options, program.spec, console); });
-  Argument(app, "SHELL", options.shell, CLI::detail::join(shells, "|"), "Which shell")
+  Argument(app, "SHELL", options.shell, Choices(shells), "Which shell")
       ->required()
       ->check([shells](const std::string& word) {
         const bool known = std::find(shells.begin(), shells.end(), word) != shells.end();

@@ -81,10 +81,18 @@ inline void DeclarePair(CLI::App* app, std::string& train, std::string& infer) {
   Argument(app, "INFER,--infer", infer, "KERNEL", "The inference kernel")->required();
 }
 
+// "a|b|c". Not by CLI::detail::join: it writes into a stream, which keeps to itself that there was
+// no memory, and a part would pass for the whole.
+inline std::string Choices(const std::vector<std::string>& words) {
+  std::string choices;
+  for (const std::string& word : words) choices += (choices.empty() ? "" : "|") + word;
+  return choices;
+}
+
 // A flag that takes one of a few words.
 inline CLI::Option* AddChoice(CLI::App* app, const char* names, std::string& target,
                               const std::vector<std::string>& words, const char* help) {
-  const std::string choices = CLI::detail::join(words, "|");
+  const std::string choices = Choices(words);
   return app->add_option(names, target, help)
       ->type_name(choices)
       ->check([words, choices](const std::string& word) {
