@@ -57,7 +57,6 @@ int RunInProcess(int argc, char** argv) {
     // No memory is needed to say so.
     std::cerr << "kcc: error: out of memory\n";
     if (console.json) std::cout << "{\n  \"error\": {\"message\": \"out of memory\"}\n}\n";
-    code = kcc::cli::kExitError;
   }
   if (!safe_out.Finish()) out.setstate(std::ios::badbit);
   out.flush();

@@ -20,14 +20,17 @@ namespace kcc::api {
 inline constexpr size_t kArraysFirstSize = offsetof(kcc_arrays, clauses_only);
 inline constexpr size_t kRlBatchFirstSize = sizeof(kcc_rl_batch);
 
+inline Result<> CheckStructSize(size_t size, size_t first_size, const char* name) {
+  if (size >= first_size) return {};
+  return InvalidError(std::string("struct_size must be sizeof(") + name + "), and it is " +
+                      std::to_string(size));
+}
+
 // `given` starts with its struct_size. `name`: of the struct, for messages.
 template <class Struct>
 Result<Struct> Sized(const Struct* given, size_t first_size, const char* name) {
   const size_t size = given->struct_size;
-  if (size < first_size) {
-    return InvalidError(std::string("struct_size must be sizeof(") + name + "), and it is " +
-                        std::to_string(size));
-  }
+  KCC_TRY_VOID(CheckStructSize(size, first_size, name));
   const char* bytes = reinterpret_cast<const char*>(given);
   const auto is_set = [](char byte) { return byte != 0; };
   if (size > sizeof(Struct) && std::any_of(bytes + sizeof(Struct), bytes + size, is_set)) {
@@ -44,10 +47,7 @@ Result<Struct> Sized(const Struct* given, size_t first_size, const char* name) {
 template <class Struct>
 Result<> GiveSized(Struct whole, size_t first_size, const char* name, Struct* to) {
   const size_t size = to->struct_size;
-  if (size < first_size) {
-    return InvalidError(std::string("struct_size must be sizeof(") + name + "), and it is " +
-                        std::to_string(size));
-  }
+  KCC_TRY_VOID(CheckStructSize(size, first_size, name));
   whole.struct_size = size;
   std::memcpy(to, &whole, std::min(size, sizeof(Struct)));
   char* bytes = reinterpret_cast<char*>(to);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "kcc/base/directory.h"
@@ -17,10 +18,12 @@ Result<PrivateDir> PrivateDir::Make(const std::string& parent) {
 
 Result<> RemoveTree(const std::string& path) {
   if (::unlink(path.c_str()) == 0) return {};
+  int why = errno;
   RemoveTreeQuietly(path.c_str());
+  if (why == EISDIR) why = errno;
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0 && errno == ENOENT) return {};
-  return IoError("cannot be removed", Place{path});
+  return IoError(std::string("cannot remove: ") + std::strerror(why), Place{path});
 }
 
 }  // namespace kcc
