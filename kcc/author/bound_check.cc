@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "kcc/base/constants.h"
 #include "kcc/bounds/divergence.h"
 #include "kcc/bounds/rank.h"
 #include "kcc/bounds/weights.h"
@@ -16,7 +16,6 @@ namespace {
 
 // What drift kernels may err by, relatively (their tests hold them to less).
 constexpr double kMeasuringError = 1e-9;
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // The slots that bounds speak of, resolved once.
 struct Slots {
@@ -41,7 +40,7 @@ const Slots& At() {
 
 // One token's evidence, read at the end that makes a violation certain: what is bounded at its
 // low end, what bounds it at its high end.
-struct Reading {
+struct TokenValues {
   const TokenDrift& drift;
   double temperature;
 
@@ -54,50 +53,50 @@ struct Rule {
   std::string_view quantity;
   std::string_view statement;
   bool decides;
-  double (*measured)(const Reading&);  // -inf: not known
-  double (*bound)(const Reading&);     // +inf: nothing is said
+  double (*measured)(const TokenValues&);  // -inf: not known
+  double (*bound)(const TokenValues&);     // +inf: nothing is said
 };
 
 template <size_t Slots::*kSlot>
-double LowOf(const Reading& r) {
+double LowOf(const TokenValues& r) {
   return r.Low(At().*kSlot);
 }
-double Span(const Reading& r) { return r.High(At().span); }
+double Span(const TokenValues& r) { return r.High(At().span); }
 
 // clang-format off
 constexpr Rule kRules[] = {
     {"logit_span", "logit_span <= 2 logit_linf/tau", true, LowOf<&Slots::span>,
-     [](const Reading& r) { return SpanOfLinf(r.High(At().linf), r.temperature); }},
+     [](const TokenValues& r) { return SpanOfLinf(r.High(At().linf), r.temperature); }},
     {"logit_span", "logit_span <= sqrt(2) logit_l2/tau", true, LowOf<&Slots::span>,
-     [](const Reading& r) { return SpanOfL2(r.High(At().l2), r.temperature); }},
+     [](const TokenValues& r) { return SpanOfL2(r.High(At().l2), r.temperature); }},
     {"tv", "tv <= tanh(s/4)", true, LowOf<&Slots::tv>,
-     [](const Reading& r) { return TvOfSpan(Span(r)); }},
+     [](const TokenValues& r) { return TvOfSpan(Span(r)); }},
     {"tv", "tv <= logit_linf/tau (textbook)", false, LowOf<&Slots::tv>,
-     [](const Reading& r) { return TvOfLinfTextbook(r.High(At().linf), r.temperature); }},
+     [](const TokenValues& r) { return TvOfLinfTextbook(r.High(At().linf), r.temperature); }},
     {"tv", "tv <= min(sqrt(kl/2), sqrt(1 - e^-kl))", true, LowOf<&Slots::tv>,
-     [](const Reading& r) { return TvOfKl(std::min(r.High(At().kl), r.High(At().reverse_kl))); }},
+     [](const TokenValues& r) { return TvOfKl(std::min(r.High(At().kl), r.High(At().reverse_kl))); }},
     {"kl", "kl <= s/(e^s - 1) - 1 + ln((e^s - 1)/s)", true, LowOf<&Slots::kl>,
-     [](const Reading& r) { return KlOfSpan(Span(r)); }},
+     [](const TokenValues& r) { return KlOfSpan(Span(r)); }},
     {"kl", "kl <= s^2/8 (textbook)", false, LowOf<&Slots::kl>,
-     [](const Reading& r) { return KlOfSpanHoeffding(Span(r)); }},
+     [](const TokenValues& r) { return KlOfSpanHoeffding(Span(r)); }},
     {"kl", "kl <= s tv", true, LowOf<&Slots::kl>,
-     [](const Reading& r) { return KlOfSpanAndTv(Span(r), r.High(At().tv)); }},
+     [](const TokenValues& r) { return KlOfSpanAndTv(Span(r), r.High(At().tv)); }},
     {"reverse_kl", "reverse_kl <= as kl", true, LowOf<&Slots::reverse_kl>,
-     [](const Reading& r) { return KlOfSpan(Span(r)); }},
+     [](const TokenValues& r) { return KlOfSpan(Span(r)); }},
     {"kl", "kl + reverse_kl <= s tanh(s/4)", true,
-     [](const Reading& r) { return r.Low(At().kl) + r.Low(At().reverse_kl); },
-     [](const Reading& r) { return JeffreysOfSpan(Span(r)); }},
+     [](const TokenValues& r) { return r.Low(At().kl) + r.Low(At().reverse_kl); },
+     [](const TokenValues& r) { return JeffreysOfSpan(Span(r)); }},
     {"hellinger", "hellinger <= 1 - sech(s/4)", true, LowOf<&Slots::hellinger>,
-     [](const Reading& r) { return HellingerOfSpan(Span(r)); }},
+     [](const TokenValues& r) { return HellingerOfSpan(Span(r)); }},
     {"chi2", "chi2 <= sinh(s/2)^2", true, LowOf<&Slots::chi2>,
-     [](const Reading& r) { return Chi2OfSpan(Span(r)); }},
+     [](const TokenValues& r) { return Chi2OfSpan(Span(r)); }},
     {"reverse_chi2", "reverse_chi2 <= sinh(s/2)^2", true, LowOf<&Slots::reverse_chi2>,
-     [](const Reading& r) { return Chi2OfSpan(Span(r)); }},
+     [](const TokenValues& r) { return Chi2OfSpan(Span(r)); }},
     {"abs_log_ratio", "abs_log_ratio <= s", true, LowOf<&Slots::abs_log_ratio>,
-     [](const Reading& r) { return LogRatioOfSpan(Span(r)); }},
+     [](const TokenValues& r) { return LogRatioOfSpan(Span(r)); }},
     {"top1_overlap", "same most likely token where train_margin > tau s", true,
-     [](const Reading& r) { return r.Has(At().top1_overlap) ? 1 - r.High(At().top1_overlap) : -kInf; },
-     [](const Reading& r) {
+     [](const TokenValues& r) { return r.Has(At().top1_overlap) ? 1 - r.High(At().top1_overlap) : -kInf; },
+     [](const TokenValues& r) {
        return OrderCertain(r.Low(At().train_margin), Span(r) * r.temperature) ? 0.0 : 1.0;
      }},
 };
@@ -237,7 +236,7 @@ SlotSet BoundChecker::Slots() {
 }
 
 void BoundChecker::Add(const TokenDrift& drift, std::string_view request, int32_t position) {
-  const Reading reading{drift, temperature_};
+  const TokenValues reading{drift, temperature_};
   for (size_t i = 0; i < rows_.size(); ++i) {
     const double measured = kRules[i].measured(reading);
     const double bound = kRules[i].bound(reading);

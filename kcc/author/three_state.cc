@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "kcc/base/check.h"
+#include "kcc/base/constants.h"
 #include "kcc/metric/metric.h"
 
 namespace kcc {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 std::optional<double> Ratio(double part, double whole) {
   if (std::isnan(part) || part < 0 || whole < 0) return {};

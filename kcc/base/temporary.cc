@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = ".kcc-";
+constexpr std::string_view kNamePrefix = ".kcc-";
 constexpr std::string_view kSuffix = ".tmp";
 constexpr size_t kRandomLetters = 10;
 constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz234567";
@@ -31,15 +31,15 @@ constexpr int kTriesMax = 1000;
 std::string RandomName() {
   std::array<unsigned char, kRandomLetters> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
-  std::string name(kPrefix);
+  std::string name(kNamePrefix);
   for (const unsigned char byte : bytes) name += kLetters[byte % kLetters.size()];
   return name.append(kSuffix);
 }
 
 bool IsTemporaryName(std::string_view name) {
-  if (name.size() != kPrefix.size() + kRandomLetters + kSuffix.size()) return false;
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return false;
-  const std::string_view letters = name.substr(kPrefix.size(), kRandomLetters);
+  if (name.size() != kNamePrefix.size() + kRandomLetters + kSuffix.size()) return false;
+  if (!name.starts_with(kNamePrefix) || !name.ends_with(kSuffix)) return false;
+  const std::string_view letters = name.substr(kNamePrefix.size(), kRandomLetters);
   return letters.find_first_not_of(kLetters) == std::string_view::npos;
 }
 

@@ -6,13 +6,12 @@
 #include <numbers>
 
 #include "kcc/base/check.h"
+#include "kcc/base/constants.h"
 #include "kcc/bounds/inverse.h"
 #include "kcc/bounds/rounding.h"
 
 namespace kcc {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // KL*(s) = sum_n B_2n/(2n)! (1 + 1/(2n)) s^2n, from h coth h - 1 + ln(sinh h / h) at h = s/2.
 // Radius of convergence 2 pi; what follows the last term is below 1e-18 of the sum for s <= 1.

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kCoverage = "trace_field_coverage";
 
 std::string Text(std::string_view text) { return std::string(text); }
-std::string Quoted(std::string_view text) { return "'" + Text(text) + "'"; }
+std::string QuotedText(std::string_view text) { return "'" + Text(text) + "'"; }
 
 // Reports an error whose message may hold its remedy after "; ".
 void ReportWithHint(const YamlNode& at, std::string code, const std::string& message,
@@ -62,7 +62,7 @@ std::optional<BoundKind> ReadBound(const MappingReader& mapping, const Metric& m
   if (!fits) {
     const bool lower = direction == Direction::kLowerIsBetter;
     problems->Error(most != nullptr ? *most : *least, "wrong-bound",
-                    Quoted(name) + " is better when " + (lower ? "lower" : "higher") +
+                    QuotedText(name) + " is better when " + (lower ? "lower" : "higher") +
                         ", so a tolerance is its " + (lower ? "largest" : "smallest") +
                         " good value",
                     lower ? "write atMost" : "write atLeast");
@@ -123,8 +123,9 @@ void CheckTokenSlice(const Clause& clause, const YamlNode& at, std::string_view 
                      Problems* problems) {
   if (clause.metric.quantity->evidence != EvidenceNeeded::kRequestFields) return;
   problems->Error(at, "token-slice",
-                  Quoted(clause.metric.quantity->id) + " belongs to whole requests, and slice " +
-                      Quoted(slice) + " selects tokens",
+                  QuotedText(clause.metric.quantity->id) +
+                      " belongs to whole requests, and slice " + QuotedText(slice) +
+                      " selects tokens",
                   "use a slice over request fields");
 }
 
@@ -149,8 +150,8 @@ void ReadSlices(const MappingReader& mapping, ClauseDraft* draft, SliceIndex* sl
       // A slip should not make its victim look unused as well.
       if (nearest) slices->rows[slices->by_name.find(*nearest)->second].used = true;
       problems->Error(
-          *item, "unknown-slice", "unknown slice " + Quoted(item->text),
-          nearest ? "did you mean " + Quoted(*nearest) + "?" : "define it under spec.slices");
+          *item, "unknown-slice", "unknown slice " + QuotedText(item->text),
+          nearest ? "did you mean " + QuotedText(*nearest) + "?" : "define it under spec.slices");
       continue;
     }
     SliceIndex::Row& row = slices->rows[found->second];
@@ -203,7 +204,7 @@ void ReadFields(const MappingReader& mapping, Clause* clause, Problems* problems
   if (!coverage) {
     problems->Error(
         *key, "unexpected-fields",
-        "fields belong to trace_field_coverage, not to " + Quoted(MetricName(clause->metric)),
+        "fields belong to trace_field_coverage, not to " + QuotedText(MetricName(clause->metric)),
         "remove the key");
     return;
   }

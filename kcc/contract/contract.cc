@@ -4,19 +4,9 @@
 
 #include "kcc/base/check.h"
 #include "kcc/contract/fields.h"
+#include "kcc/contract/words.h"
 
 namespace kcc {
-namespace {
-
-constexpr std::array<std::string_view, 4> kFamilies = {"numerical", "statistical", "runtime",
-                                                       "observability"};
-constexpr std::array<std::string_view, 3> kLevels = {"L1", "L2", "L3"};
-constexpr std::array<std::string_view, 5> kActions = {"log", "guard", "freeze", "fallback",
-                                                      "rollback"};
-constexpr std::array<std::string_view, 4> kStages = {"offline", "shadow", "canary", "full"};
-
-}  // namespace
-
 bool ReadsOutcome(const Slice& slice) {
   if (!slice.where) return false;
   const std::vector<std::string> fields = slice.where->Fields();
@@ -51,10 +41,10 @@ Action ActionOf(const Escalation& escalation, const Clause& clause) {
   return escalation.by_level[static_cast<size_t>(clause.level)];
 }
 
-std::string_view Name(Family family) { return kFamilies[static_cast<size_t>(family)]; }
-std::string_view Name(ViolationLevel level) { return kLevels[static_cast<size_t>(level)]; }
-std::string_view Name(Action action) { return kActions[static_cast<size_t>(action)]; }
-std::string_view Name(Stage stage) { return kStages[static_cast<size_t>(stage)]; }
+std::string_view Name(Family family) { return kFamilyWords[static_cast<size_t>(family)]; }
+std::string_view Name(ViolationLevel level) { return kLevelWords[static_cast<size_t>(level)]; }
+std::string_view Name(Action action) { return kActionWords[static_cast<size_t>(action)]; }
+std::string_view Name(Stage stage) { return kStageWords[static_cast<size_t>(stage)]; }
 std::string_view Name(Population about) {
   return about == Population::kTraffic ? "traffic" : "evaluation-set";
 }

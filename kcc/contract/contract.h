@@ -80,6 +80,7 @@ struct Clause {
   Mark mark;
 
   bool hard() const { return exceedance == 0; }
+  bool at_most() const { return bound == BoundKind::kAtMost; }
 };
 
 struct Assumptions {

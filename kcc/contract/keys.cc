@@ -4,13 +4,14 @@
 #include <array>
 
 #include "kcc/base/check.h"
+#include "kcc/base/constants.h"
+#include "kcc/contract/words.h"
 
 namespace kcc {
 namespace {
 
 using enum ValueType;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr bool kRequired = true;
 constexpr bool kOptional = false;
 constexpr bool kOpen = true;
@@ -20,12 +21,6 @@ constexpr std::array<std::string_view, 1> kApiVersions = {"kcc/v1"};
 constexpr std::array<std::string_view, 1> kKinds = {"KernelContract"};
 constexpr std::array<std::string_view, 2> kPopulations = {"evaluation-set", "traffic"};
 constexpr std::array<std::string_view, 2> kAdvantages = {"outcome", "token"};
-constexpr std::array<std::string_view, 4> kFamilies = {"numerical", "statistical", "runtime",
-                                                       "observability"};
-constexpr std::array<std::string_view, 3> kLevels = {"L1", "L2", "L3"};
-constexpr std::array<std::string_view, 5> kActions = {"log", "guard", "freeze", "fallback",
-                                                      "rollback"};
-constexpr std::array<std::string_view, 4> kStages = {"offline", "shadow", "canary", "full"};
 
 // clang-format off
 constexpr KeyRow kDocument[] = {
@@ -110,13 +105,13 @@ constexpr KeyRow kClause[] = {
     {"exceedance", kRatio, kOptional, "0", "share of windows that may break the threshold; 0 makes the clause hard",
      {}, 0, 1},
     {"window", kWindow, kOptional, "request", "what the metric of a soft clause is taken over: request, 100 requests, 1m"},
-    {"level", kWord, kRequired, "", "L1 logged, L2 guard or freeze, L3 fallback", kLevels},
-    {"action", kWord, kOptional, "", "what a violation orders, in place of what escalation gives", kActions},
+    {"level", kWord, kRequired, "", "L1 logged, L2 guard or freeze, L3 fallback", kLevelWords},
+    {"action", kWord, kOptional, "", "what a violation orders, in place of what escalation gives", kActionWords},
     {"minSamples", kMapping, kOptional, "", "least evidence for a verdict",
      {}, -kInf, kInf, kClosed, kClosed, "minSamples"},
     {"confidence", kRatio, kOptional, "", "in place of decision.confidence",
      {}, 0.5, 1, kClosed, kOpen},
-    {"stages", kWordList, kOptional, "[offline, shadow, canary, full]", "stages in which the clause is judged", kStages},
+    {"stages", kWordList, kOptional, "[offline, shadow, canary, full]", "stages in which the clause is judged", kStageWords},
     {"fields", kIdentifierList, kOptional, "", "trace_field_coverage only: the request fields that must be there"},
     {"holdout", kBoolean, kOptional, "false", "true: never to be used as a training signal"},
     {"why", kText, kOptional, "", "where the threshold comes from"},
@@ -128,19 +123,19 @@ constexpr KeyRow kMinSamples[] = {
 };
 
 constexpr KeyRow kEscalation[] = {
-    {"L1", kWord, kOptional, "log", "action for a violated clause of level L1", kActions},
-    {"L2", kWord, kOptional, "guard", "action for a violated clause of level L2", kActions},
-    {"L3", kWord, kOptional, "fallback", "action for a violated clause of level L3", kActions},
+    {"L1", kWord, kOptional, "log", "action for a violated clause of level L1", kActionWords},
+    {"L2", kWord, kOptional, "guard", "action for a violated clause of level L2", kActionWords},
+    {"L3", kWord, kOptional, "fallback", "action for a violated clause of level L3", kActionWords},
     {"overrides", kMappingList, kOptional, "", "exceptions; the first that matches wins",
      {}, -kInf, kInf, kClosed, kClosed, "override"},
-    {"onInconclusive", kWord, kOptional, "guard", "action where the evidence does not decide", kActions},
-    {"onError", kWord, kOptional, "guard", "action where the evidence is broken", kActions},
+    {"onInconclusive", kWord, kOptional, "guard", "action where the evidence does not decide", kActionWords},
+    {"onError", kWord, kOptional, "guard", "action where the evidence is broken", kActionWords},
 };
 
 constexpr KeyRow kOverride[] = {
-    {"family", kWord, kOptional, "", "family it applies to; without it, any", kFamilies},
-    {"level", kWord, kOptional, "", "level it applies to; without it, any", kLevels},
-    {"action", kWord, kRequired, "", "the action instead", kActions},
+    {"family", kWord, kOptional, "", "family it applies to; without it, any", kFamilyWords},
+    {"level", kWord, kOptional, "", "level it applies to; without it, any", kLevelWords},
+    {"action", kWord, kRequired, "", "the action instead", kActionWords},
 };
 
 constexpr MappingTable kTables[] = {

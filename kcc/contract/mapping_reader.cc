@@ -11,9 +11,7 @@
 namespace kcc {
 namespace {
 
-using Kind = YamlNode::Kind;
-
-std::string Quoted(std::string_view text) {
+std::string QuotedShort(std::string_view text) {
   constexpr size_t kShown = 80;
   std::string shown(text.substr(0, kShown));
   if (text.size() > kShown) {
@@ -26,13 +24,13 @@ std::string Quoted(std::string_view text) {
 
 std::string_view KindName(const YamlNode& node) {
   switch (node.kind) {
-    case Kind::kNull:
+    case YamlNode::Kind::kNull:
       return "nothing";
-    case Kind::kScalar:
+    case YamlNode::Kind::kScalar:
       return "a scalar";
-    case Kind::kSequence:
+    case YamlNode::Kind::kSequence:
       return "a list";
-    case Kind::kMapping:
+    case YamlNode::Kind::kMapping:
       break;
   }
   return "a mapping";
@@ -84,7 +82,7 @@ void MappingReader::Fill() {
   std::set<std::string_view> unknown;
   for (size_t i = 0; i < document_.size(node_) && !problems_.full(); ++i) {
     const YamlNode& key = document_.key(node_, i);
-    if (key.kind != Kind::kScalar) {
+    if (key.kind != YamlNode::Kind::kScalar) {
       problems_.Error(key, "bad-key", "a key must be a text, not " + std::string(KindName(key)));
       continue;
     }
@@ -94,21 +92,21 @@ void MappingReader::Fill() {
       if (unknown.insert(key.text).second) {
         ReportUnknown(key);
       } else {
-        problems_.Error(key, "duplicate-key", "key " + Quoted(key.text) + " is given twice");
+        problems_.Error(key, "duplicate-key", "key " + QuotedShort(key.text) + " is given twice");
       }
       continue;
     }
     Entry& entry = entries_[static_cast<size_t>(row - table_.keys.begin())];
     if (entry.key != nullptr) {
-      problems_.Error(key, "duplicate-key", "key " + Quoted(key.text) + " is given twice",
+      problems_.Error(key, "duplicate-key", "key " + QuotedShort(key.text) + " is given twice",
                       "the first one is on line " +
                           std::to_string(problems_.MarkOf(*entry.key).line) + "; keep one");
       continue;
     }
     const YamlNode& value = document_.value(node_, i);
     entry = {&key, &value};
-    if (value.kind == Kind::kNull) {
-      problems_.Error(key, "empty-value", "key " + Quoted(key.text) + " has no value",
+    if (value.kind == YamlNode::Kind::kNull) {
+      problems_.Error(key, "empty-value", "key " + QuotedShort(key.text) + " has no value",
                       value.text.empty()
                           ? "give it " + std::string(Describe(row->type)) + ", or remove the key"
                           : "quote it if the text '" + std::string(value.text) +
@@ -130,7 +128,7 @@ void MappingReader::ReportUnknown(const YamlNode& key) const {
     hint = "write atMost or atLeast";
   }
   problems_.Error(key, "unknown-key",
-                  "unknown key " + Quoted(key.text) + " in " + std::string(table_.name),
+                  "unknown key " + QuotedShort(key.text) + " in " + std::string(table_.name),
                   std::move(hint));
 }
 
@@ -158,7 +156,7 @@ const YamlNode* MappingReader::Key(std::string_view key) const {
 }
 
 const YamlNode* MappingReader::Scalar(const KeyRow& row, const YamlNode* value) const {
-  if (value == nullptr || value->kind == Kind::kScalar) return value;
+  if (value == nullptr || value->kind == YamlNode::Kind::kScalar) return value;
   problems_.Error(*value, "wrong-type",
                   std::string(row.name) + " must be " + std::string(Describe(row.type)) + ", not " +
                       std::string(KindName(*value)));
@@ -174,7 +172,7 @@ bool MappingReader::InRange(const KeyRow& row, double value, const YamlNode& at)
     hint += "; " + std::string(at.text) + "% is written with its sign";
   }
   problems_.Error(at, "out-of-range",
-                  std::string(row.name) + " " + Quoted(at.text) + " is out of range",
+                  std::string(row.name) + " " + QuotedShort(at.text) + " is out of range",
                   std::move(hint));
   return false;
 }
@@ -189,7 +187,7 @@ std::optional<std::string> MappingReader::Text(std::string_view key) const {
                                                        : true;
   if (!fits) {
     problems_.Error(*value, row.type == ValueType::kVersion ? "bad-version" : "bad-name",
-                    std::string(row.name) + " " + Quoted(value->text) + " is not " +
+                    std::string(row.name) + " " + QuotedShort(value->text) + " is not " +
                         std::string(Describe(row.type)),
                     row.type == ValueType::kVersion
                         ? "three numbers without leading zeros, e.g. 1.0.0"
@@ -217,8 +215,9 @@ std::optional<int64_t> MappingReader::Integer(std::string_view key) const {
   const std::optional<double> number = Number(key);
   if (!number) return {};
   if (std::floor(*number) != *number) {
-    problems_.Error(*Value(key), "bad-number",
-                    std::string(key) + " " + Quoted(Value(key)->text) + " is not a whole number");
+    problems_.Error(
+        *Value(key), "bad-number",
+        std::string(key) + " " + QuotedShort(Value(key)->text) + " is not a whole number");
     return {};
   }
   return static_cast<int64_t>(*number);
@@ -231,7 +230,7 @@ std::optional<bool> MappingReader::Boolean(std::string_view key) const {
   if (!value->quoted && value->text == "true") return true;
   if (!value->quoted && value->text == "false") return false;
   problems_.Error(*value, "bad-boolean",
-                  std::string(row.name) + " " + Quoted(value->text) + " is not true or false",
+                  std::string(row.name) + " " + QuotedShort(value->text) + " is not true or false",
                   "write true or false, without quotes; yes, no, on and off are texts");
   return {};
 }
@@ -240,7 +239,7 @@ std::optional<size_t> MappingReader::WordAt(const KeyRow& row, const YamlNode& v
   const auto found = std::find(row.words.begin(), row.words.end(), value.text);
   if (found != row.words.end()) return static_cast<size_t>(found - row.words.begin());
   problems_.Error(value, "unknown-word",
-                  "unknown " + std::string(row.name) + " " + Quoted(value.text),
+                  "unknown " + std::string(row.name) + " " + QuotedShort(value.text),
                   ChoiceHint(value.text, row.words));
   return {};
 }
@@ -254,11 +253,11 @@ std::optional<size_t> MappingReader::Word(std::string_view key) const {
 
 const YamlNode* MappingReader::Sequence(std::string_view key) const {
   const YamlNode* value = Value(key);
-  if (value == nullptr || value->kind == Kind::kSequence) return value;
+  if (value == nullptr || value->kind == YamlNode::Kind::kSequence) return value;
   problems_.Error(*value, "wrong-type",
                   std::string(key) + " must be " + std::string(Describe(KeyOf(table_, key).type)) +
                       ", not " + std::string(KindName(*value)),
-                  value->kind == Kind::kScalar && value->text.size() < 64
+                  value->kind == YamlNode::Kind::kScalar && value->text.size() < 64
                       ? "write [" + std::string(value->text) + "]"
                       : "start every item with '- '");
   return nullptr;
@@ -289,15 +288,15 @@ std::vector<const YamlNode*> MappingReader::IdentifierList(std::string_view key)
   items.reserve(size);
   for (size_t i = 0; i < size && !problems_.full(); ++i) {
     const YamlNode& item = document_.item(*list, i);
-    if (item.kind != Kind::kScalar || !IsIdentifier(item.text)) {
+    if (item.kind != YamlNode::Kind::kScalar || !IsIdentifier(item.text)) {
       problems_.Error(
           item, "bad-name",
-          item.kind == Kind::kScalar
-              ? Quoted(item.text) + " is not " + std::string(Describe(ValueType::kIdentifier))
+          item.kind == YamlNode::Kind::kScalar
+              ? QuotedShort(item.text) + " is not " + std::string(Describe(ValueType::kIdentifier))
               : std::string(key) + " must hold names, not " + std::string(KindName(item)));
     } else if (!seen.insert(item.text).second) {
       problems_.Error(item, "duplicate-item",
-                      std::string(key) + " names " + Quoted(item.text) + " twice", "keep one");
+                      std::string(key) + " names " + QuotedShort(item.text) + " twice", "keep one");
     } else {
       items.push_back(&item);
     }
@@ -310,7 +309,7 @@ std::map<std::string, std::string> MappingReader::TextMap(std::string_view key) 
   const YamlNode* value = Value(key);
   std::map<std::string, std::string> texts;
   if (value == nullptr) return texts;
-  if (value->kind != Kind::kMapping) {
+  if (value->kind != YamlNode::Kind::kMapping) {
     problems_.Error(
         *value, "wrong-type",
         std::string(key) + " must be a mapping of scalars, not " + std::string(KindName(*value)));
@@ -319,20 +318,20 @@ std::map<std::string, std::string> MappingReader::TextMap(std::string_view key) 
   for (size_t i = 0; i < document_.size(*value) && !problems_.full(); ++i) {
     const YamlNode& name = document_.key(*value, i);
     const YamlNode& text = document_.value(*value, i);
-    if (name.kind != Kind::kScalar || name.text.empty()) {
+    if (name.kind != YamlNode::Kind::kScalar || name.text.empty()) {
       problems_.Error(name, "bad-key", "a key must be a text, not " + std::string(KindName(name)));
-    } else if (text.kind == Kind::kNull) {
-      problems_.Error(name, "empty-value", "key " + Quoted(name.text) + " has no value",
+    } else if (text.kind == YamlNode::Kind::kNull) {
+      problems_.Error(name, "empty-value", "key " + QuotedShort(name.text) + " has no value",
                       "give it a text, or remove the key");
-    } else if (text.kind != Kind::kScalar) {
+    } else if (text.kind != YamlNode::Kind::kScalar) {
       problems_.Error(text, "wrong-type",
                       std::string(key) + "." + std::string(name.text.substr(0, 64)) +
                           " must be a scalar, not " + std::string(KindName(text)));
     } else if (row.type == ValueType::kBinding && name.text == "digest" && !IsSha256(text.text)) {
-      problems_.Error(text, "bad-digest", Quoted(text.text) + " is not a digest",
+      problems_.Error(text, "bad-digest", QuotedShort(text.text) + " is not a digest",
                       "write sha256: and 64 lower-case hexadecimal digits");
     } else if (!texts.emplace(name.text, text.text).second) {
-      problems_.Error(name, "duplicate-key", "key " + Quoted(name.text) + " is given twice",
+      problems_.Error(name, "duplicate-key", "key " + QuotedShort(name.text) + " is given twice",
                       "keep one");
     }
   }

@@ -41,9 +41,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kForeignS
     {"{", "["},
 }};
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsDecimal(char c) { return c >= '0' && c <= '9'; }
 bool IsNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool IsNamePart(char c) { return IsNameStart(c) || IsDigit(c) || c == '.'; }
+bool IsNamePart(char c) { return IsNameStart(c) || IsDecimal(c) || c == '.'; }
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 std::string Lower(std::string_view word) {
@@ -76,7 +76,7 @@ class Lexer {
 
   bool AtNumber() const {
     const size_t sign = Peek(0) == '-' || Peek(0) == '+' ? 1 : 0;
-    return IsDigit(Peek(sign)) || (Peek(sign) == '.' && IsDigit(Peek(sign + 1)));
+    return IsDecimal(Peek(sign)) || (Peek(sign) == '.' && IsDecimal(Peek(sign + 1)));
   }
 
   Result<Lexeme> Next() {

@@ -12,6 +12,7 @@
 #include "kcc/contract/fields.h"
 #include "kcc/contract/keys.h"
 #include "kcc/contract/predicate_node.h"
+#include "kcc/contract/values.h"
 #include "kcc/metric/metric.h"
 
 namespace kcc {
@@ -28,7 +29,6 @@ constexpr std::string_view kQuantityPattern =
     "^[-+]?[0-9.]+([eE][-+]?[0-9]+|([eE][-+]?[0-9]+)? *(%|[A-Za-z]+))$";
 constexpr std::string_view kWindowPattern = "^(request|[0-9]+ +requests?|[0-9.]+ *(us|ms|s|m|h))$";
 constexpr std::string_view kDigestPattern = "^sha256:[0-9a-f]{64}$";
-constexpr int kIdentifierLengthMax = 128;
 
 constexpr Direction kDirections[] = {Direction::kLowerIsBetter, Direction::kHigherIsBetter,
                                      Direction::kSigned};

@@ -5,7 +5,7 @@
 namespace kcc {
 namespace {
 
-constexpr size_t kBlock = 256;
+constexpr size_t kBlockBytes = 256;
 
 bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
@@ -25,17 +25,17 @@ SourceText::SourceText(std::string_view text) : text_(SkipByteOrderMark(text)) {
   for (size_t at = text_.find('\n'); at != std::string_view::npos; at = text_.find('\n', at + 1)) {
     line_starts_.push_back(static_cast<uint32_t>(at + 1));
   }
-  block_points_.reserve(text_.size() / kBlock + 1);
+  block_points_.reserve(text_.size() / kBlockBytes + 1);
   uint32_t points = 0;
-  for (size_t at = 0; at <= text_.size(); at += kBlock) {
+  for (size_t at = 0; at <= text_.size(); at += kBlockBytes) {
     block_points_.push_back(points);
-    points += static_cast<uint32_t>(CodePoints(text_.substr(at, kBlock)));
+    points += static_cast<uint32_t>(CodePoints(text_.substr(at, kBlockBytes)));
   }
 }
 
 size_t SourceText::PointsBefore(size_t offset) const {
-  const size_t block = offset / kBlock;
-  return block_points_[block] + CodePoints(text_.substr(block * kBlock, offset % kBlock));
+  const size_t block = offset / kBlockBytes;
+  return block_points_[block] + CodePoints(text_.substr(block * kBlockBytes, offset % kBlockBytes));
 }
 
 Mark SourceText::MarkAt(size_t offset) const {

@@ -10,8 +10,6 @@
 namespace kcc {
 namespace {
 
-constexpr size_t kIdentifierLengthMax = 128;
-
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
@@ -188,7 +186,7 @@ Result<double> ReadThreshold(std::string_view text, const Metric& metric) {
 
 bool IsIdentifier(std::string_view text) {
   const auto alphanumeric = [](char c) { return IsDigit(c) || IsLower(c) || IsUpper(c); };
-  return !text.empty() && text.size() <= kIdentifierLengthMax && alphanumeric(text[0]) &&
+  return !text.empty() && text.size() <= size_t{kIdentifierLengthMax} && alphanumeric(text[0]) &&
          std::all_of(text.begin(), text.end(),
                      [&](char c) { return alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
 }

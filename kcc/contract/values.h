@@ -36,7 +36,8 @@ bool IsShare(const Metric& metric);
 // The unit of the metric's values; "" for a pure number or a share.
 std::string_view UnitOf(const Metric& metric);
 
-bool IsIdentifier(std::string_view text);  // [A-Za-z0-9][-A-Za-z0-9_.]*, at most 128
+inline constexpr int kIdentifierLengthMax = 128;
+bool IsIdentifier(std::string_view text);  // [A-Za-z0-9][-A-Za-z0-9_.]*, at most that long
 bool IsName(std::string_view text);        // [a-z0-9][-a-z0-9.]*, at most 128
 bool IsVersion(std::string_view text);     // MAJOR.MINOR.PATCH without leading zeros
 

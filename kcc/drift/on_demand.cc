@@ -3,20 +3,19 @@
 #include <algorithm>
 #include <array>
 
+#include "kcc/base/constants.h"
 #include "kcc/drift/sampled_token.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
 namespace {
 
-constexpr double kLn2 = 0.6931471805599453;
-
-struct Entry {
+struct EntryPair {
   double log_p = 0;
   double ratio = 0;  // log q/p
 };
 
-Entry EntryAt(const RowView& view, const EntryArgs& args, size_t i) {
+EntryPair EntryAt(const RowView& view, const EntryArgs& args, size_t i) {
   const double train = view.Load(view.train, i);
   const double infer = view.Load(view.infer, i);
   const double x = ((infer - train) - args.shift) * args.inverse_temperature - args.delta;
@@ -32,7 +31,7 @@ void JsAndHellinger(const RowView& view, const EntryArgs& args, Target target, R
   double js = 0;
   double hellinger = 0;
   const auto add = [&](size_t i) {
-    const Entry entry = EntryAt(view, args, i);
+    const EntryPair entry = EntryAt(view, args, i);
     const double p = Exp(entry.log_p);
     const double root = Expm1(0.5 * entry.ratio);
     js += p * JsTerm(entry.ratio);
@@ -65,7 +64,7 @@ void JsAndHellinger(const RowView& view, const EntryArgs& args, Target target, R
 double InferEntropy(const RowView& view, const EntryArgs& args) {
   double entropy = 0;
   for (size_t i = 0; i < view.vocab; ++i) {
-    const Entry entry = EntryAt(view, args, i);
+    const EntryPair entry = EntryAt(view, args, i);
     const double log_q = entry.log_p + entry.ratio;
     entropy -= Exp(log_q) * std::min(0.0, log_q);
   }

@@ -13,10 +13,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 
+#include "kcc/base/constants.h"
 #include "kcc/drift/row_check.h"
 #include "kcc/drift/row_quantities.h"
 #include "kcc/numeric/double_math.h"
@@ -24,8 +24,6 @@
 namespace kcc {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kLn2 = 0.6931471805599453;
 // Doubles beyond it leave no room for a logit's digits.
 constexpr double kHuge = 1e12;
 // Nats apart: e^600 still leaves room for a sum.

@@ -16,15 +16,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "kcc/base/constants.h"
 #include "kcc/drift/row_rules.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // The chi-squareds may cancel this much more than kl: of ordinary rows they cancel as kl does, to
 // within a few parts in a hundred, and are not to decide.

@@ -1,17 +1,11 @@
 #include "kcc/drift/row_view.h"
 
 #include <cmath>
-#include <limits>
 
+#include "kcc/base/constants.h"
 #include "kcc/numeric/widen.h"
 
 namespace kcc {
-namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
-}  // namespace
-
 bool LeaveOutMasked(const RowPair& pair, Target target, RowScratch* scratch, RowView* view) {
   std::vector<float>& train = scratch->train;
   std::vector<float>& infer = scratch->infer;
@@ -23,7 +17,7 @@ bool LeaveOutMasked(const RowPair& pair, Target target, RowScratch* scratch, Row
   size_t left = 0;
   view->token = -1;
   for (size_t i = 0; i < pair.vocab; ++i) {
-    if (train[i] == -kInf && infer[i] == -kInf) continue;
+    if (train[i] == -kFloatInf && infer[i] == -kFloatInf) continue;
     if (!std::isfinite(train[i]) || !std::isfinite(infer[i])) return false;
     if (pair.token == static_cast<int64_t>(i)) view->token = static_cast<int64_t>(left);
     train[left] = train[i];

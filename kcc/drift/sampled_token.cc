@@ -5,16 +5,14 @@
 #include <cmath>
 #include <limits>
 
+#include "kcc/base/constants.h"
 #include "kcc/base/strings.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kLn2 = 0.6931471805599453;
-
-struct Slots {
+struct SampledSlots {
   size_t log_ratio = TokenSlot("log_ratio");
   size_t abs_log_ratio = TokenSlot("abs_log_ratio");
   size_t w = TokenSlot("w");
@@ -34,8 +32,8 @@ struct Slots {
   size_t reverse_chi2 = TokenSlot("reverse_chi2");
 };
 
-const Slots& SlotsOf() {
-  static const Slots slots;
+const SampledSlots& SlotsOf() {
+  static const SampledSlots slots;
   return slots;
 }
 
@@ -68,7 +66,7 @@ Result<SampledToken> SampledTokenFromLogprobs(double train_logprob, double infer
 }
 
 void PublishSampledToken(const SampledToken& token, const SlotSet& wanted, TokenDrift* out) {
-  const Slots& slots = SlotsOf();
+  const SampledSlots& slots = SlotsOf();
   const auto set = [&](size_t slot, double value) {
     if (wanted[slot]) out->Set(slot, value);
   };
@@ -115,7 +113,7 @@ double JsTerm(double x) {
 }
 
 SampleEstimates EstimateFromSample(const SampledToken& token, const SlotSet& wanted) {
-  const Slots& slots = SlotsOf();
+  const SampledSlots& slots = SlotsOf();
   SampleEstimates out;
   // The exponentials are most of the cost: without a quantity that needs them they are not taken.
   static const SlotSet kAll = EstimableSlots();
@@ -143,7 +141,7 @@ SampleEstimates EstimateFromSample(const SampledToken& token, const SlotSet& wan
 }
 
 SlotSet EstimableSlots() {
-  const Slots& s = SlotsOf();
+  const SampledSlots& s = SlotsOf();
   SlotSet slots;
   for (const size_t slot : {s.tv, s.kl, s.reverse_kl, s.js, s.hellinger, s.chi2, s.reverse_chi2}) {
     slots.set(slot);

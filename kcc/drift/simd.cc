@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "kcc/base/check.h"
+#include "kcc/base/constants.h"
 #include "kcc/drift/on_demand.h"
 #include "kcc/drift/reference.h"
 #include "kcc/drift/row_check.h"
@@ -23,9 +23,7 @@
 namespace kcc {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr double kLog2e = 1.4426950408889634;
-constexpr double kLn2 = 0.6931471805599453;
 
 // Weights below 2^-120 of the first entries' largest are raised to that.
 constexpr double kFloorBits = 120;
@@ -184,7 +182,7 @@ int RangeOf(float largest) {
 // by which the kernels compare, a NaN lies beyond infinity on either side.
 std::pair<float, float> Differences(const BlockSums& sums) {
   const bool finite = std::isfinite(sums.min_d) && std::isfinite(sums.max_d);
-  return finite ? std::pair(sums.min_d, sums.max_d) : std::pair(-kInf, kInf);
+  return finite ? std::pair(sums.min_d, sums.max_d) : std::pair(-kFloatInf, kFloatInf);
 }
 
 size_t TvSlot() {
@@ -199,8 +197,8 @@ bool RowMeasurement::SumBlocks() {
   scratch_.blocks.resize(Blocks());
   scratch_.ranges.resize(Blocks());
   scratch_.peaks.resize((whole_ + kSubBlockEntries - 1) / kSubBlockEntries);
-  min_d_ = kInf;
-  max_d_ = -kInf;
+  min_d_ = kFloatInf;
+  max_d_ = -kFloatInf;
   int range = 0;
   int easier = 0;
   for (size_t block = 0; block < Blocks(); ++block) {
@@ -249,7 +247,7 @@ float RowMeasurement::LeastOf(int32_t peak) const {
   const double t = double{std::bit_cast<float>(peak)} - PeakSlack(std::bit_cast<float>(peak));
   const double power = t - double{arguments_.rounding};
   const double scale = double{arguments_.scale};
-  if (power <= double{arguments_.floor} * scale + 1) return -kInf;
+  if (power <= double{arguments_.floor} * scale + 1) return -kFloatInf;
   const double logit = power / scale + double{arguments_.origin};
   return static_cast<float>(logit - 1e-6 * std::fabs(logit));
 }
@@ -299,7 +297,7 @@ TopTokens RowMeasurement::TrainTop() const {
 // The infer side's are at least as large as the least of the train side's top tokens there, and no
 // further from their train logit than the block's largest difference.
 TopTokens RowMeasurement::InferTop(const TopTokens& train_top) const {
-  float least = kInf;
+  float least = kFloatInf;
   for (size_t i = 0; i < train_top.count; ++i) {
     least = std::min(least, view_.Load(view_.infer, static_cast<size_t>(train_top.entries[i].id)));
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kcc/base/constants.h"
 #include "kcc/base/strings.h"
 #include "kcc/drift/sampled_token.h"
 #include "kcc/drift/top_list_order.h"
@@ -18,9 +19,6 @@
 
 namespace kcc {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kLn2 = 0.6931471805599453;
 
 // The nearest points of two intervals; equal ones where they meet.
 struct Nearest {
@@ -253,7 +251,7 @@ Interval EntropyInterval(const SideView& side, size_t vocab) {
   return {sum.lo * (1 - kListSumError), sum.hi * (1 + kListSumError)};
 }
 
-struct Slots {
+struct ListSlots {
   size_t tv = TokenSlot("tv");
   size_t kl = TokenSlot("kl");
   size_t reverse_kl = TokenSlot("reverse_kl");
@@ -276,8 +274,8 @@ struct Slots {
   size_t train_rank = TokenSlot("train_rank");
 };
 
-const Slots& SlotsOf() {
-  static const Slots slots;
+const ListSlots& ListSlotsOf() {
+  static const ListSlots slots;
   return slots;
 }
 
@@ -296,7 +294,7 @@ class Publisher {
 
 void PublishDivergences(const SideView& p, const SideView& q, const Matched& match, size_t vocab,
                         const Publisher& publish) {
-  const Slots& slots = SlotsOf();
+  const ListSlots& slots = ListSlotsOf();
   publish(slots.tv, TotalVariationInterval(p, q, match, vocab));
   const auto both_ends = [&](Term term) {
     return Interval{LowerBound(term, p, q, match), UpperBound(term, vocab, match)};
@@ -320,7 +318,7 @@ void PublishDivergences(const SideView& p, const SideView& q, const Matched& mat
 
 // Differences of log-probs are those of logits over the temperature, up to a constant.
 void PublishDistances(const TopListPair& pair, const Matched& match, const Publisher& publish) {
-  const Slots& slots = SlotsOf();
+  const ListSlots& slots = ListSlotsOf();
   double lowest = kInf;  // the largest that the smallest difference can be
   double highest = -kInf;
   double low_end = kInf;
@@ -371,7 +369,7 @@ Result<> MeasureTopK(const TopListPair& pair, const SlotSet& wanted, TokenDrift*
   KCC_TRY(const SideView q, ViewOf(pair, Side::kInfer));
   const Matched match = Match(p, q);
   const Publisher publish(wanted, out);
-  const Slots& slots = SlotsOf();
+  const ListSlots& slots = ListSlotsOf();
   PublishDivergences(p, q, match, pair.vocab, publish);
   PublishDistances(pair, match, publish);
 

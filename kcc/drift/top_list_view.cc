@@ -4,13 +4,12 @@
 #include <cmath>
 #include <string>
 
+#include "kcc/base/constants.h"
 #include "kcc/base/strings.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // A float32 kernel rounds the scaled logit too, which grows as the temperature falls.
 Known Widen(const TopListPair& pair, int32_t id, double logprob) {

@@ -13,8 +13,6 @@ namespace {
 
 using End = SeriesView::End;
 
-bool AtMost(const Clause& clause) { return clause.bound == BoundKind::kAtMost; }
-
 // From the signs of (value - threshold) at the two ends of the value's interval.
 Truth TruthOfSigns(bool at_most, int sign_low, int sign_high) {
   const int worst = at_most ? sign_high : -sign_low;
@@ -31,10 +29,11 @@ uint64_t Allowed(const Clause& clause, uint64_t n) {
   if (!clause.hard()) return AllowedBad(clause.exceedance, n);
   const int ppm = PercentilePpm(clause.metric.aggregate);
   if (ppm < 0) {
-    return AtMost(clause) ? AllowedBad(clause.threshold, n) : AllowedBadOfGood(clause.threshold, n);
+    return clause.at_most() ? AllowedBad(clause.threshold, n)
+                            : AllowedBadOfGood(clause.threshold, n);
   }
   const uint64_t rank = QuantileRank(n, ppm);
-  return AtMost(clause) ? n - rank : rank - 1;
+  return clause.at_most() ? n - rank : rank - 1;
 }
 
 void DecideUnits(const Clause& clause, UnitCounts units, Facts* facts) {
@@ -177,7 +176,7 @@ void FactReader::ReadSeries(const Clause& clause, Facts* facts) {
 }
 
 void FactReader::ReadMean(const Clause& clause, const SeriesView& view, Facts* facts) const {
-  const bool at_most = AtMost(clause);
+  const bool at_most = clause.at_most();
   facts->value = {view.Mean(End::kLow), view.Mean(End::kHigh)};
   // Overflow in the good direction, or in both, is no evidence that all is well.
   constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -225,7 +224,7 @@ const PopulationValue& FactReader::PopulationOf(size_t slice, const Clause& clau
 }
 
 void FactReader::ReadUnits(const Clause& clause, const SeriesView& view, Facts* facts) {
-  const bool at_most = AtMost(clause);
+  const bool at_most = clause.at_most();
   const Aggregate aggregate = clause.metric.aggregate;
   UnitCounts units;
   units.units = view.count();
@@ -279,7 +278,7 @@ void FactReader::ReadPopulation(const Clause& clause, Facts* facts) {
     share->units.units_possible = share->units.units + MissingUnits(clause, *facts);
     return DecideUnits(clause, share->units, facts);
   }
-  facts->truth = TruthOfSigns(AtMost(clause), Sign(value.value.lo - clause.threshold),
+  facts->truth = TruthOfSigns(clause.at_most(), Sign(value.value.lo - clause.threshold),
                               Sign(value.value.hi - clause.threshold));
   // The largest of what was seen stays: more evidence cannot bring it down.
   facts->fails_surely = facts->truth == Truth::kFails && clause.metric.quantity->unit == "MB";
@@ -316,7 +315,7 @@ void FactReader::ReadWindows(const Clause& clause, Facts* facts) {
   if (folded.unplaced + open.unplaced > 0) {
     facts->unplaced = Unplaced(clause, folded.unplaced + open.unplaced);
   }
-  const bool at_most = AtMost(clause);
+  const bool at_most = clause.at_most();
   // Each window with a gap, each request without a place and each one not measured may turn one
   // window good, and make one more.
   const bool by_request = clause.window.kind == Window::Kind::kRequest;

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "kcc/base/constants.h"
+
 namespace kcc {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kLn2 = 0.6931471805599453;
 
 constexpr auto kToken = QuantityLevel::kToken;
 constexpr auto kRequest = QuantityLevel::kRequest;

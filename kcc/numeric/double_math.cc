@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <limits>
 
+#include "kcc/base/constants.h"
+
 namespace kcc {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kLog2e = 1.4426950408889634;
 // ln 2 in two parts; the high one has 32 bits, so n * kLn2High is exact for |n| < 2^20.
 constexpr double kLn2High = 6.93147180369123816490e-01;

@@ -21,7 +21,7 @@ struct Placed {
   int64_t exponent;
 };
 
-Placed Place(double mantissa, int64_t exponent) {
+Placed Locate(double mantissa, int64_t exponent) {
   if (mantissa >= 1 && mantissa < 2) return {mantissa, exponent};
   int shift = 0;
   const double half = std::frexp(mantissa, &shift);
@@ -71,14 +71,14 @@ ExactSum* WideSum::At(int64_t block) {
 }
 
 void WideSum::Add(double mantissa, int64_t exponent) {
-  const Placed at = Place(mantissa, exponent);
+  const Placed at = Locate(mantissa, exponent);
   if (ExactSum* sum = At(BlockOf(at.exponent))) {
     sum->Add(at.mantissa * PowerOfTwo(InBlock(at.exponent)));
   }
 }
 
 void WideSum::AddSquare(double mantissa, int64_t exponent) {
-  const Placed at = Place(mantissa, exponent);
+  const Placed at = Locate(mantissa, exponent);
   if (ExactSum* sum = At(BlockOf(2 * at.exponent))) {
     sum->AddProduct(at.mantissa * PowerOfTwo(InBlock(2 * at.exponent)), at.mantissa);
   }

@@ -16,7 +16,7 @@ constexpr std::array kListed = {PairChange::kRegressed, PairChange::kImproved, P
                                 PairChange::kGone, PairChange::kMoved};
 
 // "2 regressed, 1 new, 35 unchanged".
-std::string Tally(const ReportComparison& comparison) {
+std::string CountsLine(const ReportComparison& comparison) {
   std::string text;
   for (const PairChange change : kListed) {
     const int64_t count = comparison.Count(change);
@@ -98,7 +98,7 @@ std::string ComparisonTerminal(const ReportComparison& comparison, const Termina
   out.Paragraph("health " + ShortNumber(comparison.health_before) + " → " +
                     ShortNumber(comparison.health_after),
                 2);
-  out.Paragraph(Tally(comparison), 2);
+  out.Paragraph(CountsLine(comparison), 2);
   PairChange heading = PairChange::kUnchanged;
   for (const PairComparison& pair : comparison.pairs) {
     if (pair.change != heading) {
@@ -123,7 +123,7 @@ std::string ComparisonMarkdown(const ReportComparison& comparison) {
                      MarkdownVerdict(comparison.verdict_after) + "\n\n";
   text += MarkdownText(ContractLine(comparison)) + ". Health " +
           ShortNumber(comparison.health_before) + " → " + ShortNumber(comparison.health_after) +
-          ". " + Tally(comparison) + ".\n";
+          ". " + CountsLine(comparison) + ".\n";
   if (comparison.pairs.empty()) return text;
   text += "\n| change | clause | metric | slice | verdict | before | after | value |\n";
   text += "|---|---|---|---|---|---|---|---|\n";

@@ -55,7 +55,7 @@ std::string_view RlAggregateName(RlAggregate aggregate) {
 
 namespace {
 
-std::string Band(double low, double high) {
+std::string BandText(double low, double high) {
   return "[" + ShortestNumber(low) + ", " + ShortestNumber(high) + "]";
 }
 
@@ -69,7 +69,7 @@ std::string DescribeWeight(const RlWeightRule& weight) {
       std::string(RlLevelName(weight.level)) + " " + std::string(RlWeightModeName(weight.mode));
   if (weight.mode == RlWeightMode::kTruncate) text += " at " + ShortestNumber(weight.high);
   if (weight.mode == RlWeightMode::kClip || weight.mode == RlWeightMode::kMask) {
-    text += " to " + Band(weight.low, weight.high);
+    text += " to " + BandText(weight.low, weight.high);
   }
   if (weight.batch_normalize) text += ", normalised";
   return text;
@@ -77,7 +77,7 @@ std::string DescribeWeight(const RlWeightRule& weight) {
 
 Result<> CheckBounds(std::string_view where, double low, double high) {
   if (!std::isfinite(low) || !std::isfinite(high) || low < 0 || high <= 0 || low > high) {
-    return InvalidError(std::string(where) + " has the bounds " + Band(low, high) +
+    return InvalidError(std::string(where) + " has the bounds " + BandText(low, high) +
                         "; 0 <= low <= high and 0 < high are needed");
   }
   return {};
@@ -91,7 +91,7 @@ std::string DescribeCorrection(const RlCorrection& correction) {
     std::string aggregate(RlAggregateName(rule.aggregate));
     for (char& c : aggregate) c = c == '_' ? ' ' : c;
     text += "; reject by " + aggregate + " " + std::string(RlStatisticName(rule.statistic));
-    text += HasBand(rule.statistic) ? " outside " + Band(rule.low, rule.high)
+    text += HasBand(rule.statistic) ? " outside " + BandText(rule.low, rule.high)
                                     : " above " + ShortestNumber(rule.high);
   }
   if (correction.veto.has_value()) {

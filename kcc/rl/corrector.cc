@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "kcc/base/constants.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 double LogBound(double bound) { return bound > 0 ? Log(bound) : -kInf; }
 

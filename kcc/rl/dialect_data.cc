@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "kcc/base/constants.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
 // Halfway between the largest float32 and the next power of two: what rounds to infinity.
 constexpr double kFloatOverflow = 3.4028235677973366e38;
 

@@ -1,8 +1,8 @@
 // From exact sums to figures: means, effective sample size, quantiles, tail index, bounds.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "kcc/base/constants.h"
 #include "kcc/base/strings.h"
 #include "kcc/numeric/double_math.h"
 #include "kcc/rl/diagnostics.h"
@@ -12,7 +12,6 @@
 namespace kcc {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr uint64_t kTailTokensMin = 10;
 
 // The bucket of the type-1 quantile: the value of rank ceil(n p).

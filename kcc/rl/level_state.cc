@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kcc/base/constants.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNearMax = 1;  // |d| of a near unit
 
 void VisitWide(Archive& archive, WideSum& sum) {

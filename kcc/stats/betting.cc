@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "kcc/base/check.h"
+#include "kcc/base/constants.h"
 
 namespace kcc {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kSumLimit = (int64_t{1} << 62) - 1;  // twice this still fits
 
 // 2^(j/1.5): the coarse grid of alternatives has three points per factor four.
@@ -114,11 +113,11 @@ Weights WeightsOnce(const Bets& bets, double m, double n, double alpha) {
 
 // ln sum_k w_k exp(log_wealth_k), over the places whose weight is not 0.
 double LogMixture(const Weights& weights, const LogWealth& log_wealth) {
-  double top = -kInfinity;
+  double top = -kInf;
   for (size_t k = 0; k < kBets; ++k) {
     if (weights[k] > 0) top = std::max(top, log_wealth[k]);
   }
-  if (top == -kInfinity) return -kInfinity;
+  if (top == -kInf) return -kInf;
   double sum = 0;
   for (size_t k = 0; k < kBets; ++k) {
     // What lies 50 nats lower is below the rounding of the sum.
@@ -136,7 +135,7 @@ double LogMixtureOfSums(const BettingPlan& plan, const Bets& bets, double m,
   LogWealth log_wealth;
   for (size_t k = 0; k < kBets; ++k) {
     const bool ruined = bets[k].factor_one == 0 && all.ones > 0;
-    log_wealth[k] = ruined ? -kInfinity : reading.scale * static_cast<double>(sums[k]) * 0x1p-32;
+    log_wealth[k] = ruined ? -kInf : reading.scale * static_cast<double>(sums[k]) * 0x1p-32;
   }
   const bool once = reading.once_at > 0 && plan.grid == BetGrid::kFine;
   const double n = reading.scale * static_cast<double>(all.count);
@@ -148,7 +147,7 @@ double LogMixtureOfSums(const BettingPlan& plan, const Bets& bets, double m,
 // would lose. y - 1 = lam (X - m) = (ratio - 1)/(1-m) ((1-m) X - m (1-X)).
 double LogFactor(const Bet& bet, double m, UnitValue x) {
   const double y = x.complement * bet.factor_zero + x.value * bet.factor_one;
-  if (y <= 0) return -kInfinity;
+  if (y <= 0) return -kInf;
   const double gain = (bet.factor_one - 1) / (1 - m) * ((1 - m) * x.value - m * x.complement);
   return std::abs(gain) < 0.5 ? std::log1p(gain) : std::log(y);
 }

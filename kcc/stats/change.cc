@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "kcc/base/constants.h"
 
 namespace kcc {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // ln(e^v + 1) without overflow.
 double LogPlusOne(double v) {
@@ -42,11 +41,11 @@ bool ChangeDetector::Observe(UnitValue x) {
   return true;
 }
 
-void ChangeDetector::Reset() { log_m_.fill(-kInfinity); }
+void ChangeDetector::Reset() { log_m_.fill(-kInf); }
 
 double ChangeDetector::LogStatistic() const {
   const double top = *std::max_element(log_m_.begin(), log_m_.end());
-  if (top == -kInfinity) return -kInfinity;
+  if (top == -kInf) return -kInf;
   double sum = 0;
   for (size_t k = 0; k < bets_.size(); ++k) sum += bets_[k].weight * std::exp(log_m_[k] - top);
   return top + std::log(sum);

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "kcc/base/check.h"
+#include "kcc/base/constants.h"
 
 namespace kcc {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Positions sorted by value; equal values keep their order, so the answer is reproducible.
 std::vector<size_t> Ascending(const std::vector<double>& values) {
@@ -32,7 +30,7 @@ std::vector<double> WithoutNan(std::span<const double> values, double replacemen
 }  // namespace
 
 std::vector<bool> HolmRejects(std::span<const double> p_values, double alpha) {
-  const std::vector<double> p = WithoutNan(p_values, kInfinity);
+  const std::vector<double> p = WithoutNan(p_values, kInf);
   std::vector<bool> rejected(p.size(), false);
   double remaining = static_cast<double>(p.size());
   for (const size_t i : Ascending(p)) {
@@ -44,7 +42,7 @@ std::vector<bool> HolmRejects(std::span<const double> p_values, double alpha) {
 }
 
 std::vector<bool> EBenjaminiHochbergRejects(std::span<const double> log_e_values, double alpha) {
-  std::vector<double> negated = WithoutNan(log_e_values, -kInfinity);
+  std::vector<double> negated = WithoutNan(log_e_values, -kInf);
   for (double& v : negated) v = -v;
   const std::vector<size_t> order = Ascending(negated);
   const double log_family = std::log(static_cast<double>(negated.size()) / alpha);

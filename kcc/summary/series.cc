@@ -10,15 +10,15 @@
 namespace kcc {
 namespace {
 
-struct Row {
+struct SeriesRow {
   const Quantity* quantity;
   Side side;
   std::string name;
 };
 
-const std::vector<Row>& Rows() {
-  static const std::vector<Row> rows = [] {
-    std::vector<Row> made;
+const std::vector<SeriesRow>& Rows() {
+  static const std::vector<SeriesRow> rows = [] {
+    std::vector<SeriesRow> made;
     for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
       made.push_back({&SlotQuantity(slot), SlotSide(slot), SlotName(slot)});
     }
@@ -63,7 +63,7 @@ size_t EstimateSeriesOfSlot(size_t slot) {
 }
 
 size_t SeriesOf(const Quantity& quantity, Side side) {
-  const std::vector<Row>& rows = Rows();
+  const std::vector<SeriesRow>& rows = Rows();
   for (size_t i = 0; i < rows.size(); ++i) {
     const bool estimate = i >= TokenSlotCount() && i < TokenSeriesCount();
     if (!estimate && rows[i].quantity == &quantity && rows[i].side == side) return i;
@@ -73,7 +73,7 @@ size_t SeriesOf(const Quantity& quantity, Side side) {
 }
 
 std::optional<size_t> FindSeries(std::string_view name) {
-  const std::vector<Row>& rows = Rows();
+  const std::vector<SeriesRow>& rows = Rows();
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].name == name) return i;
   }

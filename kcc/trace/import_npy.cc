@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 10> kNames = {
     "token",   "request",   "position", "logits",       "top_ids",
     "logprob", "advantage", "mask",     "top_logprobs", "gold"};
 
-constexpr int64_t kTopKMax = 1 << 20;
+constexpr int64_t kListedMax = 1 << 20;
 constexpr int64_t kRequestsMin = 1 << 10;  // a file of fewer elements may number so many requests
 
 // A column as doubles; empty if there is none.
@@ -106,8 +106,9 @@ class ArrayImport {
     if (columns_.top_ids.size() != columns_.top_logprobs.size()) {
       return InvalidError("top_ids and top_logprobs must come together, in one shape");
     }
-    if (!columns_.top_ids.empty() && arrays_.Find("top_ids")->header.shape.back() > kTopKMax) {
-      return InvalidError("'top_ids' has more than " + std::to_string(kTopKMax) + " entries a row");
+    if (!columns_.top_ids.empty() && arrays_.Find("top_ids")->header.shape.back() > kListedMax) {
+      return InvalidError("'top_ids' has more than " + std::to_string(kListedMax) +
+                          " entries a row");
     }
     logits_ = arrays_.Find("logits");
     if (logits_ == nullptr) return {};

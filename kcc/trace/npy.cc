@@ -16,7 +16,7 @@ namespace kcc {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kRankMax = 16;
+constexpr size_t kNpyRankMax = 16;
 
 struct TypeRow {
   std::string_view descr;
@@ -61,7 +61,7 @@ Result<std::vector<int64_t>> ParseShape(std::string_view text) {
     text.remove_prefix(begin);
     int64_t extent = 0;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), extent);
-    if (failure != std::errc() || extent < 0 || shape.size() == kRankMax) {
+    if (failure != std::errc() || extent < 0 || shape.size() == kNpyRankMax) {
       return InvalidError("the array's shape cannot be read");
     }
     shape.push_back(extent);

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = TorchValue::Kind;
 constexpr size_t kMarkDepthMax = 1000;
-constexpr size_t kRankMax = 16;
+constexpr size_t kTorchRankMax = 16;
 constexpr size_t kKeyBytesMax = 256;
 
 struct StorageType {
@@ -29,7 +29,7 @@ constexpr std::array<StorageType, 8> kStorages = {{{"torch FloatStorage", DType:
                                                    {"torch ByteStorage", DType::kU8},
                                                    {"torch BoolStorage", DType::kBool}}};
 
-Error Broken(const std::string& what) {
+Error BrokenPickle(const std::string& what) {
   return InvalidError("the pickle of this torch file cannot be read: " + what);
 }
 
@@ -39,12 +39,12 @@ class Machine {
 
   Result<TorchPickle> Run() {
     while (true) {
-      if (at_ >= bytes_.size()) return Broken("it is truncated");
+      if (at_ >= bytes_.size()) return BrokenPickle("it is truncated");
       const auto opcode = static_cast<uint8_t>(bytes_[at_++]);
       if (opcode == '.') break;
       KCC_TRY_VOID(Step(opcode));
     }
-    if (stack_.size() != 1) return Broken("it leaves no single value");
+    if (stack_.size() != 1) return BrokenPickle("it leaves no single value");
     pickle_.root = stack_.back();
     return std::move(pickle_);
   }
@@ -82,7 +82,7 @@ class Machine {
       case ')':
         return PushKind(Kind::kTuple);
       case '(':
-        if (marks_.size() >= kMarkDepthMax) return Broken("it is nested too deeply");
+        if (marks_.size() >= kMarkDepthMax) return BrokenPickle("it is nested too deeply");
         marks_.push_back(stack_.size());
         return {};
       case 'q':
@@ -116,11 +116,11 @@ class Machine {
       case 'R':
         return Reduce();
       case 'b':  // BUILD: attributes of an OrderedDict, which hold nothing of ours
-        if (stack_.size() < 2) return Broken("it is damaged");
+        if (stack_.size() < 2) return BrokenPickle("it is damaged");
         stack_.pop_back();
         return {};
       default:
-        return Broken(
+        return BrokenPickle(
             "it holds more than dictionaries, lists, numbers, texts and tensors (opcode " +
             std::to_string(opcode) + ")");
     }
@@ -128,13 +128,13 @@ class Machine {
 
   bool Has(size_t count) const { return bytes_.size() - at_ >= count; }
   Result<> Skip(size_t count) {
-    if (!Has(count)) return Broken("it is truncated");
+    if (!Has(count)) return BrokenPickle("it is truncated");
     at_ += count;
     return {};
   }
   template <class T>
   Result<T> Load() {
-    if (!Has(sizeof(T))) return Broken("it is truncated");
+    if (!Has(sizeof(T))) return BrokenPickle("it is truncated");
     T value{};
     std::memcpy(&value, bytes_.data() + at_, sizeof(T));
     at_ += sizeof(T);
@@ -172,7 +172,7 @@ class Machine {
   }
   Result<> ReadLong() {
     KCC_TRY(const uint8_t size, Load<uint8_t>());
-    if (size > 8 || !Has(size)) return Broken("an integer is too long");
+    if (size > 8 || !Has(size)) return BrokenPickle("an integer is too long");
     uint64_t bits = 0;
     for (size_t i = 0; i < size; ++i) {
       bits |= uint64_t{static_cast<uint8_t>(bytes_[at_ + i])} << (8 * i);
@@ -193,7 +193,7 @@ class Machine {
   }
   Result<> ReadText(size_t width) {
     KCC_TRY(const size_t size, LoadSize(width));
-    if (!Has(size)) return Broken("it is truncated");
+    if (!Has(size)) return BrokenPickle("it is truncated");
     TorchValue value;
     value.kind = Kind::kText;
     value.text = bytes_.substr(at_, size);
@@ -202,9 +202,9 @@ class Machine {
   }
   Result<> ReadGlobal() {
     const size_t module_end = bytes_.find('\n', at_);
-    if (module_end == std::string_view::npos) return Broken("it is truncated");
+    if (module_end == std::string_view::npos) return BrokenPickle("it is truncated");
     const size_t name_end = bytes_.find('\n', module_end + 1);
-    if (name_end == std::string_view::npos) return Broken("it is truncated");
+    if (name_end == std::string_view::npos) return BrokenPickle("it is truncated");
     TorchValue value;
     value.kind = Kind::kGlobal;
     value.text = std::string(bytes_.substr(at_, module_end - at_)) + " " +
@@ -215,12 +215,12 @@ class Machine {
 
   Result<> Memoize(size_t width) {
     KCC_TRY(const size_t key, LoadSize(width));
-    if (stack_.empty()) return Broken("it is damaged");
+    if (stack_.empty()) return BrokenPickle("it is damaged");
     memo_[key] = stack_.back();
     return {};
   }
   Result<> MemoizeNext() {
-    if (stack_.empty()) return Broken("it is damaged");
+    if (stack_.empty()) return BrokenPickle("it is damaged");
     const size_t key = memo_.size();
     memo_[key] = stack_.back();
     return {};
@@ -228,7 +228,7 @@ class Machine {
   Result<> Recall(size_t width) {
     KCC_TRY(const size_t key, LoadSize(width));
     const auto it = memo_.find(key);
-    if (it == memo_.end()) return Broken("it is damaged");
+    if (it == memo_.end()) return BrokenPickle("it is damaged");
     stack_.push_back(it->second);
     return {};
   }
@@ -236,7 +236,7 @@ class Machine {
   TorchValue& At(int32_t index) { return pickle_.values[static_cast<size_t>(index)]; }
 
   Result<std::vector<int32_t>> PopMarked() {
-    if (marks_.empty() || marks_.back() > stack_.size()) return Broken("it is damaged");
+    if (marks_.empty() || marks_.back() > stack_.size()) return BrokenPickle("it is damaged");
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
     std::vector<int32_t> items(begin, stack_.end());
     stack_.erase(begin, stack_.end());
@@ -245,7 +245,7 @@ class Machine {
   }
   Result<std::vector<int32_t>> Pop(size_t count) {
     const size_t floor = marks_.empty() ? 0 : marks_.back();
-    if (stack_.size() < floor + count) return Broken("it is damaged");
+    if (stack_.size() < floor + count) return BrokenPickle("it is damaged");
     std::vector<int32_t> items(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
     stack_.resize(stack_.size() - count);
     return items;
@@ -267,7 +267,7 @@ class Machine {
   Result<> AppendTo(Kind kind, const std::vector<int32_t>& items) {
     if (stack_.empty() || At(stack_.back()).kind != kind ||
         (kind == Kind::kDict && items.size() % 2 != 0)) {
-      return Broken("it is damaged");
+      return BrokenPickle("it is damaged");
     }
     TorchValue& container = At(stack_.back());
     container.items.insert(container.items.end(), items.begin(), items.end());
@@ -288,11 +288,11 @@ class Machine {
     const TorchValue& id = At(top[0]);
     if (id.kind != Kind::kTuple || id.items.size() != 5 || At(id.items[1]).kind != Kind::kGlobal ||
         At(id.items[2]).kind != Kind::kText || At(id.items[4]).kind != Kind::kInt) {
-      return Broken("it refers to something that is no storage");
+      return BrokenPickle("it refers to something that is no storage");
     }
     if (At(id.items[2]).text.size() > kKeyBytesMax) {  // it is copied each time it is named
-      return Broken("a storage's key has " + std::to_string(At(id.items[2]).text.size()) +
-                    " characters");
+      return BrokenPickle("a storage's key has " + std::to_string(At(id.items[2]).text.size()) +
+                          " characters");
     }
     TorchValue storage;
     storage.kind = Kind::kStorage;
@@ -304,18 +304,18 @@ class Machine {
       storage.dtype = known.dtype;
       return Push(std::move(storage));
     }
-    return Broken("a tensor has the storage type '" + type + "', which is not read");
+    return BrokenPickle("a tensor has the storage type '" + type + "', which is not read");
   }
 
   Result<std::vector<int64_t>> Integers(int32_t index) {
     const TorchValue& tuple = At(index);
-    if (tuple.kind != Kind::kTuple || tuple.items.size() > kRankMax) {
-      return Broken("a tensor's shape is none");
+    if (tuple.kind != Kind::kTuple || tuple.items.size() > kTorchRankMax) {
+      return BrokenPickle("a tensor's shape is none");
     }
     std::vector<int64_t> integers;
     for (const int32_t item : tuple.items) {
       if (At(item).kind != Kind::kInt || At(item).integer < 0) {
-        return Broken("a tensor's shape is none");
+        return BrokenPickle("a tensor's shape is none");
       }
       integers.push_back(At(item).integer);
     }
@@ -327,17 +327,17 @@ class Machine {
     const TorchValue& callable = At(call[0]);
     const TorchValue& arguments = At(call[1]);
     if (callable.kind != Kind::kGlobal || arguments.kind != Kind::kTuple) {
-      return Broken("it is damaged");
+      return BrokenPickle("it is damaged");
     }
     if (callable.text == "collections OrderedDict" && arguments.items.empty()) {
       return PushKind(Kind::kDict);
     }
     if (callable.text != "torch._utils _rebuild_tensor_v2" || arguments.items.size() < 4) {
-      return Broken("it wants to call '" + callable.text + "', which kcc does not do");
+      return BrokenPickle("it wants to call '" + callable.text + "', which kcc does not do");
     }
     const TorchValue& storage = At(arguments.items[0]);
     if (storage.kind != Kind::kStorage || At(arguments.items[1]).kind != Kind::kInt) {
-      return Broken("a tensor has no storage");
+      return BrokenPickle("a tensor has no storage");
     }
     TorchValue tensor;
     tensor.kind = Kind::kTensor;
@@ -346,7 +346,8 @@ class Machine {
     tensor.items = {arguments.items[0]};
     KCC_TRY(tensor.shape, Integers(arguments.items[2]));
     KCC_TRY(tensor.strides, Integers(arguments.items[3]));
-    if (tensor.shape.size() != tensor.strides.size()) return Broken("a tensor's strides are wrong");
+    if (tensor.shape.size() != tensor.strides.size())
+      return BrokenPickle("a tensor's strides are wrong");
     return Push(std::move(tensor));
   }
 

@@ -23,7 +23,7 @@ namespace kcc {
 namespace {
 
 // Room for the header before the logits, which are written before the number of rows is known.
-constexpr size_t kPrefixBytes = 4096;
+constexpr size_t kHeaderRoomBytes = 4096;
 // Small columns wait in memory for the end of their file.
 constexpr size_t kColumnBytesMax = size_t{128} << 20;
 constexpr size_t kWriteBufferBytes = size_t{1} << 20;
@@ -194,7 +194,7 @@ Result<> TraceWriter::State::OpenTokens() {
   std::array<char, 40> name{};
   std::snprintf(name.data(), name.size(), "tokens-%05zu.safetensors", files++);
   KCC_TRY_VOID(Open(name.data(), &tokens_file));
-  return tokens_file.Write(std::string(kPrefixBytes, ' '));
+  return tokens_file.Write(std::string(kHeaderRoomBytes, ' '));
 }
 
 Result<> TraceWriter::State::CloseTokens() {
@@ -223,8 +223,9 @@ Result<> TraceWriter::State::CloseTokens() {
   KCC_TRY_VOID(add("advantage", DType::kF32, &advantage, 0));
   KCC_TRY_VOID(add("gold", DType::kI32, &gold, 0));
   KCC_TRY_VOID(add("mask", DType::kU8, &mask, 0));
-  const std::string prefix = SafetensorsPrefix(tensors, {{"format", "kcc trace 1"}}, kPrefixBytes);
-  KCC_CHECK(prefix.size() == kPrefixBytes);
+  const std::string prefix =
+      SafetensorsPrefix(tensors, {{"format", "kcc trace 1"}}, kHeaderRoomBytes);
+  KCC_CHECK(prefix.size() == kHeaderRoomBytes);
   KCC_TRY_VOID(tokens_file.WriteFront(prefix));
   KCC_TRY_VOID(tokens_file.SyncAndClose());
   rows = 0;

@@ -32,13 +32,13 @@ struct Directory {
   uint64_t entries = 0;
 };
 
-Error Broken(const std::string& what) {
+Error BrokenZip(const std::string& what) {
   return InvalidError("not a readable zip archive: " + what);
 }
 
 Result<Directory> FindDirectory(const MappedFile& file) {
   const int64_t tail_size = std::min(file.size(), kEndBytes + kCommentMax);
-  if (tail_size < kEndBytes) return Broken("it is shorter than an empty one");
+  if (tail_size < kEndBytes) return BrokenZip("it is shorter than an empty one");
   const int64_t tail_begin = file.size() - tail_size;
   KCC_TRY(const std::string tail, file.Read(tail_begin, static_cast<size_t>(tail_size)));
   for (int64_t at = tail_size - kEndBytes; at >= 0; --at) {
@@ -51,17 +51,17 @@ Result<Directory> FindDirectory(const MappedFile& file) {
                       directory.entries == 0xffff;
     if (!wide) return directory;
     if (at < 20 || LoadAt<uint32_t>(tail, i - 20) != kEnd64LocatorMagic) {
-      return Broken("its zip64 record is missing");
+      return BrokenZip("its zip64 record is missing");
     }
     const auto end64 = LoadAt<uint64_t>(tail, i - 12);
     if (file.size() < 56 || end64 > static_cast<uint64_t>(file.size()) - 56)
-      return Broken("its zip64 record is outside");
+      return BrokenZip("its zip64 record is outside");
     KCC_TRY(const std::string record, file.Read(static_cast<int64_t>(end64), 56));
-    if (LoadAt<uint32_t>(record, 0) != kEnd64Magic) return Broken("its zip64 record is not one");
+    if (LoadAt<uint32_t>(record, 0) != kEnd64Magic) return BrokenZip("its zip64 record is not one");
     return Directory{LoadAt<uint64_t>(record, 48), LoadAt<uint64_t>(record, 40),
                      LoadAt<uint64_t>(record, 32)};
   }
-  return Broken("its end record is missing: it is truncated or no archive");
+  return BrokenZip("its end record is missing: it is truncated or no archive");
 }
 
 struct Entry {
@@ -94,14 +94,15 @@ bool ReadExtra(std::string_view extra, Entry* entry) {
 Result<ZipMember> Locate(const MappedFile& file, const Entry& entry) {
   const auto file_size = static_cast<uint64_t>(file.size());
   if (file_size < 30 || entry.local > file_size - 30) {
-    return Broken("'" + entry.name + "' starts outside the file");
+    return BrokenZip("'" + entry.name + "' starts outside the file");
   }
   KCC_TRY(const std::string local, file.Read(static_cast<int64_t>(entry.local), 30));
-  if (LoadAt<uint32_t>(local, 0) != kLocalMagic) return Broken("'" + entry.name + "' is not there");
+  if (LoadAt<uint32_t>(local, 0) != kLocalMagic)
+    return BrokenZip("'" + entry.name + "' is not there");
   const uint64_t begin =
       entry.local + 30 + LoadAt<uint16_t>(local, 26) + LoadAt<uint16_t>(local, 28);
   if (begin > file_size || entry.size > file_size - begin) {
-    return Broken("'" + entry.name + "' is truncated");
+    return BrokenZip("'" + entry.name + "' is truncated");
   }
   return ZipMember{entry.name, static_cast<int64_t>(begin), static_cast<int64_t>(entry.size)};
 }
@@ -113,7 +114,7 @@ Result<std::vector<ZipMember>> ListZip(const MappedFile& file) {
   const auto file_size = static_cast<uint64_t>(file.size());
   if (directory.offset > file_size || directory.size > file_size - directory.offset ||
       directory.size > static_cast<uint64_t>(kDirectoryBytesMax)) {
-    return Broken("its directory lies outside the file");
+    return BrokenZip("its directory lies outside the file");
   }
   KCC_TRY(const std::string bytes,
           file.Read(static_cast<int64_t>(directory.offset), static_cast<size_t>(directory.size)));
@@ -122,25 +123,25 @@ Result<std::vector<ZipMember>> ListZip(const MappedFile& file) {
   std::string_view rest = bytes;
   for (uint64_t i = 0; i < directory.entries; ++i) {
     if (rest.size() < 46 || LoadAt<uint32_t>(rest, 0) != kEntryMagic) {
-      return Broken("its directory is cut off");
+      return BrokenZip("its directory is cut off");
     }
     const auto flags = LoadAt<uint16_t>(rest, 8);
     const auto method = LoadAt<uint16_t>(rest, 10);
     const size_t name_size = LoadAt<uint16_t>(rest, 28);
     const size_t extra_size = LoadAt<uint16_t>(rest, 30);
     const size_t total = 46 + name_size + extra_size + LoadAt<uint16_t>(rest, 32);
-    if (total > rest.size()) return Broken("its directory is cut off");
+    if (total > rest.size()) return BrokenZip("its directory is cut off");
     Entry entry{std::string(rest.substr(46, name_size)), LoadAt<uint32_t>(rest, 24),
                 LoadAt<uint32_t>(rest, 20), LoadAt<uint32_t>(rest, 42)};
     if (!ReadExtra(rest.substr(46 + name_size, extra_size), &entry)) {
-      return Broken("an extra field is cut off");
+      return BrokenZip("an extra field is cut off");
     }
     if ((flags & 1) != 0) return InvalidError("'" + entry.name + "' is encrypted");
     if (method != 0 || entry.packed != entry.size) {
       return InvalidError("'" + entry.name +
                           "' is compressed; save with np.savez instead of np.savez_compressed");
     }
-    if (!names.insert(entry.name).second) return Broken("'" + entry.name + "' stands twice");
+    if (!names.insert(entry.name).second) return BrokenZip("'" + entry.name + "' stands twice");
     KCC_TRY(ZipMember member, Locate(file, entry));
     members.push_back(std::move(member));
     rest.remove_prefix(total);

@@ -1,0 +1,16 @@
+// Numbers that formulas name.
+#ifndef KCC_BASE_CONSTANTS_H_
+#define KCC_BASE_CONSTANTS_H_
+
+#include <limits>
+
+namespace kcc {
+
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
+inline constexpr float kFloatInf = std::numeric_limits<float>::infinity();
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kLn2 = 0.6931471805599453;  // log 2, correctly rounded
+
+}  // namespace kcc
+
+#endif  // KCC_BASE_CONSTANTS_H_

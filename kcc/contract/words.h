@@ -1,0 +1,20 @@
+// The words of a contract's fixed choices, in the order of their enumerations (contract.h).
+#ifndef KCC_CONTRACT_WORDS_H_
+#define KCC_CONTRACT_WORDS_H_
+
+#include <array>
+#include <string_view>
+
+namespace kcc {
+
+inline constexpr std::array<std::string_view, 4> kFamilyWords = {"numerical", "statistical",
+                                                                 "runtime", "observability"};
+inline constexpr std::array<std::string_view, 3> kLevelWords = {"L1", "L2", "L3"};
+inline constexpr std::array<std::string_view, 5> kActionWords = {"log", "guard", "freeze",
+                                                                 "fallback", "rollback"};
+inline constexpr std::array<std::string_view, 4> kStageWords = {"offline", "shadow", "canary",
+                                                                "full"};
+
+}  // namespace kcc
+
+#endif  // KCC_CONTRACT_WORDS_H_
