@@ -1,4 +1,4 @@
-# kcc_module(NAME DEPS modules… LIBS imported targets… [TEST_LIBS …]):
+# kcc_module(NAME DEPS modules… LIBS imported targets… [TEST_LIBS …] [ALONE regex]):
 # one folder under kcc/, one static library, one test program.
 # DEPS is the list that tools/check_layers.py holds the folder's includes to.
 
@@ -37,8 +37,29 @@ if(KCC_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)  # coverage in the libraries, for fuzz/
 endif()
 
+# kcc_join_sources(TARGET SOURCES ALONE): compiles up to KCC_JOIN sources as one, since most of a small
+# source's time goes into the headers it includes. Two sources of a target must then not give one
+# name to two private things. Compiled alone: the sources whose name matches ALONE (variants of one
+# thing, with the same private names, or sources that open an enumeration's names to their whole
+# file), and those that Highway compiles once for each vector width.
+function(kcc_join_sources target sources alone)
+  if(NOT KCC_JOIN)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${KCC_JOIN})
+  # g++ takes a joined source for a header, in which this would be a mistake.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source FILENAME name)
+    file(STRINGS ${source} per_width REGEX "foreach_target.h" LIMIT_COUNT 1)
+    if(per_width OR (alone AND name MATCHES "${alone}"))
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
+endfunction()
+
 function(kcc_module name)
-  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;PRIVATE_LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "ALONE" "DEPS;LIBS;PRIVATE_LIBS;TEST_LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
@@ -47,6 +68,7 @@ function(kcc_module name)
   if(sources)
     add_library(kcc_${name} STATIC ${sources})
     set(visibility PUBLIC)
+    kcc_join_sources(kcc_${name} "${sources}" "${ARG_ALONE}")
   else()
     add_library(kcc_${name} INTERFACE)
     set(visibility INTERFACE)

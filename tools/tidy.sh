@@ -4,7 +4,7 @@
 # compiled change. What it includes is what the build noted; of a file that was not built, every header counts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export database=${1:-build/release}
+export database=${1:-build/clang}
 export clean=$database/tidy
 mkdir -p "$clean"
 # Lines of a source and a file of ours that it includes, itself among them; ninja names them from the build's folder.
