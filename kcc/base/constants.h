@@ -1,6 +1,5 @@
 // Numbers that formulas name.
-#ifndef KCC_BASE_CONSTANTS_H_
-#define KCC_BASE_CONSTANTS_H_
+#pragma once
 
 #include <limits>
 
@@ -12,5 +11,3 @@ inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kLn2 = 0.6931471805599453;  // log 2, correctly rounded
 
 }  // namespace kcc
-
-#endif  // KCC_BASE_CONSTANTS_H_

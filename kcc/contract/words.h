@@ -1,6 +1,5 @@
 // The words of a contract's fixed choices, in the order of their enumerations (contract.h).
-#ifndef KCC_CONTRACT_WORDS_H_
-#define KCC_CONTRACT_WORDS_H_
+#pragma once
 
 #include <array>
 #include <string_view>
@@ -16,5 +15,3 @@ inline constexpr std::array<std::string_view, 4> kStageWords = {"offline", "shad
                                                                 "full"};
 
 }  // namespace kcc
-
-#endif  // KCC_CONTRACT_WORDS_H_

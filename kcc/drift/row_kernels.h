@@ -2,7 +2,8 @@
 //
 // A row is cut into blocks of 2048 entries; whole groups of 64 go through these kernels and what
 // is left over is carried in double by the caller. Every function gives the same bits on every
-// target (numeric/lanes-inl.h). The mathematics is in simd.cc; here are only the sums it asks for.
+// target (numeric/lanes-inl.h). The mathematics is in
+// row_measurement.h; here are only the sums it asks for.
 #pragma once
 
 #include <array>
