@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "kcc/base/check.h"
-#include "kcc/kernel/openai_dialect.h"
-#include "kcc/kernel/openai_identity.h"
-#include "kcc/kernel/openai_probe.h"
-#include "kcc/kernel/openai_trace.h"
+#include "kcc/kernel/server_dialect.h"
+#include "kcc/kernel/server_identity.h"
+#include "kcc/kernel/server_probe.h"
+#include "kcc/kernel/server_trace.h"
 #include "kcc/trace/reader.h"
 
 namespace {

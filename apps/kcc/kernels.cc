@@ -11,7 +11,7 @@
 
 #include "kcc/base/check.h"
 #include "kcc/kernel/exec_kernel.h"
-#include "kcc/kernel/openai_kernel.h"
+#include "kcc/kernel/server_kernel.h"
 #include "kcc/kernel/trace_kernel.h"
 #include "kcc/lab/lab_kernel.h"
 
@@ -39,7 +39,7 @@ extern "C" void HandleSignal(int signal) {
 }  // namespace
 
 std::vector<KernelScheme> KernelSchemes() {
-  return {TraceScheme(), ExecScheme(), OpenAiScheme(false), OpenAiScheme(true), LabScheme()};
+  return {TraceScheme(), ExecScheme(), ServerScheme(false), ServerScheme(true), LabScheme()};
 }
 
 Result<std::optional<std::string>> TraceDirectoryOf(const std::string& uri) {

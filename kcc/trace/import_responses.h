@@ -76,7 +76,7 @@ struct ResponseContext {
 using ResponseParser = std::function<Result<std::vector<ImportedSequence>>(
     json::object response, const ResponseContext& context)>;
 
-// The parsers of the four servers that can also be asked over HTTP (kcc/kernel/openai_*).
+// The parsers of the four servers that can also be asked over HTTP (kcc/kernel/server_*).
 using ResponseSequences = Result<std::vector<ImportedSequence>>;
 ResponseSequences ParseVllmResponse(json::object response, const ResponseContext& context);
 ResponseSequences ParseSglangResponse(json::object response, const ResponseContext& context);

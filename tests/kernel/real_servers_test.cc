@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "kcc/kernel/openai_test_server.h"
+#include "kcc/kernel/reference_test_server.h"
 #include "kcc/trace/pairing.h"
 #include "kcc/trace/reader.h"
 

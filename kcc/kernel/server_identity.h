@@ -2,21 +2,21 @@
 #pragma once
 
 #include "kcc/base/result.h"
-#include "kcc/kernel/openai_dialect.h"
-#include "kcc/kernel/openai_http.h"
-#include "kcc/kernel/openai_options.h"
+#include "kcc/kernel/http_pool.h"
+#include "kcc/kernel/server_dialect.h"
+#include "kcc/kernel/server_options.h"
 
 namespace kcc {
 
 // Fails where the server is of another kind than was said, has several models and none was named,
 // or does not tell its vocabulary and nobody else does (TensorRT-LLM tells it with its first row).
-Result<ServerFacts> DiscoverServer(HttpPool& pool, const OpenAiOptions& options);
+Result<ServerFacts> DiscoverServer(HttpPool& pool, const ServerOptions& options);
 
 // The answer of /v1/models: sets the model, the one that is `wanted` if that is not empty, and the
 // vocabulary where the server tells it there.
 Result<> ReadModelList(const std::string& body, const std::string& wanted, ServerFacts* facts);
 
 // Names the build, the model and the options that change numbers; not the host, not the key.
-std::string ServerFingerprint(const ServerFacts& facts, const OpenAiOptions& options);
+std::string ServerFingerprint(const ServerFacts& facts, const ServerOptions& options);
 
 }  // namespace kcc

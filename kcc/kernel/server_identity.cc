@@ -1,4 +1,4 @@
-#include "kcc/kernel/openai_identity.h"
+#include "kcc/kernel/server_identity.h"
 
 #include <algorithm>
 #include <array>
@@ -157,7 +157,7 @@ Result<> ReadModelList(const std::string& body, const std::string& wanted, Serve
   return ChooseModel(document, wanted, facts);
 }
 
-Result<ServerFacts> DiscoverServer(HttpPool& pool, const OpenAiOptions& options) {
+Result<ServerFacts> DiscoverServer(HttpPool& pool, const ServerOptions& options) {
   ServerFacts facts;
   facts.kind = options.server;
   KCC_TRY(facts.path, ChoosePath(options.server, options.path));
@@ -188,16 +188,16 @@ Result<ServerFacts> DiscoverServer(HttpPool& pool, const OpenAiOptions& options)
   return facts;
 }
 
-std::string ServerFingerprint(const ServerFacts& facts, const OpenAiOptions& options) {
+std::string ServerFingerprint(const ServerFacts& facts, const ServerOptions& options) {
   JsonWriter writer(JsonWriter::Style::kCompact);
   writer.BeginObject().Field("server", Name(facts.kind)).Field("version", facts.version);
   writer.Field("model", facts.model).Field("path", Name(facts.path));
   writer.Field("semantics", Name(options.semantics)).Field("temperature", options.temperature);
   writer.Field("in_flight", options.http.in_flight_max);  // it decides what is batched together
   writer.Key("identity").BeginObject();
-  for (const OpenAiOptions::Field& field : facts.identity) writer.Field(field.name, field.json);
+  for (const ServerOptions::Field& field : facts.identity) writer.Field(field.name, field.json);
   writer.EndObject().Key("body").BeginObject();
-  for (const OpenAiOptions::Field& field : facts.extra) writer.Key(field.name).Raw(field.json);
+  for (const ServerOptions::Field& field : facts.extra) writer.Key(field.name).Raw(field.json);
   writer.EndObject().EndObject();
   constexpr size_t kShortDigest = 7 + 16;  // "sha256:" and 64 bits
   return std::string(Name(facts.kind)) + " " + facts.version + ", " + facts.model + ", " +

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kcc/base/result.h"
-#include "kcc/kernel/openai_http.h"
+#include "kcc/kernel/http_pool.h"
 #include "kcc/kernel/uri.h"
 #include "kcc/trace/trace.h"
 
@@ -23,7 +23,7 @@ enum class ServerKind : uint8_t { kVllm, kSglang, kLlamacpp, kTrtllm };
 
 std::string_view Name(ServerKind kind);
 
-struct OpenAiOptions {
+struct ServerOptions {
   ServerKind server = ServerKind::kVllm;
   HttpOptions http;
   std::string model;  // empty: the server's only one
@@ -47,14 +47,14 @@ struct OpenAiOptions {
   std::string salt;              // before every cache_salt; empty: random
 };
 
-struct OpenAiOptionRow {
+struct ServerOptionRow {
   std::string_view name;
   std::string_view value;    // "vllm|sglang|llamacpp|trtllm"
   std::string_view meaning;  // one phrase
 };
-std::span<const OpenAiOptionRow> OpenAiOptionTable();
+std::span<const ServerOptionRow> ServerOptionTable();
 
 // Reads the key file, if there is one.
-Result<OpenAiOptions> ReadOpenAiOptions(const KernelUri& uri, const KernelOpenOptions& open);
+Result<ServerOptions> ReadServerOptions(const KernelUri& uri, const KernelOpenOptions& open);
 
 }  // namespace kcc

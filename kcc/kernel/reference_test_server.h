@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "kcc/kernel/openai_kernel.h"
+#include "kcc/kernel/server_kernel.h"
 #include "kcc/trace/trace_test_data.h"
 
 namespace kcc::testing {
@@ -105,7 +105,7 @@ inline std::string ServerUri(const std::string& base, const std::string& dialect
 
 inline Result<std::unique_ptr<Kernel>> OpenServer(const std::string& uri,
                                                   const KernelOpenOptions& how = {}) {
-  const std::vector<KernelScheme> schemes = {OpenAiScheme(false), OpenAiScheme(true)};
+  const std::vector<KernelScheme> schemes = {ServerScheme(false), ServerScheme(true)};
   return OpenKernel(uri, how, schemes);
 }
 

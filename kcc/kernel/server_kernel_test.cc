@@ -1,12 +1,12 @@
 // The server kernels against the reference server: numbers, paths, many calls at once, generation.
 
-#include "kcc/kernel/openai_kernel.h"
+#include "kcc/kernel/server_kernel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kcc/kernel/openai_http.h"
-#include "kcc/kernel/openai_test_server.h"
+#include "kcc/kernel/http_pool.h"
+#include "kcc/kernel/reference_test_server.h"
 #include "kcc/trace/reader.h"
 
 namespace kcc {
@@ -24,7 +24,7 @@ using ::kcc::testing::ServerUri;
 using ::kcc::testing::ThreeRequests;
 using ::testing::HasSubstr;
 
-class OpenAiKernelTest : public ::testing::Test {
+class ServerKernelTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { server_ = new ReferenceServer(); }
   static void TearDownTestSuite() {
@@ -47,7 +47,7 @@ class OpenAiKernelTest : public ::testing::Test {
 
   static ReferenceServer* server_;
 };
-ReferenceServer* OpenAiKernelTest::server_ = nullptr;
+ReferenceServer* ServerKernelTest::server_ = nullptr;
 
 struct Way {
   std::string dialect;
@@ -98,7 +98,7 @@ void ExpectModelNumbers(const TraceReader& reader, const std::vector<KernelReque
   EXPECT_EQ(cursor.Next().value(), nullptr);
 }
 
-TEST_F(OpenAiKernelTest, EveryServerAndPathGivesTheModelsNumbersAtTheirTokens) {
+TEST_F(ServerKernelTest, EveryServerAndPathGivesTheModelsNumbersAtTheirTokens) {
   for (const Way& way : kWays) {
     SCOPED_TRACE(way.dialect + " " + way.options);
     const ScratchDir scratch;
@@ -124,7 +124,7 @@ TEST_F(OpenAiKernelTest, EveryServerAndPathGivesTheModelsNumbersAtTheirTokens) {
   }
 }
 
-TEST_F(OpenAiKernelTest, VllmsOlderSpellingOfIdsIsReadToo) {
+TEST_F(ServerKernelTest, VllmsOlderSpellingOfIdsIsReadToo) {
   const ScratchDir scratch;
   const auto kernel =
       MustOpenServer(ServerUri(server_->Base("vllm", "old"), "vllm", "path=decode"));
@@ -133,7 +133,7 @@ TEST_F(OpenAiKernelTest, VllmsOlderSpellingOfIdsIsReadToo) {
   ExpectModelNumbers(MustOpen(scratch / "out"), ThreeRequests(), 20);
 }
 
-TEST_F(OpenAiKernelTest, WithoutAlternativesTheTokensOwnLogProbIsTheEvidence) {
+TEST_F(ServerKernelTest, WithoutAlternativesTheTokensOwnLogProbIsTheEvidence) {
   for (const std::string dialect : {"vllm", "sglang", "llamacpp"}) {
     const ScratchDir scratch;
     const auto kernel = MustOpenServer(ServerUri(server_->Base(dialect, "none"), dialect, "top=0"));
@@ -145,7 +145,7 @@ TEST_F(OpenAiKernelTest, WithoutAlternativesTheTokensOwnLogProbIsTheEvidence) {
   }
 }
 
-TEST_F(OpenAiKernelTest, ARequestWithoutContinuationIsInTheTraceAndAsksNothing) {
+TEST_F(ServerKernelTest, ARequestWithoutContinuationIsInTheTraceAndAsksNothing) {
   const ScratchDir scratch;
   const auto base = server_->Base("vllm", "none");
   const auto kernel = MustOpenServer(ServerUri(base, "vllm", "probe=off"));
@@ -158,7 +158,7 @@ TEST_F(OpenAiKernelTest, ARequestWithoutContinuationIsInTheTraceAndAsksNothing) 
   EXPECT_THAT(Stats(base), HasSubstr("\"scored\": 1,"));
 }
 
-TEST_F(OpenAiKernelTest, SixtyFourCallsAreInFlightAtOnce) {
+TEST_F(ServerKernelTest, SixtyFourCallsAreInFlightAtOnce) {
   // The server answers none of them before all 64 are there.
   const ScratchDir scratch;
   const auto base = server_->Base("vllm", "hold64");
@@ -174,7 +174,7 @@ TEST_F(OpenAiKernelTest, SixtyFourCallsAreInFlightAtOnce) {
   ExpectModelNumbers(MustOpen(scratch / "out"), batch, 2);
 }
 
-TEST_F(OpenAiKernelTest, InFlightLimitsWhatTheServerSees) {
+TEST_F(ServerKernelTest, InFlightLimitsWhatTheServerSees) {
   const ScratchDir scratch;
   const auto base = server_->Base("sglang", "none");
   const auto kernel = MustOpenServer(ServerUri(base, "sglang", "in_flight=1"));
@@ -183,7 +183,7 @@ TEST_F(OpenAiKernelTest, InFlightLimitsWhatTheServerSees) {
   EXPECT_THAT(Stats(base), HasSubstr("\"in_flight_max\": 1,"));
 }
 
-TEST_F(OpenAiKernelTest, EveryCallHasASaltOfItsOwn) {
+TEST_F(ServerKernelTest, EveryCallHasASaltOfItsOwn) {
   for (const std::string dialect : {"vllm", "sglang"}) {
     const ScratchDir scratch;
     const auto base = server_->Base(dialect, "none");
@@ -194,7 +194,7 @@ TEST_F(OpenAiKernelTest, EveryCallHasASaltOfItsOwn) {
   }
 }
 
-TEST_F(OpenAiKernelTest, LlamacppForcesAnEndTokenOnlyAtTheEndOfTheDecodePath) {
+TEST_F(ServerKernelTest, LlamacppForcesAnEndTokenOnlyAtTheEndOfTheDecodePath) {
   const ScratchDir scratch;
   const std::vector<KernelRequest> at_end = {MakeRequest("e", {5, 9, 7, kReferenceEos}, 2),
                                              MakeRequest("f", {5, 9, kReferenceEos}, 2)};
@@ -213,7 +213,7 @@ TEST_F(OpenAiKernelTest, LlamacppForcesAnEndTokenOnlyAtTheEndOfTheDecodePath) {
   ExpectModelNumbers(MustOpen(scratch / "prefill"), inside, 20);
 }
 
-TEST_F(OpenAiKernelTest, LlamacppScoresFragmentsOfCharactersOnThePrefillPathAlone) {
+TEST_F(ServerKernelTest, LlamacppScoresFragmentsOfCharactersOnThePrefillPathAlone) {
   const ScratchDir scratch;
   const std::vector<KernelRequest> batch = {MakeRequest("e", {5, 9, 61, 7, 63}, 2)};
   auto kernel = MustOpenServer(ServerUri(server_->Base("llamacpp", "none"), "llamacpp", ""));
@@ -231,7 +231,7 @@ TEST_F(OpenAiKernelTest, LlamacppScoresFragmentsOfCharactersOnThePrefillPathAlon
   }
 }
 
-TEST_F(OpenAiKernelTest, TemperatureScaledLogProbsAreTakenWhereTheyAreAskedFor) {
+TEST_F(ServerKernelTest, TemperatureScaledLogProbsAreTakenWhereTheyAreAskedFor) {
   const ScratchDir scratch;
   const auto kernel =
       MustOpenServer(ServerUri(server_->Base("vllm", "scaled"), "vllm",
@@ -247,7 +247,7 @@ TEST_F(OpenAiKernelTest, TemperatureScaledLogProbsAreTakenWhereTheyAreAskedFor) 
   EXPECT_NEAR(cursor.Next().value()->logprob, truth[40], 1e-6);
 }
 
-TEST_F(OpenAiKernelTest, TheFingerprintNamesBuildModelAndWhatChangesNumbersAndNothingElse) {
+TEST_F(ServerKernelTest, TheFingerprintNamesBuildModelAndWhatChangesNumbersAndNothingElse) {
   const auto fingerprint = [&](const std::string& dialect, const std::string& options) {
     const auto kernel = MustOpenServer(ServerUri(server_->Base(dialect, "none"), dialect, options));
     return kernel == nullptr ? "" : kernel->info().fingerprint;
@@ -261,7 +261,7 @@ TEST_F(OpenAiKernelTest, TheFingerprintNamesBuildModelAndWhatChangesNumbersAndNo
   EXPECT_THAT(fingerprint("llamacpp", ""), HasSubstr("llamacpp b1-abc, tiny, decode"));
 }
 
-TEST_F(OpenAiKernelTest, GenerationIsSeededStopsAndSaysWhatItsLogProbsMean) {
+TEST_F(ServerKernelTest, GenerationIsSeededStopsAndSaysWhatItsLogProbsMean) {
   struct Case {
     std::string dialect, faults;
     LogprobSemantics semantics;

@@ -6,16 +6,16 @@
 
 #include "kcc/base/result.h"
 #include "kcc/kernel/kernel.h"
-#include "kcc/kernel/openai_options.h"
+#include "kcc/kernel/server_options.h"
 #include "kcc/kernel/uri.h"
 
 namespace kcc {
 
-// Connects, finds out who answers, and asks the probe (openai_probe.h). The kernel holds only
+// Connects, finds out who answers, and asks the probe (server_probe.h). The kernel holds only
 // connections; it starts and stops no server.
-Result<std::unique_ptr<Kernel>> OpenOpenAiKernel(const OpenAiOptions& options);
+Result<std::unique_ptr<Kernel>> OpenServerKernel(const ServerOptions& options);
 
 // The factories of openai+http: and openai+https:.
-KernelScheme OpenAiScheme(bool secure);
+KernelScheme ServerScheme(bool secure);
 
 }  // namespace kcc

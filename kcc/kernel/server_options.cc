@@ -1,4 +1,4 @@
-#include "kcc/kernel/openai_options.h"
+#include "kcc/kernel/server_options.h"
 
 #include <algorithm>
 #include <array>
@@ -16,25 +16,25 @@ constexpr std::string_view kBody = "body.";
 
 // clang-format off
 constexpr std::array kTable = {
-    OpenAiOptionRow{"server", "vllm|sglang|llamacpp|trtllm", "whose dialect the server speaks; required"},
-    OpenAiOptionRow{"model", "NAME", "which model, where the server has several"},
-    OpenAiOptionRow{"vocab_size", "N", "entries of the vocabulary; vLLM and SGLang do not tell it"},
-    OpenAiOptionRow{"top", "K", "alternatives asked for a token (20); 0: the token's own log-prob alone"},
-    OpenAiOptionRow{"path", "prefill|decode", "which kernels of the server compute the numbers"},
-    OpenAiOptionRow{"semantics", "raw|temperature-scaled|processed", "what the log-probs must mean (raw); the probe refuses others"},
-    OpenAiOptionRow{"temperature", "T", "at which they are asked (1)"},
-    OpenAiOptionRow{"mask_missing", "true|false", "leave out tokens without a log-prob instead of failing (false)"},
-    OpenAiOptionRow{"model_digest", "sha256:…", "the weights the server is known to run"},
-    OpenAiOptionRow{"probe", "on|off|ID,ID,…", "check semantics and alignment at the start (on), with these token ids"},
-    OpenAiOptionRow{"end", "ID,…", "llama.cpp: further token ids that end a generation, beside its eos"},
-    OpenAiOptionRow{"in_flight", "N", "calls at once (64)"},
-    OpenAiOptionRow{"retries", "N", "repetitions of a failed call (4)"},
-    OpenAiOptionRow{"retry_wait_ms", "N", "before the first repetition (250); doubles up to 8 s"},
-    OpenAiOptionRow{"timeout", "SECONDS", "for one answer"},
-    OpenAiOptionRow{"body_mib", "N", "largest answer (64)"},
-    OpenAiOptionRow{"api_key_file", "PATH", "a file with the key, sent as a bearer token"},
-    OpenAiOptionRow{"ca_file", "PATH", "certificates to trust instead of the system's"},
-    OpenAiOptionRow{"body.NAME", "JSON", "a further field of every request, if the server's list has it"},
+    ServerOptionRow{"server", "vllm|sglang|llamacpp|trtllm", "whose dialect the server speaks; required"},
+    ServerOptionRow{"model", "NAME", "which model, where the server has several"},
+    ServerOptionRow{"vocab_size", "N", "entries of the vocabulary; vLLM and SGLang do not tell it"},
+    ServerOptionRow{"top", "K", "alternatives asked for a token (20); 0: the token's own log-prob alone"},
+    ServerOptionRow{"path", "prefill|decode", "which kernels of the server compute the numbers"},
+    ServerOptionRow{"semantics", "raw|temperature-scaled|processed", "what the log-probs must mean (raw); the probe refuses others"},
+    ServerOptionRow{"temperature", "T", "at which they are asked (1)"},
+    ServerOptionRow{"mask_missing", "true|false", "leave out tokens without a log-prob instead of failing (false)"},
+    ServerOptionRow{"model_digest", "sha256:…", "the weights the server is known to run"},
+    ServerOptionRow{"probe", "on|off|ID,ID,…", "check semantics and alignment at the start (on), with these token ids"},
+    ServerOptionRow{"end", "ID,…", "llama.cpp: further token ids that end a generation, beside its eos"},
+    ServerOptionRow{"in_flight", "N", "calls at once (64)"},
+    ServerOptionRow{"retries", "N", "repetitions of a failed call (4)"},
+    ServerOptionRow{"retry_wait_ms", "N", "before the first repetition (250); doubles up to 8 s"},
+    ServerOptionRow{"timeout", "SECONDS", "for one answer"},
+    ServerOptionRow{"body_mib", "N", "largest answer (64)"},
+    ServerOptionRow{"api_key_file", "PATH", "a file with the key, sent as a bearer token"},
+    ServerOptionRow{"ca_file", "PATH", "certificates to trust instead of the system's"},
+    ServerOptionRow{"body.NAME", "JSON", "a further field of every request, if the server's list has it"},
 };
 // clang-format on
 
@@ -90,7 +90,7 @@ class Reader {
 Result<> CheckNames(const KernelUri& uri) {
   std::vector<std::string_view> known;
   known.reserve(kTable.size() + uri.options.size());
-  for (const OpenAiOptionRow& row : kTable) known.push_back(row.name);
+  for (const ServerOptionRow& row : kTable) known.push_back(row.name);
   for (const KernelUri::Option& option : uri.options) {
     if (option.name.starts_with(kBody)) known.push_back(option.name);
   }
@@ -143,7 +143,7 @@ Result<std::string> ReadKey(const std::string& path) {
   return key;
 }
 
-Result<> ReadMeaning(const KernelUri& uri, const Reader& reader, OpenAiOptions* options) {
+Result<> ReadMeaning(const KernelUri& uri, const Reader& reader, ServerOptions* options) {
   if (const std::string* path = uri.Find("path")) {
     options->path = ParseTracePath(*path);
     if (!options->path) return reader.Bad("path", "prefill or decode");
@@ -187,10 +187,10 @@ std::string_view Name(ServerKind kind) {
   return "";
 }
 
-std::span<const OpenAiOptionRow> OpenAiOptionTable() { return kTable; }
+std::span<const ServerOptionRow> ServerOptionTable() { return kTable; }
 
-Result<OpenAiOptions> ReadOpenAiOptions(const KernelUri& uri, const KernelOpenOptions& open) {
-  OpenAiOptions options;
+Result<ServerOptions> ReadServerOptions(const KernelUri& uri, const KernelOpenOptions& open) {
+  ServerOptions options;
   KCC_TRY(options.http.base_url, ReadBaseUrl(uri));
   KCC_TRY_VOID(CheckNames(uri));
   KCC_TRY(options.server, ReadServer(uri));

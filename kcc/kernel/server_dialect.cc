@@ -1,11 +1,11 @@
-#include "kcc/kernel/openai_dialect.h"
+#include "kcc/kernel/server_dialect.h"
 
 #include <algorithm>
 #include <array>
 
 #include "kcc/base/strings.h"
-#include "kcc/kernel/openai_body.h"
-#include "kcc/kernel/openai_probe.h"
+#include "kcc/kernel/server_body.h"
+#include "kcc/kernel/server_probe.h"
 
 namespace kcc {
 namespace {

@@ -1,4 +1,4 @@
-#include "kcc/kernel/openai_body.h"
+#include "kcc/kernel/server_body.h"
 
 #include <algorithm>
 #include <array>
@@ -86,18 +86,18 @@ RequestBody& RequestBody::End() {
   return *this;
 }
 
-HttpCall RequestBody::Take(std::span<const OpenAiOptions::Field> extra) {
-  for (const OpenAiOptions::Field& field : extra) {
+HttpCall RequestBody::Take(std::span<const ServerOptions::Field> extra) {
+  for (const ServerOptions::Field& field : extra) {
     writer_.Key(field.name).Raw(field.json);
   }
   writer_.EndObject();
   return {std::string(RowOf(route_).path), writer_.Take()};
 }
 
-Result<> CheckUserFields(Route route, std::span<const OpenAiOptions::Field> fields) {
+Result<> CheckUserFields(Route route, std::span<const ServerOptions::Field> fields) {
   const RouteRow& row = RowOf(route);
   json::parser parser;
-  for (const OpenAiOptions::Field& field : fields) {
+  for (const ServerOptions::Field& field : fields) {
     const std::string name = "body." + field.name;
     if (Holds(row.own, field.name)) {
       return InvalidError(name + ": kcc sets this field itself");

@@ -1,4 +1,4 @@
-#include "kcc/kernel/openai_trace.h"
+#include "kcc/kernel/server_trace.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "kcc/kernel/openai_probe.h"
+#include "kcc/kernel/server_probe.h"
 
 #include <algorithm>
 #include <cmath>

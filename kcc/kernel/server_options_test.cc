@@ -1,6 +1,6 @@
 // Options, fields, waits and the probe's arithmetic, without a server.
 
-#include "kcc/kernel/openai_options.h"
+#include "kcc/kernel/server_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,22 +8,22 @@
 #include <cmath>
 
 #include "kcc/base/file.h"
-#include "kcc/kernel/openai_body.h"
-#include "kcc/kernel/openai_http.h"
-#include "kcc/kernel/openai_kernel.h"
-#include "kcc/kernel/openai_probe.h"
+#include "kcc/kernel/http_pool.h"
+#include "kcc/kernel/server_body.h"
+#include "kcc/kernel/server_kernel.h"
+#include "kcc/kernel/server_probe.h"
 
 namespace kcc {
 namespace {
 
 using ::testing::HasSubstr;
 
-Result<OpenAiOptions> Read(const std::string& uri) {
+Result<ServerOptions> Read(const std::string& uri) {
   KCC_TRY(const KernelUri parsed, ParseKernelUri(uri));
-  return ReadOpenAiOptions(parsed, KernelOpenOptions{});
+  return ReadServerOptions(parsed, KernelOpenOptions{});
 }
 
-TEST(OpenAiOptions, AnAddressAndItsOptionsAreRead) {
+TEST(ServerOptions, AnAddressAndItsOptionsAreRead) {
   const auto options = Read(
       "openai+https://box:8000/prefix/?server=sglang&top=5&path=prefill&vocab_size=32000"
       "&in_flight=8&timeout=2.5&body_mib=1&probe=7,8,9&body.priority=3");
@@ -39,7 +39,7 @@ TEST(OpenAiOptions, AnAddressAndItsOptionsAreRead) {
   EXPECT_EQ(options->fields[0].name, "priority");
 }
 
-TEST(OpenAiOptions, MistakesAreNamed) {
+TEST(ServerOptions, MistakesAreNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"openai+http://h:1", "say whose dialect the server speaks"},
       {"openai+http://h:1?server=tgi", "there is no server 'tgi'"},
@@ -63,9 +63,9 @@ TEST(OpenAiOptions, MistakesAreNamed) {
   }
 }
 
-TEST(OpenAiBody, AFieldOfTheUsersMustBeKnownFreeAndJson) {
+TEST(ServerBody, AFieldOfTheUsersMustBeKnownFreeAndJson) {
   const auto check = [](Route route, const std::string& name, const std::string& json) {
-    const std::vector<OpenAiOptions::Field> fields = {{name, json}};
+    const std::vector<ServerOptions::Field> fields = {{name, json}};
     const auto checked = CheckUserFields(route, fields);
     return checked.has_value() ? std::string() : checked.error().message();
   };
@@ -76,18 +76,18 @@ TEST(OpenAiBody, AFieldOfTheUsersMustBeKnownFreeAndJson) {
   EXPECT_THAT(check(Route::kSglangGenerate, "lora_path", "abc"), HasSubstr("must be JSON"));
 }
 
-TEST(OpenAiBody, TheSameQuestionIsTheSameBytes) {
+TEST(ServerBody, TheSameQuestionIsTheSameBytes) {
   RequestBody body(Route::kLlamacppCompletion);
   const std::vector<int32_t> ids = {1, 2};
   body.Ids("prompt", ids).Field("n_predict", 1).Bias(7, 1000);
-  const std::vector<OpenAiOptions::Field> extra = {{"id_slot", "3"}};
+  const std::vector<ServerOptions::Field> extra = {{"id_slot", "3"}};
   const HttpCall call = body.Take(extra);
   EXPECT_EQ(call.path, "/completion");
   EXPECT_EQ(call.body,
             "{\"prompt\":[1,2],\"n_predict\":1,\"logit_bias\":[[7,1000]],\"id_slot\":3}\n");
 }
 
-TEST(OpenAiRetry, WaitsDoubleToALimitAndHeedRetryAfter) {
+TEST(HttpRetry, WaitsDoubleToALimitAndHeedRetryAfter) {
   HttpOptions options;
   options.retry_wait_ms = 100;
   options.retry_wait_ms_max = 500;
@@ -100,7 +100,7 @@ TEST(OpenAiRetry, WaitsDoubleToALimitAndHeedRetryAfter) {
   EXPECT_FALSE(RetryWaitMs(options, 1, 61).has_value());
 }
 
-TEST(OpenAiRetry, OnlyPassingTroubleIsRepeated) {
+TEST(HttpRetry, OnlyPassingTroubleIsRepeated) {
   for (const int status : {408, 429, 500, 502, 503, 504}) EXPECT_TRUE(IsRetriedStatus(status));
   for (const int status : {200, 301, 400, 401, 403, 404, 413, 422, 501}) {
     EXPECT_FALSE(IsRetriedStatus(status)) << status;
@@ -119,7 +119,7 @@ std::vector<TopEntry> Softmax(std::vector<double> logits, double temperature) {
   return list;
 }
 
-TEST(OpenAiProbe, TellsRawScaledAndProcessedApartDespiteNoise) {
+TEST(ServerProbe, TellsRawScaledAndProcessedApartDespiteNoise) {
   const std::vector<double> logits = {3.0, 1.0, 0.5, -2.0, -4.0};
   const auto raw = Softmax(logits, 1);
   const auto scaled = Softmax(logits, kProbeTemperature);
@@ -135,7 +135,7 @@ TEST(OpenAiProbe, TellsRawScaledAndProcessedApartDespiteNoise) {
   EXPECT_EQ(FindSemantics({{raw}, {renormalised}, {raw}}).value(), LogprobSemantics::kProcessed);
 }
 
-TEST(OpenAiProbe, RefusesWhatItCannotTell) {
+TEST(ServerProbe, RefusesWhatItCannotTell) {
   const auto raw = Softmax({3.0, 1.0, 0.5, -2.0}, 1);
   const auto other = Softmax({-1.0, 2.0, 3.5, 0.0}, 1);
   const auto flat = Softmax({0.0, 0.0, 0.0}, 1);
@@ -154,9 +154,9 @@ TEST(OpenAiProbe, RefusesWhatItCannotTell) {
   EXPECT_THAT(problem({{raw}, {}, {raw}}), HasSubstr("different lengths"));
 }
 
-TEST(OpenAiOptions, ThePageShowsTheTable) {
+TEST(ServerOptions, ThePageShowsTheTable) {
   const std::string page = ReadFile("docs/servers.md", size_t{1} << 20).value();
-  for (const OpenAiOptionRow& row : OpenAiOptionTable()) {
+  for (const ServerOptionRow& row : ServerOptionTable()) {
     std::string value(row.value);
     for (size_t at = value.find('|'); at != std::string::npos; at = value.find('|', at + 2)) {
       value.replace(at, 1, "\\|");

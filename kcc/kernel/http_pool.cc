@@ -1,4 +1,4 @@
-#include "kcc/kernel/openai_http.h"
+#include "kcc/kernel/http_pool.h"
 
 #include <curl/curl.h>
 

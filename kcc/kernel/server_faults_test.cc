@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "kcc/kernel/openai_http.h"
-#include "kcc/kernel/openai_kernel.h"
-#include "kcc/kernel/openai_test_server.h"
+#include "kcc/kernel/http_pool.h"
+#include "kcc/kernel/reference_test_server.h"
+#include "kcc/kernel/server_kernel.h"
 #include "kcc/trace/reader.h"
 
 namespace kcc {
@@ -27,7 +27,7 @@ using ::kcc::testing::ThreeRequests;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class OpenAiFaultsTest : public ::testing::Test {
+class ServerFaultsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { server_ = new ReferenceServer(); }
   static void TearDownTestSuite() {
@@ -55,13 +55,13 @@ class OpenAiFaultsTest : public ::testing::Test {
 
   static ReferenceServer* server_;
 };
-ReferenceServer* OpenAiFaultsTest::server_ = nullptr;
+ReferenceServer* ServerFaultsTest::server_ = nullptr;
 
 struct FaultCase {
   std::string dialect, faults, options, problem;
 };
 
-TEST_F(OpenAiFaultsTest, EachFaultGivesItsDocumentedError) {
+TEST_F(ServerFaultsTest, EachFaultGivesItsDocumentedError) {
   // clang-format off
   const std::vector<FaultCase> cases = {
       // Transport.
@@ -134,7 +134,7 @@ TEST_F(OpenAiFaultsTest, EachFaultGivesItsDocumentedError) {
   }
 }
 
-TEST_F(OpenAiFaultsTest, AnotherServerThanSaidIsNoticedByItsMissingPages) {
+TEST_F(ServerFaultsTest, AnotherServerThanSaidIsNoticedByItsMissingPages) {
   const std::vector<std::array<std::string, 3>> cases = {
       {"sglang", "vllm", "/version gives status 404; is it the right server=?"},
       {"llamacpp", "trtllm", "/version gives status 404; is it the right server=?"},
@@ -148,7 +148,7 @@ TEST_F(OpenAiFaultsTest, AnotherServerThanSaidIsNoticedByItsMissingPages) {
   }
 }
 
-TEST_F(OpenAiFaultsTest, AFaultThatPassesIsOvercome) {
+TEST_F(ServerFaultsTest, AFaultThatPassesIsOvercome) {
   for (const std::string fault : {"500-once", "503-once", "close-once"}) {
     SCOPED_TRACE(fault);
     const auto uri = ServerUri(server_->Base("vllm", fault), "vllm", "probe=off");
@@ -158,7 +158,7 @@ TEST_F(OpenAiFaultsTest, AFaultThatPassesIsOvercome) {
   }
 }
 
-TEST_F(OpenAiFaultsTest, MissingLogProbsAreLeftOutWhereThatIsAskedFor) {
+TEST_F(ServerFaultsTest, MissingLogProbsAreLeftOutWhereThatIsAskedFor) {
   const ScratchDir scratch;
   const auto kernel = OpenServer(
       ServerUri(server_->Base("vllm", "sentinel"), "vllm", "probe=off&mask_missing=true"));
@@ -173,7 +173,7 @@ TEST_F(OpenAiFaultsTest, MissingLogProbsAreLeftOutWhereThatIsAskedFor) {
   EXPECT_EQ(masked, "..x");
 }
 
-TEST_F(OpenAiFaultsTest, TheKeyOpensTheServerAndIsInNoMessage) {
+TEST_F(ServerFaultsTest, TheKeyOpensTheServerAndIsInNoMessage) {
   const ScratchDir scratch;
   std::ofstream(scratch / "right") << "secret-1\n";
   std::ofstream(scratch / "wrong") << "secret-2\n";
@@ -198,7 +198,7 @@ TEST_F(OpenAiFaultsTest, TheKeyOpensTheServerAndIsInNoMessage) {
 }
 
 // The search for the key found it again in its own replacement, for ever and deaf to signals.
-TEST_F(OpenAiFaultsTest, AKeyOfAsterisksIsHiddenAndEnds) {
+TEST_F(ServerFaultsTest, AKeyOfAsterisksIsHiddenAndEnds) {
   const ScratchDir scratch;
   for (const std::string key : {"***", "*", "**"}) {
     std::ofstream(scratch / "key") << key;
@@ -220,7 +220,7 @@ TEST_F(OpenAiFaultsTest, AKeyOfAsterisksIsHiddenAndEnds) {
 }
 
 // What the server says in an answer that is no error is quoted too, and a long answer is cut.
-TEST_F(OpenAiFaultsTest, AnAnswerThatQuotesTheKeyIsQuotedWithoutIt) {
+TEST_F(ServerFaultsTest, AnAnswerThatQuotesTheKeyIsQuotedWithoutIt) {
   const ScratchDir scratch;
   std::ofstream(scratch / "key") << "secret-3";
   const std::string key = "api_key_file=" + (scratch / "key");
@@ -239,7 +239,7 @@ TEST_F(OpenAiFaultsTest, AnAnswerThatQuotesTheKeyIsQuotedWithoutIt) {
   EXPECT_THAT(run.error().message(), Not(HasSubstr("secr")));
 }
 
-TEST_F(OpenAiFaultsTest, NobodyListensIsSaidAfterTheLastAttempt) {
+TEST_F(ServerFaultsTest, NobodyListensIsSaidAfterTheLastAttempt) {
   // A port that was free a moment ago: bound and given back.
   EXPECT_THAT(
       Problem("openai+http://127.0.0.1:1?server=vllm&retry_wait_ms=1&vocab_size=9&retries=1",
@@ -247,7 +247,7 @@ TEST_F(OpenAiFaultsTest, NobodyListensIsSaidAfterTheLastAttempt) {
       HasSubstr("http://127.0.0.1:1/v1/models: no connection: "));
 }
 
-TEST_F(OpenAiFaultsTest, IdsOutsideTheVocabularyAreNeverSent) {
+TEST_F(ServerFaultsTest, IdsOutsideTheVocabularyAreNeverSent) {
   const std::vector<KernelRequest> batch = {MakeRequest("x", {5, 64, 7}, 1)};
   for (const std::string dialect : {"vllm", "sglang", "llamacpp", "trtllm"}) {
     EXPECT_THAT(Problem(ServerUri(server_->Base(dialect, "none"), dialect, ""), batch),
@@ -259,7 +259,7 @@ TEST_F(OpenAiFaultsTest, IdsOutsideTheVocabularyAreNeverSent) {
       HasSubstr("it must have at least one, since nothing predicts the first"));
 }
 
-TEST_F(OpenAiFaultsTest, AReadableStopDescriptorEndsTheWait) {
+TEST_F(ServerFaultsTest, AReadableStopDescriptorEndsTheWait) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   ASSERT_EQ(::write(ends[1], "x", 1), 1);
@@ -273,7 +273,7 @@ TEST_F(OpenAiFaultsTest, AReadableStopDescriptorEndsTheWait) {
   ::close(ends[1]);
 }
 
-TEST_F(OpenAiFaultsTest, ABatchIsGivenUpAtItsTimeLimit) {
+TEST_F(ServerFaultsTest, ABatchIsGivenUpAtItsTimeLimit) {
   KernelOpenOptions how;
   how.batch_timeout_s = 0.2;
   const ScratchDir scratch;

@@ -9,8 +9,8 @@
 
 #include "kcc/base/json_writer.h"
 #include "kcc/base/result.h"
-#include "kcc/kernel/openai_http.h"
-#include "kcc/kernel/openai_options.h"
+#include "kcc/kernel/http_pool.h"
+#include "kcc/kernel/server_options.h"
 
 namespace kcc {
 
@@ -42,7 +42,7 @@ class RequestBody {
   RequestBody& End();
 
   // Closes the body, the user's fields last.
-  HttpCall Take(std::span<const OpenAiOptions::Field> extra);
+  HttpCall Take(std::span<const ServerOptions::Field> extra);
 
  private:
   void Key(std::string_view name);
@@ -52,6 +52,6 @@ class RequestBody {
 };
 
 // Every field must be one that the route knows and that kcc does not set, and valid JSON.
-Result<> CheckUserFields(Route route, std::span<const OpenAiOptions::Field> fields);
+Result<> CheckUserFields(Route route, std::span<const ServerOptions::Field> fields);
 
 }  // namespace kcc

@@ -1,4 +1,4 @@
-#include "kcc/kernel/openai_kernel.h"
+#include "kcc/kernel/server_kernel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,12 +8,12 @@
 
 #include "kcc/base/strings.h"
 #include "kcc/kernel/exec_protocol.h"
-#include "kcc/kernel/openai_dialect.h"
-#include "kcc/kernel/openai_http.h"
-#include "kcc/kernel/openai_identity.h"
-#include "kcc/kernel/openai_probe.h"
-#include "kcc/kernel/openai_trace.h"
+#include "kcc/kernel/http_pool.h"
 #include "kcc/kernel/secret.h"
+#include "kcc/kernel/server_dialect.h"
+#include "kcc/kernel/server_identity.h"
+#include "kcc/kernel/server_probe.h"
+#include "kcc/kernel/server_trace.h"
 
 namespace kcc {
 namespace {
@@ -36,9 +36,9 @@ struct CallSite {
 // llama.cpp's words for a token that its grammar cannot produce.
 constexpr std::string_view kGrammarStuck = "empty grammar stack";
 
-class OpenAiKernel final : public Kernel {
+class ServerKernel final : public Kernel {
  public:
-  OpenAiKernel(OpenAiOptions options, std::unique_ptr<HttpPool> pool)
+  ServerKernel(ServerOptions options, std::unique_ptr<HttpPool> pool)
       : options_(std::move(options)), pool_(std::move(pool)) {
     if (options_.salt.empty()) options_.salt = RandomSalt();
   }
@@ -76,7 +76,7 @@ class OpenAiKernel final : public Kernel {
   Result<LogprobSemantics> GeneratedSemantics();
   std::string NextSalt() { return options_.salt + "-" + std::to_string(++salts_); }
 
-  OpenAiOptions options_;
+  ServerOptions options_;
   std::unique_ptr<HttpPool> pool_;
   ServerFacts facts_;
   KernelInfo info_;
@@ -89,7 +89,7 @@ Error Within(const std::string& where, const Error& error) {
   return Error(error.code(), where + ": " + error.message(), error.place());
 }
 
-Result<> OpenAiKernel::CheckSameBuild(const std::string& fingerprint) {
+Result<> ServerKernel::CheckSameBuild(const std::string& fingerprint) {
   if (fingerprint.empty()) return {};
   if (build_.empty()) build_ = fingerprint;
   if (build_ == fingerprint) return {};
@@ -100,7 +100,7 @@ Result<> OpenAiKernel::CheckSameBuild(const std::string& fingerprint) {
 }
 
 // Asks for every site's part; those that come back without a fragment's numbers are asked again.
-Result<> OpenAiKernel::AskSites(std::span<const ScoreAsk> asks,
+Result<> ServerKernel::AskSites(std::span<const ScoreAsk> asks,
                                 const std::function<std::string(size_t)>& name,
                                 std::vector<CallSite>* sites, std::vector<ScoreAnswer>* parts) {
   std::vector<size_t> calls(sites->size());
@@ -143,7 +143,7 @@ Result<> OpenAiKernel::AskSites(std::span<const ScoreAsk> asks,
   return {};
 }
 
-Result<std::vector<ScoreAnswer>> OpenAiKernel::AskAll(
+Result<std::vector<ScoreAnswer>> ServerKernel::AskAll(
     std::span<const ScoreAsk> asks, const std::function<std::string(size_t)>& name) {
   std::vector<CallSite> sites;
   for (size_t i = 0; i < asks.size(); ++i) {
@@ -162,7 +162,7 @@ Result<std::vector<ScoreAnswer>> OpenAiKernel::AskAll(
   return answers;
 }
 
-Result<ProbeLists> OpenAiKernel::ProbeOnce(std::span<const int32_t> tokens, double temperature,
+Result<ProbeLists> ServerKernel::ProbeOnce(std::span<const int32_t> tokens, double temperature,
                                            bool narrow) {
   ScoreAsk ask;
   ask.tokens = tokens;
@@ -180,7 +180,7 @@ Result<ProbeLists> OpenAiKernel::ProbeOnce(std::span<const int32_t> tokens, doub
   return lists;
 }
 
-Result<> OpenAiKernel::Probe() {
+Result<> ServerKernel::Probe() {
   std::vector<int32_t> tokens = options_.probe_tokens;
   if (tokens.empty()) {
     // From the middle of the vocabulary, where ordinary tokens are.
@@ -199,7 +199,7 @@ Result<> OpenAiKernel::Probe() {
   return CheckSemantics(facts_.kind, options_.semantics, found);
 }
 
-void OpenAiKernel::Describe() {
+void ServerKernel::Describe() {
   if (!build_.empty()) facts_.identity.push_back({"build", build_});
   info_.fingerprint = ServerFingerprint(facts_, options_);
   info_.model_digest = options_.model_digest;
@@ -217,7 +217,7 @@ void OpenAiKernel::Describe() {
                    {"in_flight", std::to_string(options_.http.in_flight_max), "batch"}};
 }
 
-Result<> OpenAiKernel::Discover() {
+Result<> ServerKernel::Discover() {
   pool_->SetRunLimit(options_.start_timeout_s);
   KCC_TRY(facts_, DiscoverServer(*pool_, options_));
   if (options_.probe || facts_.vocab_size == 0) KCC_TRY_VOID(Probe());
@@ -227,7 +227,7 @@ Result<> OpenAiKernel::Discover() {
   return {};
 }
 
-Result<> OpenAiKernel::ScoreBatch(std::span<const KernelRequest> batch,
+Result<> ServerKernel::ScoreBatch(std::span<const KernelRequest> batch,
                                   const std::string& directory) {
   std::vector<ScoreAsk> asks;
   for (const KernelRequest& request : batch) {
@@ -249,7 +249,7 @@ Result<> OpenAiKernel::ScoreBatch(std::span<const KernelRequest> batch,
 
 // The tokens a server writes come with log-probs of its own choice; they are held against the raw
 // ones of the scoring path.
-Result<LogprobSemantics> OpenAiKernel::GeneratedSemantics() {
+Result<LogprobSemantics> ServerKernel::GeneratedSemantics() {
   GenerateAsk ask;
   const std::vector<int32_t> prompt = {static_cast<int32_t>(facts_.vocab_size / 2),
                                        static_cast<int32_t>(facts_.vocab_size / 3)};
@@ -281,7 +281,7 @@ Result<LogprobSemantics> OpenAiKernel::GeneratedSemantics() {
   return FindSemantics(answers);
 }
 
-Result<> OpenAiKernel::GenerateBatch(std::span<const KernelRequest> batch, const Sampling& sampling,
+Result<> ServerKernel::GenerateBatch(std::span<const KernelRequest> batch, const Sampling& sampling,
                                      const std::string& directory) {
   const bool lists = facts_.kind != ServerKind::kTrtllm && options_.top > 0;
   if (facts_.kind == ServerKind::kTrtllm) {
@@ -331,24 +331,24 @@ Result<> OpenAiKernel::GenerateBatch(std::span<const KernelRequest> batch, const
 
 }  // namespace
 
-Result<std::unique_ptr<Kernel>> OpenOpenAiKernel(const OpenAiOptions& options) {
+Result<std::unique_ptr<Kernel>> OpenServerKernel(const ServerOptions& options) {
   KCC_TRY(std::unique_ptr<HttpPool> pool, HttpPool::Open(options.http));
-  auto kernel = std::make_unique<OpenAiKernel>(options, std::move(pool));
+  auto kernel = std::make_unique<ServerKernel>(options, std::move(pool));
   KCC_TRY_VOID(kernel->Start());
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
-KernelScheme OpenAiScheme(bool secure) {
+KernelScheme ServerScheme(bool secure) {
   const std::string name = secure ? "openai+https" : "openai+http";
   const auto open = [](const KernelUri& uri,
                        const KernelOpenOptions& how) -> Result<std::unique_ptr<Kernel>> {
-    KCC_TRY(const OpenAiOptions options, ReadOpenAiOptions(uri, how));
-    auto kernel = OpenOpenAiKernel(options);
+    KCC_TRY(const ServerOptions options, ReadServerOptions(uri, how));
+    auto kernel = OpenServerKernel(options);
     if (!kernel.has_value()) return std::move(kernel.error()).At(Place{uri.text});
     return kernel;
   };
   const auto check = [](const KernelUri& uri) -> Result<> {
-    KCC_TRY_VOID(ReadOpenAiOptions(uri, {}));
+    KCC_TRY_VOID(ReadServerOptions(uri, {}));
     return {};
   };
   return {name, name + "://HOST:PORT?server=vllm|sglang|llamacpp|trtllm", open, check};

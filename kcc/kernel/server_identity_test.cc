@@ -1,4 +1,4 @@
-#include "kcc/kernel/openai_identity.h"
+#include "kcc/kernel/server_identity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "kcc/base/result.h"
+#include "kcc/kernel/http_pool.h"
 #include "kcc/kernel/kernel.h"
-#include "kcc/kernel/openai_http.h"
-#include "kcc/kernel/openai_options.h"
+#include "kcc/kernel/server_options.h"
 #include "kcc/trace/import_responses.h"
 
 namespace kcc {
@@ -34,8 +34,8 @@ struct ServerFacts {
   std::string model;
   int64_t vocab_size = 0;
   std::vector<int32_t> end;                    // llama.cpp: ids that end a generation
-  std::vector<OpenAiOptions::Field> extra;     // fields of the user's
-  std::vector<OpenAiOptions::Field> identity;  // what the version endpoints say; name and text
+  std::vector<ServerOptions::Field> extra;     // fields of the user's
+  std::vector<ServerOptions::Field> identity;  // what the version endpoints say; name and text
 };
 
 // One sequence to score.

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "kcc/base/result.h"
-#include "kcc/kernel/openai_options.h"
+#include "kcc/kernel/server_options.h"
 #include "kcc/trace/import_responses.h"
 
 namespace kcc {
