@@ -3,16 +3,16 @@
 // which make a trace or an error that leaves nothing behind.
 #include <unistd.h>
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "kcc/base/check.h"
-#include "kcc/kernel/server_dialect.h"
 #include "kcc/kernel/server_identity.h"
 #include "kcc/kernel/server_probe.h"
+#include "kcc/kernel/server_score.h"
+#include "kcc/kernel/server_table.h"
 #include "kcc/kernel/server_trace.h"
 #include "kcc/trace/reader.h"
 
@@ -33,8 +33,7 @@ void WriteTrace(const kcc::ServerFacts& facts, const kcc::ScoreAnswer& answer, b
   kcc::KernelInfo info;
   info.fingerprint = "fuzz";
   info.vocab_size = kVocabSize;
-  info.evidence = facts.kind == kcc::ServerKind::kTrtllm ? kcc::EvidenceLevel::kLogits
-                                                         : kcc::EvidenceLevel::kTopK;
+  info.evidence = facts.path->logits ? kcc::EvidenceLevel::kLogits : kcc::EvidenceLevel::kTopK;
   kcc::ServerTrace trace;
   trace.info = kcc::ScoredTraceInfo(info);
   trace.top = info.evidence == kcc::EvidenceLevel::kTopK ? 3 : 0;
@@ -62,7 +61,7 @@ void Score(const kcc::ServerFacts& facts, const std::string& body, bool mask_mis
   ask.tokens = kTokens;
   ask.prompt_tokens = kPromptTokens;
   ask.top = 3;
-  (void)kcc::KeepsFragmentBack(facts, body);
+  if (facts.path->holds_back != nullptr) (void)facts.path->holds_back(body);
   const auto answer = kcc::ReadScore(facts, ask, 0, body);
   if (Refused(answer)) return;
   const bool by_token = kcc::ScoreCalls(facts, ask) > 1;
@@ -98,16 +97,14 @@ void Generate(const kcc::ServerFacts& facts, const std::string& body) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
   const std::string body(reinterpret_cast<const char*>(data) + 1, size - 1);
-  constexpr std::array<kcc::ServerKind, 4> kKinds = {
-      kcc::ServerKind::kVllm, kcc::ServerKind::kSglang, kcc::ServerKind::kLlamacpp,
-      kcc::ServerKind::kTrtllm};
   kcc::ServerFacts facts;
-  facts.kind = kKinds[data[0] % 4];
+  facts.server = kcc::kServers[data[0] % kcc::kServers.size()];
   facts.model = "m";
   facts.vocab_size = kVocabSize;
   facts.end = {2};
-  const bool decode = (data[0] & 4) != 0 && (data[0] % 4 == 0 || data[0] % 4 == 2);
-  facts.path = decode ? kcc::TracePath::kDecode : kcc::TracePath::kPrefill;
+  const auto asked = (data[0] & 4) != 0 ? kcc::TracePath::kDecode : kcc::TracePath::kPrefill;
+  const auto path = kcc::ChoosePath(*facts.server, asked);
+  facts.path = path.has_value() ? *path : facts.server->paths.data();
   switch ((data[0] >> 3) % 3) {
     case 0:
       Score(facts, body, (data[0] & 0x20) != 0);

@@ -14,19 +14,22 @@
 
 namespace kcc {
 
-enum class Route : uint8_t {
-  kVllmCompletions,
-  kVllmGenerate,
-  kSglangGenerate,
-  kLlamacppCompletion,
-  kTrtllmCompletions,
+// A route of a server and the fields it knows; nothing else is sent: TensorRT-LLM rejects what it
+// does not know, the others silently ignore it. `own` are set by kcc; `user` may be added with
+// body.NAME. Names inside sampling_params stand beside the others: no route has one name in both
+// places.
+struct ServerRoute {
+  std::string_view path;
+  std::span<const std::string_view> own;
+  std::span<const std::string_view> user;
 };
 
 // Fields are written in the order of the calls, so the same question gives the same bytes. A field
-// that the route's list does not have is a mistake of the programmer.
+// that the route's list does not have is a mistake of the programmer. The route must outlive the
+// body.
 class RequestBody {
  public:
-  explicit RequestBody(Route route);
+  explicit RequestBody(const ServerRoute& route);
 
   template <class T>
   RequestBody& Field(std::string_view name, const T& value) {
@@ -47,11 +50,11 @@ class RequestBody {
  private:
   void Key(std::string_view name);
 
-  Route route_;
+  const ServerRoute& route_;
   JsonWriter writer_{JsonWriter::Style::kCompact};
 };
 
 // Every field must be one that the route knows and that kcc does not set, and valid JSON.
-Result<> CheckUserFields(Route route, std::span<const ServerOptions::Field> fields);
+Result<> CheckUserFields(const ServerRoute& route, std::span<const ServerOptions::Field> fields);
 
 }  // namespace kcc

@@ -1,7 +1,5 @@
-// What the four servers understand: requests as bodies, answers as tokens with their log-probs.
-//
-// Only token ids go out, never text. Each route has a list of the fields it knows, and nothing else
-// is sent: TensorRT-LLM rejects what it does not know, the others silently ignore it.
+// A server as data: all that differs between vLLM, SGLang, llama.cpp and TensorRT-LLM is one
+// ServerDialect, and the code about servers reads it instead of asking which server it has.
 //
 //              prefill path                                   decode path
 //   vLLM       /v1/completions, prompt_logprobs                /inference/v1/generate, trace replay
@@ -9,31 +7,35 @@
 //   llama.cpp  /completion, one call a token                   /completion, forced by a grammar
 //   TRT-LLM    /v1/completions, return_context_logits          none
 //
-// Shapes and traps: docs/servers.md. The answers are read by the importers' parsers (kcc/trace);
-// here it is checked that an answer is about exactly the tokens that were asked.
+// Each has a file of its own, server_NAME.cc; server_table.h lists them. Only token ids go out,
+// never text. Shapes and traps: docs/servers.md.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kcc/base/result.h"
 #include "kcc/kernel/http_pool.h"
 #include "kcc/kernel/kernel.h"
+#include "kcc/kernel/server_body.h"
 #include "kcc/kernel/server_options.h"
 #include "kcc/trace/import_responses.h"
 
 namespace kcc {
 
+struct ServerPath;
+
 // A server as it was found at the start.
 struct ServerFacts {
-  ServerKind kind = ServerKind::kVllm;
-  TracePath path = TracePath::kPrefill;
+  const ServerDialect* server = nullptr;
+  const ServerPath* path = nullptr;  // one of the server's
   std::string version;
   std::string model;
   int64_t vocab_size = 0;
-  std::vector<int32_t> end;                    // llama.cpp: ids that end a generation
+  std::vector<int32_t> end;                    // ids that end a generation, where they matter
   std::vector<ServerOptions::Field> extra;     // fields of the user's
   std::vector<ServerOptions::Field> identity;  // what the version endpoints say; name and text
 };
@@ -45,37 +47,15 @@ struct ScoreAsk {
   double temperature = 1.0;
   int32_t top = 20;
   bool narrow = false;  // sampling by the two best alone: shows in processed log-probs only
-  bool whole = false;   // the whole vocabulary instead of `top` (llama.cpp, prefill path)
+  bool whole = false;   // the whole vocabulary instead of `top` (ServerPath::holds_back)
+
+  std::span<const int32_t> Prompt() const {
+    return tokens.first(static_cast<size_t>(prompt_tokens));
+  }
+  std::span<const int32_t> Continuation() const {
+    return tokens.subspan(static_cast<size_t>(prompt_tokens));
+  }
 };
-
-// What an answer says, at the positions that were asked.
-struct ScoreAnswer {
-  std::string fingerprint;  // system_fingerprint or weight_version; may be empty
-  std::vector<ImportedToken> tokens;
-  double seconds = 0;  // from sending to the end of the answer; of generated ones
-};
-
-// The server's path, or why it does not have the one that was asked for.
-Result<TracePath> ChoosePath(ServerKind kind, std::optional<TracePath> asked);
-
-// Fails on a field that the route does not know or that kcc itself sets.
-Result<> CheckExtraFields(const ServerFacts& facts);
-
-// Fails on a sequence that this server cannot be asked about. Ids outside the vocabulary must not
-// be sent: vLLM's engine dies of them.
-Result<> CheckAskable(const ServerFacts& facts, const ScoreAsk& ask);
-
-// How many calls a sequence takes; each scores a part of it.
-size_t ScoreCalls(const ServerFacts& facts, const ScoreAsk& ask);
-HttpCall ScoreCall(const ServerFacts& facts, const ScoreAsk& ask, size_t part,
-                   const std::string& salt);
-Result<ScoreAnswer> ReadScore(const ServerFacts& facts, const ScoreAsk& ask, size_t part,
-                              const std::string& body);
-
-// llama.cpp keeps back the numbers of a token that is a fragment of a character. True for such an
-// answer: the part is then asked again with `whole`, where an end token is forced in its place and
-// the fragment is found among all tokens.
-bool KeepsFragmentBack(const ServerFacts& facts, const std::string& body);
 
 // One continuation to be written.
 struct GenerateAsk {
@@ -85,8 +65,66 @@ struct GenerateAsk {
   int32_t top = 20;
   LogprobSemantics semantics = LogprobSemantics::kRaw;
 };
-HttpCall GenerateCall(const ServerFacts& facts, const GenerateAsk& ask, const std::string& salt);
-Result<ScoreAnswer> ReadGenerated(const ServerFacts& facts, const GenerateAsk& ask,
-                                  const std::string& body);
+
+// One way to have given tokens scored.
+struct ServerPath {
+  TracePath kind = TracePath::kPrefill;
+  const ServerRoute* route = nullptr;
+  // The call that scores part `part` of the sequence.
+  HttpCall (*score)(const ServerFacts& facts, const ScoreAsk& ask, size_t part,
+                    const std::string& salt) = nullptr;
+
+  bool about_prompt = false;   // the whole sequence is sent as the prompt; else tokens are forced
+  bool by_token = false;       // a call scores one token; else all of them
+  bool logits = false;         // answers hold the logits of the whole vocabulary, and so its size
+  bool any_semantics = false;  // the log-probs may be asked for as other than raw
+  bool stops_at_end = false;   // nothing can be forced after a token that ends a generation
+  int32_t tops_lost = 0;       // how many alternatives fewer than asked a list may have
+  // What an answer must show besides the tokens' log-probs; null: nothing.
+  Result<> (*check)(json::object response, const ScoreAsk& ask) = nullptr;
+  // True for an answer that keeps back the token's numbers: the part is then asked again with
+  // ScoreAsk::whole, where an end token is forced in its place and the token is found among all.
+  // Null: no answer does.
+  bool (*holds_back)(const std::string& body) = nullptr;
+
+  std::string_view needs = "";  // what the server must have been started with
+  // The path's words in docs/servers.md.
+  std::string_view question;
+  std::string_view evidence;
+};
+
+// Where the meaning of generated log-probs comes from.
+enum class GeneratedMeaning : uint8_t {
+  kFoundOut,  // they are held against scored ones
+  kRaw,       // scored tokens are generated, too
+  kAsTold,    // semantics=: a single log-prob cannot show its temperature
+};
+
+struct ServerDialect {
+  std::string_view name;              // server=NAME
+  std::string_view title;             // as its makers write it: "vLLM"
+  std::span<const ServerPath> paths;  // the first is the default
+
+  // Asks who answers, on the server's own endpoints: sets version and identity, and `end`.
+  Result<> (*identify)(HttpPool& pool, ServerFacts* facts) = nullptr;
+  // The call that has one continuation written.
+  HttpCall (*generate)(const ServerFacts& facts, const GenerateAsk& ask,
+                       const std::string& salt) = nullptr;
+  // Answers are read by the importer's parser (kcc/trace).
+  ResponseSequences (*parse)(json::object response, const ResponseContext& context) = nullptr;
+
+  bool tells_vocabulary = false;  // else vocab_size=N must say how large it is
+  bool says_semantics = false;    // an answer's entries show what their log-probs mean
+  GeneratedMeaning generated = GeneratedMeaning::kFoundOut;
+  bool generated_lists = true;  // false: alternatives of generated tokens have no ids
+  bool generated_gaps = false;  // true: some generated tokens come without a log-prob
+  std::string_view raw_remedy;  // what makes its log-probs raw
+  // The server's words where it cannot be forced to a token, and what is said with them.
+  std::string_view stuck = "";
+  std::string_view stuck_advice = "";
+};
+
+// The fields of `ask.sampling` and the seed, which has a name of its own on each server.
+void AddSampling(const GenerateAsk& ask, std::string_view seed, RequestBody* body);
 
 }  // namespace kcc

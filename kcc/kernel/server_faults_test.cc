@@ -11,6 +11,7 @@
 #include "kcc/kernel/http_pool.h"
 #include "kcc/kernel/reference_test_server.h"
 #include "kcc/kernel/server_kernel.h"
+#include "kcc/kernel/server_table.h"
 #include "kcc/trace/reader.h"
 
 namespace kcc {
@@ -249,7 +250,8 @@ TEST_F(ServerFaultsTest, NobodyListensIsSaidAfterTheLastAttempt) {
 
 TEST_F(ServerFaultsTest, IdsOutsideTheVocabularyAreNeverSent) {
   const std::vector<KernelRequest> batch = {MakeRequest("x", {5, 64, 7}, 1)};
-  for (const std::string dialect : {"vllm", "sglang", "llamacpp", "trtllm"}) {
+  for (const std::string_view name : ServerNames()) {
+    const std::string dialect(name);
     EXPECT_THAT(Problem(ServerUri(server_->Base(dialect, "none"), dialect, ""), batch),
                 HasSubstr("request 'x': the token id 64 at position 1 is outside the server's "
                           "vocabulary of 64"));

@@ -1,15 +1,35 @@
 // Who answers: model, version and vocabulary, from the server's own endpoints.
 #pragma once
 
+#include <span>
+#include <string>
+#include <string_view>
+
 #include "kcc/base/result.h"
 #include "kcc/kernel/http_pool.h"
 #include "kcc/kernel/server_dialect.h"
 #include "kcc/kernel/server_options.h"
+#include "kcc/trace/json.h"
 
 namespace kcc {
 
+// One GET that must give an object.
+struct ServerDocument {
+  std::string body;
+  json::parser parser;
+  json::object object;  // lives in the parser
+};
+Result<> GetDocument(HttpPool& pool, const std::string& path, ServerDocument* document);
+
+// The listed members, where they are there, as part of the server's identity.
+void KeepIdentity(const ServerDocument& document, std::span<const std::string_view> names,
+                  ServerFacts* facts);
+
+// ServerDialect::identify of servers that say {"version": …} at /version and nothing else.
+Result<> IdentifyByVersion(HttpPool& pool, ServerFacts* facts);
+
 // Fails where the server is of another kind than was said, has several models and none was named,
-// or does not tell its vocabulary and nobody else does (TensorRT-LLM tells it with its first row).
+// or does not tell its vocabulary and nobody else does (logits tell it with their first row).
 Result<ServerFacts> DiscoverServer(HttpPool& pool, const ServerOptions& options);
 
 // The answer of /v1/models: sets the model, the one that is `wanted` if that is not empty, and the

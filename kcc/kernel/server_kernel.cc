@@ -10,9 +10,10 @@
 #include "kcc/kernel/exec_protocol.h"
 #include "kcc/kernel/http_pool.h"
 #include "kcc/kernel/secret.h"
-#include "kcc/kernel/server_dialect.h"
 #include "kcc/kernel/server_identity.h"
 #include "kcc/kernel/server_probe.h"
+#include "kcc/kernel/server_score.h"
+#include "kcc/kernel/server_table.h"
 #include "kcc/kernel/server_trace.h"
 
 namespace kcc {
@@ -32,9 +33,6 @@ struct CallSite {
   size_t part = 0;
   bool whole = false;  // ScoreAsk::whole
 };
-
-// llama.cpp's words for a token that its grammar cannot produce.
-constexpr std::string_view kGrammarStuck = "empty grammar stack";
 
 class ServerKernel final : public Kernel {
  public:
@@ -99,7 +97,7 @@ Result<> ServerKernel::CheckSameBuild(const std::string& fingerprint) {
                              "on its own");
 }
 
-// Asks for every site's part; those that come back without a fragment's numbers are asked again.
+// Asks for every site's part; those whose numbers are kept back are asked again.
 Result<> ServerKernel::AskSites(std::span<const ScoreAsk> asks,
                                 const std::function<std::string(size_t)>& name,
                                 std::vector<CallSite>* sites, std::vector<ScoreAnswer>* parts) {
@@ -113,11 +111,12 @@ Result<> ServerKernel::AskSites(std::span<const ScoreAsk> asks,
   };
   const auto make = [&](size_t i) {
     const CallSite& site = (*sites)[calls[i]];
-    return ScoreCall(facts_, ask_of(site), site.part, NextSalt());
+    return facts_.path->score(facts_, ask_of(site), site.part, NextSalt());
   };
   const auto take = [&](size_t i, const HttpReply& reply) -> Result<> {
     CallSite& site = (*sites)[calls[i]];
-    if (!site.whole && !facts_.end.empty() && KeepsFragmentBack(facts_, reply.body)) {
+    const auto holds_back = facts_.path->holds_back;
+    if (holds_back != nullptr && !site.whole && !facts_.end.empty() && holds_back(reply.body)) {
       site.whole = true;
       again.push_back(calls[i]);
       return {};
@@ -131,11 +130,11 @@ Result<> ServerKernel::AskSites(std::span<const ScoreAsk> asks,
   };
   while (!calls.empty()) {
     auto ran = pool_->Run(calls.size(), make, take);
-    if (!ran.has_value() && ran.error().message().find(kGrammarStuck) != std::string::npos) {
+    const std::string_view stuck = facts_.server->stuck;
+    if (!ran.has_value() && !stuck.empty() &&
+        ran.error().message().find(stuck) != std::string::npos) {
       return Error(ran.error().code(),
-                   ran.error().message() +
-                       "; llama.cpp cannot be forced to a token that is a fragment of a character, "
-                       "nor to one that ends a generation unless end= names it: use path=prefill");
+                   ran.error().message() + "; " + std::string(facts_.server->stuck_advice));
     }
     if (!ran.has_value()) return std::move(ran.error());
     calls = std::exchange(again, {});
@@ -196,7 +195,7 @@ Result<> ServerKernel::Probe() {
   tokens.back() = tokens.back() > 0 ? tokens.back() - 1 : tokens.back() + 1;
   KCC_TRY(answers.other, ProbeOnce(tokens, 1, false));
   KCC_TRY(const LogprobSemantics found, FindSemantics(answers));
-  return CheckSemantics(facts_.kind, options_.semantics, found);
+  return CheckSemantics(facts_.server->raw_remedy, options_.semantics, found);
 }
 
 void ServerKernel::Describe() {
@@ -204,16 +203,16 @@ void ServerKernel::Describe() {
   info_.fingerprint = ServerFingerprint(facts_, options_);
   info_.model_digest = options_.model_digest;
   info_.vocab_size = facts_.vocab_size;
-  info_.evidence = facts_.kind == ServerKind::kTrtllm ? EvidenceLevel::kLogits
-                   : options_.top > 0                 ? EvidenceLevel::kTopK
-                                                      : EvidenceLevel::kSampledToken;
+  info_.evidence = facts_.path->logits ? EvidenceLevel::kLogits
+                   : options_.top > 0  ? EvidenceLevel::kTopK
+                                       : EvidenceLevel::kSampledToken;
   info_.semantics = options_.semantics;
-  info_.path = facts_.path;
+  info_.path = facts_.path->kind;
   info_.temperature = options_.temperature;
   info_.generates = true;
-  info_.declares = {{"engine", std::string(Name(facts_.kind))}};
-  info_.options = {{"server", std::string(Name(facts_.kind)), ""},
-                   {"path", std::string(Name(facts_.path)), "operator"},
+  info_.declares = {{"engine", std::string(facts_.server->name)}};
+  info_.options = {{"server", std::string(facts_.server->name), ""},
+                   {"path", std::string(Name(facts_.path->kind)), "operator"},
                    {"in_flight", std::to_string(options_.http.in_flight_max), "batch"}};
 }
 
@@ -247,9 +246,11 @@ Result<> ServerKernel::ScoreBatch(std::span<const KernelRequest> batch,
   return WriteServerTrace(trace, batch, answers, directory);
 }
 
-// The tokens a server writes come with log-probs of its own choice; they are held against the raw
-// ones of the scoring path.
+// The tokens a server writes come with log-probs of its own choice; unless the row says what they
+// mean, they are held against the raw ones of the scoring path.
 Result<LogprobSemantics> ServerKernel::GeneratedSemantics() {
+  if (facts_.server->generated == GeneratedMeaning::kRaw) return LogprobSemantics::kRaw;
+  if (facts_.server->generated == GeneratedMeaning::kAsTold) return options_.semantics;
   GenerateAsk ask;
   const std::vector<int32_t> prompt = {static_cast<int32_t>(facts_.vocab_size / 2),
                                        static_cast<int32_t>(facts_.vocab_size / 3)};
@@ -257,7 +258,7 @@ Result<LogprobSemantics> ServerKernel::GeneratedSemantics() {
   ask.sampling.temperature = kProbeTemperature;
   ask.sampling.output_tokens_max = 2;
   ask.top = std::max(kProbeTop, std::min(options_.top, 20));
-  KCC_TRY(const HttpReply reply, pool_->Ask(GenerateCall(facts_, ask, NextSalt())));
+  KCC_TRY(const HttpReply reply, pool_->Ask(facts_.server->generate(facts_, ask, NextSalt())));
   if (reply.status != 200) {
     return IoError("the server does not generate: status " + std::to_string(reply.status));
   }
@@ -283,13 +284,8 @@ Result<LogprobSemantics> ServerKernel::GeneratedSemantics() {
 
 Result<> ServerKernel::GenerateBatch(std::span<const KernelRequest> batch, const Sampling& sampling,
                                      const std::string& directory) {
-  const bool lists = facts_.kind != ServerKind::kTrtllm && options_.top > 0;
-  if (facts_.kind == ServerKind::kTrtllm) {
-    // Its lists are keyed by text; a single log-prob cannot show its temperature.
-    generated_semantics_ = options_.semantics;
-  } else if (facts_.kind == ServerKind::kLlamacpp) {
-    generated_semantics_ = LogprobSemantics::kRaw;  // scored tokens are generated, too
-  } else if (!generated_semantics_) {
+  const bool lists = facts_.server->generated_lists && options_.top > 0;
+  if (!generated_semantics_) {
     auto found = GeneratedSemantics();
     if (!found.has_value()) return Within("what generated log-probs mean", found.error());
     generated_semantics_ = *found;
@@ -309,7 +305,7 @@ Result<> ServerKernel::GenerateBatch(std::span<const KernelRequest> batch, const
                options_.top, *generated_semantics_};
   }
   std::vector<ScoreAnswer> answers(batch.size());
-  const auto make = [&](size_t i) { return GenerateCall(facts_, asks[i], NextSalt()); };
+  const auto make = [&](size_t i) { return facts_.server->generate(facts_, asks[i], NextSalt()); };
   const auto take = [&](size_t i, const HttpReply& reply) -> Result<> {
     auto answer = ReadGenerated(facts_, asks[i], reply.body);
     if (!answer.has_value()) {
@@ -324,8 +320,7 @@ Result<> ServerKernel::GenerateBatch(std::span<const KernelRequest> batch, const
   ServerTrace trace;
   trace.info = GeneratedTraceInfo(info_, *generated_semantics_, sampling, lists);
   trace.top = lists ? options_.top : 0;
-  // llama.cpp keeps back the numbers of fragments of characters, not the tokens.
-  trace.mask_missing = options_.mask_missing || facts_.kind == ServerKind::kLlamacpp;
+  trace.mask_missing = options_.mask_missing || facts_.server->generated_gaps;
   return WriteServerTrace(trace, batch, answers, directory);
 }
 
@@ -351,7 +346,7 @@ KernelScheme ServerScheme(bool secure) {
     KCC_TRY_VOID(ReadServerOptions(uri, {}));
     return {};
   };
-  return {name, name + "://HOST:PORT?server=vllm|sglang|llamacpp|trtllm", open, check};
+  return {name, name + "://HOST:PORT?server=" + ServerChoices(), open, check};
 }
 
 }  // namespace kcc

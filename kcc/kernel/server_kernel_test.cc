@@ -7,6 +7,7 @@
 
 #include "kcc/kernel/http_pool.h"
 #include "kcc/kernel/reference_test_server.h"
+#include "kcc/kernel/server_table.h"
 #include "kcc/trace/reader.h"
 
 namespace kcc {
@@ -52,13 +53,20 @@ ReferenceServer* ServerKernelTest::server_ = nullptr;
 struct Way {
   std::string dialect;
   std::string options;
-  TracePath path;
+  const ServerPath* path;
 };
-const std::vector<Way> kWays = {
-    {"vllm", "", TracePath::kPrefill},   {"vllm", "path=decode", TracePath::kDecode},
-    {"sglang", "", TracePath::kPrefill}, {"llamacpp", "", TracePath::kDecode},
-    {"trtllm", "", TracePath::kPrefill}, {"llamacpp", "path=prefill", TracePath::kPrefill},
-};
+// Every path of every server, the default one unasked.
+std::vector<Way> AllWays() {
+  std::vector<Way> ways;
+  for (const ServerDialect* server : kServers) {
+    for (const ServerPath& path : server->paths) {
+      const bool usual = &path == server->paths.data();
+      ways.push_back(
+          {std::string(server->name), usual ? "" : "path=" + std::string(Name(path.kind)), &path});
+    }
+  }
+  return ways;
+}
 
 // Every row holds what the model's formula gives for its prefix.
 void ExpectModelNumbers(const TraceReader& reader, const std::vector<KernelRequest>& batch,
@@ -99,13 +107,13 @@ void ExpectModelNumbers(const TraceReader& reader, const std::vector<KernelReque
 }
 
 TEST_F(ServerKernelTest, EveryServerAndPathGivesTheModelsNumbersAtTheirTokens) {
-  for (const Way& way : kWays) {
+  for (const Way& way : AllWays()) {
     SCOPED_TRACE(way.dialect + " " + way.options);
     const ScratchDir scratch;
     const auto kernel =
         MustOpenServer(ServerUri(server_->Base(way.dialect, "none"), way.dialect, way.options));
     ASSERT_NE(kernel, nullptr);
-    EXPECT_EQ(kernel->info().path, way.path);
+    EXPECT_EQ(kernel->info().path, way.path->kind);
     EXPECT_EQ(kernel->info().vocab_size, kReferenceVocab);
     EXPECT_EQ(kernel->info().semantics, LogprobSemantics::kRaw);
     std::vector<KernelRequest> batch = ThreeRequests();
@@ -114,13 +122,13 @@ TEST_F(ServerKernelTest, EveryServerAndPathGivesTheModelsNumbersAtTheirTokens) {
     ASSERT_TRUE(scored.has_value()) << scored.error().Format();
     const TraceReader reader = MustOpen(scratch / "out");
     EXPECT_TRUE(reader.VerifyPayload().has_value());
-    EXPECT_EQ(reader.info().path, way.path);
+    EXPECT_EQ(reader.info().path, way.path->kind);
     EXPECT_EQ(reader.info().kernel_fingerprint, kernel->info().fingerprint);
     ASSERT_EQ(reader.requests().size(), 3u);
     EXPECT_EQ(*reader.requests()[1].Text("tier"), "gold");
     EXPECT_EQ(reader.requests()[2].Number("prompt_tokens"), 3);
     EXPECT_EQ(reader.requests()[2].Number("output_tokens"), 4);
-    ExpectModelNumbers(reader, batch, way.dialect == "trtllm" ? 0 : 20);
+    ExpectModelNumbers(reader, batch, way.path->logits ? 0 : 20);
   }
 }
 

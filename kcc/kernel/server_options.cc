@@ -1,12 +1,12 @@
 #include "kcc/kernel/server_options.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 
 #include "kcc/base/file.h"
 #include "kcc/base/strings.h"
+#include "kcc/kernel/server_table.h"
 
 namespace kcc {
 namespace {
@@ -14,28 +14,42 @@ namespace {
 constexpr size_t kKeyBytesMax = 4096;
 constexpr std::string_view kBody = "body.";
 
+// The servers whose vocabulary only the user knows.
+std::string SilentServers() {
+  std::vector<std::string_view> titles;
+  for (const ServerDialect* server : kServers) {
+    if (!server->tells_vocabulary) titles.push_back(server->title);
+  }
+  return JoinWords(titles);
+}
+
 // clang-format off
-constexpr std::array kTable = {
-    ServerOptionRow{"server", "vllm|sglang|llamacpp|trtllm", "whose dialect the server speaks; required"},
-    ServerOptionRow{"model", "NAME", "which model, where the server has several"},
-    ServerOptionRow{"vocab_size", "N", "entries of the vocabulary; vLLM and SGLang do not tell it"},
-    ServerOptionRow{"top", "K", "alternatives asked for a token (20); 0: the token's own log-prob alone"},
-    ServerOptionRow{"path", "prefill|decode", "which kernels of the server compute the numbers"},
-    ServerOptionRow{"semantics", "raw|temperature-scaled|processed", "what the log-probs must mean (raw); the probe refuses others"},
-    ServerOptionRow{"temperature", "T", "at which they are asked (1)"},
-    ServerOptionRow{"mask_missing", "true|false", "leave out tokens without a log-prob instead of failing (false)"},
-    ServerOptionRow{"model_digest", "sha256:…", "the weights the server is known to run"},
-    ServerOptionRow{"probe", "on|off|ID,ID,…", "check semantics and alignment at the start (on), with these token ids"},
-    ServerOptionRow{"end", "ID,…", "llama.cpp: further token ids that end a generation, beside its eos"},
-    ServerOptionRow{"in_flight", "N", "calls at once (64)"},
-    ServerOptionRow{"retries", "N", "repetitions of a failed call (4)"},
-    ServerOptionRow{"retry_wait_ms", "N", "before the first repetition (250); doubles up to 8 s"},
-    ServerOptionRow{"timeout", "SECONDS", "for one answer"},
-    ServerOptionRow{"body_mib", "N", "largest answer (64)"},
-    ServerOptionRow{"api_key_file", "PATH", "a file with the key, sent as a bearer token"},
-    ServerOptionRow{"ca_file", "PATH", "certificates to trust instead of the system's"},
-    ServerOptionRow{"body.NAME", "JSON", "a further field of every request, if the server's list has it"},
-};
+const std::vector<ServerOptionRow>& Table() {
+  static const std::string servers = ServerChoices();
+  static const std::string vocabulary = "entries of the vocabulary; " + SilentServers() + " do not tell it";
+  static const std::vector<ServerOptionRow> table = {
+      {"server", servers, "whose dialect the server speaks; required"},
+      {"model", "NAME", "which model, where the server has several"},
+      {"vocab_size", "N", vocabulary},
+      {"top", "K", "alternatives asked for a token (20); 0: the token's own log-prob alone"},
+      {"path", "prefill|decode", "which kernels of the server compute the numbers"},
+      {"semantics", "raw|temperature-scaled|processed", "what the log-probs must mean (raw); the probe refuses others"},
+      {"temperature", "T", "at which they are asked (1)"},
+      {"mask_missing", "true|false", "leave out tokens without a log-prob instead of failing (false)"},
+      {"model_digest", "sha256:…", "the weights the server is known to run"},
+      {"probe", "on|off|ID,ID,…", "check semantics and alignment at the start (on), with these token ids"},
+      {"end", "ID,…", "llama.cpp: further token ids that end a generation, beside its eos"},
+      {"in_flight", "N", "calls at once (64)"},
+      {"retries", "N", "repetitions of a failed call (4)"},
+      {"retry_wait_ms", "N", "before the first repetition (250); doubles up to 8 s"},
+      {"timeout", "SECONDS", "for one answer"},
+      {"body_mib", "N", "largest answer (64)"},
+      {"api_key_file", "PATH", "a file with the key, sent as a bearer token"},
+      {"ca_file", "PATH", "certificates to trust instead of the system's"},
+      {"body.NAME", "JSON", "a further field of every request, if the server's list has it"},
+  };
+  return table;
+}
 // clang-format on
 
 class Reader {
@@ -89,27 +103,24 @@ class Reader {
 
 Result<> CheckNames(const KernelUri& uri) {
   std::vector<std::string_view> known;
-  known.reserve(kTable.size() + uri.options.size());
-  for (const ServerOptionRow& row : kTable) known.push_back(row.name);
+  known.reserve(Table().size() + uri.options.size());
+  for (const ServerOptionRow& row : Table()) known.push_back(row.name);
   for (const KernelUri::Option& option : uri.options) {
     if (option.name.starts_with(kBody)) known.push_back(option.name);
   }
   return uri.CheckOptions(known);
 }
 
-Result<ServerKind> ReadServer(const KernelUri& uri) {
+Result<const ServerDialect*> ReadServer(const KernelUri& uri) {
   const std::string* name = uri.Find("server");
   if (name == nullptr) {
     return InvalidError(
-        "say whose dialect the server speaks: server=vllm, sglang, llamacpp or trtllm",
+        "say whose dialect the server speaks: server=" + JoinWords(ServerNames(), "or"),
         Place{uri.text});
   }
-  for (const ServerKind kind :
-       {ServerKind::kVllm, ServerKind::kSglang, ServerKind::kLlamacpp, ServerKind::kTrtllm}) {
-    if (*name == Name(kind)) return kind;
-  }
+  if (const ServerDialect* server = FindServer(*name)) return server;
   return InvalidError(
-      "there is no server '" + *name + "'; it is one of vllm, sglang, llamacpp and trtllm",
+      "there is no server '" + *name + "'; it is one of " + JoinWords(ServerNames()),
       Place{uri.text});
 }
 
@@ -173,21 +184,7 @@ Result<> ReadMeaning(const KernelUri& uri, const Reader& reader, ServerOptions* 
 
 }  // namespace
 
-std::string_view Name(ServerKind kind) {
-  switch (kind) {
-    case ServerKind::kVllm:
-      return "vllm";
-    case ServerKind::kSglang:
-      return "sglang";
-    case ServerKind::kLlamacpp:
-      return "llamacpp";
-    case ServerKind::kTrtllm:
-      return "trtllm";
-  }
-  return "";
-}
-
-std::span<const ServerOptionRow> ServerOptionTable() { return kTable; }
+std::span<const ServerOptionRow> ServerOptionTable() { return Table(); }
 
 Result<ServerOptions> ReadServerOptions(const KernelUri& uri, const KernelOpenOptions& open) {
   ServerOptions options;

@@ -19,12 +19,10 @@
 
 namespace kcc {
 
-enum class ServerKind : uint8_t { kVllm, kSglang, kLlamacpp, kTrtllm };
-
-std::string_view Name(ServerKind kind);
+struct ServerDialect;  // server_dialect.h
 
 struct ServerOptions {
-  ServerKind server = ServerKind::kVllm;
+  const ServerDialect* server = nullptr;
   HttpOptions http;
   std::string model;  // empty: the server's only one
   std::string model_digest;
@@ -36,7 +34,7 @@ struct ServerOptions {
   bool mask_missing = false;  // a token without a log-prob is left out, and is no error
   bool probe = true;
   std::vector<int32_t> probe_tokens;  // what the probe asks about; empty: small ids
-  std::vector<int32_t> end;           // llama.cpp: ids that end a generation, besides eos
+  std::vector<int32_t> end;           // ids that end a generation, besides eos
   // Fields added to every request, as JSON: priority=1 from body.priority=1.
   struct Field {
     std::string name;

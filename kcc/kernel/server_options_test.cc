@@ -12,6 +12,7 @@
 #include "kcc/kernel/server_body.h"
 #include "kcc/kernel/server_kernel.h"
 #include "kcc/kernel/server_probe.h"
+#include "kcc/kernel/server_table.h"
 
 namespace kcc {
 namespace {
@@ -29,7 +30,7 @@ TEST(ServerOptions, AnAddressAndItsOptionsAreRead) {
       "&in_flight=8&timeout=2.5&body_mib=1&probe=7,8,9&body.priority=3");
   ASSERT_TRUE(options.has_value()) << options.error().Format();
   EXPECT_EQ(options->http.base_url, "https://box:8000/prefix");
-  EXPECT_EQ(options->server, ServerKind::kSglang);
+  EXPECT_EQ(options->server, &kSglangServer);
   EXPECT_EQ(options->top, 5);
   EXPECT_EQ(options->http.in_flight_max, 8);
   EXPECT_EQ(options->http.timeout_s, 2.5);
@@ -64,20 +65,21 @@ TEST(ServerOptions, MistakesAreNamed) {
 }
 
 TEST(ServerBody, AFieldOfTheUsersMustBeKnownFreeAndJson) {
-  const auto check = [](Route route, const std::string& name, const std::string& json) {
+  const auto check = [](const ServerDialect& server, const std::string& name,
+                        const std::string& json) {
     const std::vector<ServerOptions::Field> fields = {{name, json}};
-    const auto checked = CheckUserFields(route, fields);
+    const auto checked = CheckUserFields(*server.paths[0].route, fields);
     return checked.has_value() ? std::string() : checked.error().message();
   };
-  EXPECT_EQ(check(Route::kVllmCompletions, "priority", "1"), "");
-  EXPECT_THAT(check(Route::kVllmCompletions, "prompt", "[1]"), HasSubstr("kcc sets this field"));
-  EXPECT_THAT(check(Route::kVllmCompletions, "priorty", "1"), HasSubstr("'priority'?"));
-  EXPECT_THAT(check(Route::kTrtllmCompletions, "cache_salt", "\"x\""), HasSubstr("is not sent"));
-  EXPECT_THAT(check(Route::kSglangGenerate, "lora_path", "abc"), HasSubstr("must be JSON"));
+  EXPECT_EQ(check(kVllmServer, "priority", "1"), "");
+  EXPECT_THAT(check(kVllmServer, "prompt", "[1]"), HasSubstr("kcc sets this field"));
+  EXPECT_THAT(check(kVllmServer, "priorty", "1"), HasSubstr("'priority'?"));
+  EXPECT_THAT(check(kTrtllmServer, "cache_salt", "\"x\""), HasSubstr("is not sent"));
+  EXPECT_THAT(check(kSglangServer, "lora_path", "abc"), HasSubstr("must be JSON"));
 }
 
 TEST(ServerBody, TheSameQuestionIsTheSameBytes) {
-  RequestBody body(Route::kLlamacppCompletion);
+  RequestBody body(*kLlamacppServer.paths[0].route);
   const std::vector<int32_t> ids = {1, 2};
   body.Ids("prompt", ids).Field("n_predict", 1).Bias(7, 1000);
   const std::vector<ServerOptions::Field> extra = {{"id_slot", "3"}};

@@ -109,25 +109,9 @@ Result<LogprobSemantics> FindSemantics(const ProbeAnswers& answers) {
                              "half: this server's log-probs are neither");
 }
 
-Result<> CheckSemantics(ServerKind server, LogprobSemantics expected, LogprobSemantics found) {
+Result<> CheckSemantics(std::string_view remedy, LogprobSemantics expected,
+                        LogprobSemantics found) {
   if (expected == found) return {};
-  std::string remedy;
-  switch (server) {
-    case ServerKind::kVllm:
-      remedy = "start vLLM with --logprobs-mode raw_logprobs";
-      break;
-    case ServerKind::kSglang:
-      remedy =
-          "start SGLang with SGLANG_RETURN_ORIGINAL_LOGPROB=1 in its environment, and without "
-          "a temperature for input log-probs";
-      break;
-    case ServerKind::kLlamacpp:
-      remedy = "switch off post-sampling probabilities";
-      break;
-    case ServerKind::kTrtllm:
-      remedy = "the server must give context logits as the model computed them";
-      break;
-  }
   std::string effect = "the log-probs do not change with the temperature";
   if (found == LogprobSemantics::kTemperatureScaled) {
     effect = "the log-probs shrink with the temperature";
@@ -136,8 +120,9 @@ Result<> CheckSemantics(ServerKind server, LogprobSemantics expected, LogprobSem
   }
   return BrokenEvidenceError("wrong semantics: asked for are " + std::string(Name(expected)) +
                              " log-probs, the server gives " + std::string(Name(found)) +
-                             " ones (" + effect + "); " + remedy + ", or say semantics=" +
-                             std::string(Name(found)) + " if that is what is to be compared");
+                             " ones (" + effect + "); " + std::string(remedy) +
+                             ", or say semantics=" + std::string(Name(found)) +
+                             " if that is what is to be compared");
 }
 
 std::vector<TopEntry> ProbeList(const ImportedToken& token) {

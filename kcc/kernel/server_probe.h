@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "kcc/base/result.h"
-#include "kcc/kernel/server_options.h"
 #include "kcc/trace/import_responses.h"
 
 namespace kcc {
@@ -37,8 +36,9 @@ struct ProbeAnswers {
 // The meaning, or an error: no log-probs, shifted, or too flat to tell.
 Result<LogprobSemantics> FindSemantics(const ProbeAnswers& answers);
 
-// Fails where `found` is not what the options ask for, with the server's flag that changes it.
-Result<> CheckSemantics(ServerKind server, LogprobSemantics expected, LogprobSemantics found);
+// Fails where `found` is not what the options ask for, with the server's flag that changes it
+// (ServerDialect::raw_remedy).
+Result<> CheckSemantics(std::string_view remedy, LogprobSemantics expected, LogprobSemantics found);
 
 // The alternatives of a token: its list, or the best of its logits.
 std::vector<TopEntry> ProbeList(const ImportedToken& token);

@@ -7,7 +7,7 @@
 
 #include "kcc/base/result.h"
 #include "kcc/kernel/kernel.h"
-#include "kcc/kernel/server_dialect.h"
+#include "kcc/kernel/server_score.h"
 
 namespace kcc {
 

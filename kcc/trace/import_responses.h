@@ -76,7 +76,7 @@ struct ResponseContext {
 using ResponseParser = std::function<Result<std::vector<ImportedSequence>>(
     json::object response, const ResponseContext& context)>;
 
-// The parsers of the four servers that can also be asked over HTTP (kcc/kernel/server_*).
+// The parsers of the servers that can also be asked over HTTP (kcc/kernel/server_table.h).
 using ResponseSequences = Result<std::vector<ImportedSequence>>;
 ResponseSequences ParseVllmResponse(json::object response, const ResponseContext& context);
 ResponseSequences ParseSglangResponse(json::object response, const ResponseContext& context);

@@ -1,0 +1,38 @@
+// The way from a sequence to its log-probs on any server: which path it takes, what may be asked,
+// and what an answer says. The answers are read by the importers' parsers (kcc/trace); here it is
+// checked that an answer is about exactly the tokens that were asked. What differs between servers
+// is in their rows (server_dialect.h).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kcc/base/result.h"
+#include "kcc/kernel/server_dialect.h"
+
+namespace kcc {
+
+// What an answer says, at the positions that were asked.
+struct ScoreAnswer {
+  std::string fingerprint;  // system_fingerprint or weight_version; may be empty
+  std::vector<ImportedToken> tokens;
+  double seconds = 0;  // from sending to the end of the answer; of generated ones
+};
+
+// The server's path, or why it does not have the one that was asked for.
+Result<const ServerPath*> ChoosePath(const ServerDialect& server, std::optional<TracePath> asked);
+
+// Fails on a sequence that this server cannot be asked about. Ids outside the vocabulary must not
+// be sent: vLLM's engine dies of them.
+Result<> CheckAskable(const ServerFacts& facts, const ScoreAsk& ask);
+
+// How many calls a sequence takes; each scores a part of it.
+size_t ScoreCalls(const ServerFacts& facts, const ScoreAsk& ask);
+Result<ScoreAnswer> ReadScore(const ServerFacts& facts, const ScoreAsk& ask, size_t part,
+                              const std::string& body);
+
+Result<ScoreAnswer> ReadGenerated(const ServerFacts& facts, const GenerateAsk& ask,
+                                  const std::string& body);
+
+}  // namespace kcc
