@@ -7,9 +7,9 @@
 #include "kcc/base/check.h"
 #include "kcc/report/compare.h"
 #include "kcc/report/html.h"
-#include "kcc/report/json.h"
 #include "kcc/report/junit.h"
-#include "kcc/report/markdown.h"
+#include "kcc/report/report_json.h"
+#include "kcc/report/report_markdown.h"
 #include "kcc/report/sarif.h"
 #include "kcc/report/terminal.h"
 

@@ -6,8 +6,8 @@
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
 #include "kcc/report/compare.h"
-#include "kcc/report/json.h"
 #include "kcc/report/own_files.h"
+#include "kcc/report/report_json.h"
 #include "kcc/report/terminal.h"
 
 namespace kcc::cli {

@@ -8,7 +8,7 @@
 #include "kcc/contract/fields.h"
 #include "kcc/contract/keys.h"
 #include "kcc/contract/schema.h"
-#include "kcc/report/json.h"
+#include "kcc/report/report_json.h"
 
 namespace kcc::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kcc/report/json.h"
+#include "kcc/report/report_json.h"
 #include "tests/report/sample/sample_report.h"
 
 namespace kcc {

@@ -5,7 +5,7 @@
 #include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
 #include "kcc/report/compare.h"
-#include "kcc/report/markdown.h"
+#include "kcc/report/report_markdown.h"
 #include "kcc/report/terminal_text.h"
 #include "kcc/report/text.h"
 

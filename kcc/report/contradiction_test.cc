@@ -9,7 +9,7 @@
 #include "kcc/judge/judge.h"
 #include "kcc/judge/judge_test_data.h"
 #include "kcc/report/from_summary.h"
-#include "kcc/report/json.h"
+#include "kcc/report/report_json.h"
 
 namespace kcc {
 namespace {

@@ -4,7 +4,7 @@
 #include <simdjson.h>
 
 #include "kcc/report/junit.h"
-#include "kcc/report/markdown.h"
+#include "kcc/report/report_markdown.h"
 #include "kcc/report/sarif.h"
 #include "kcc/report/terminal.h"
 #include "kcc/report/text.h"

@@ -7,8 +7,8 @@
 #include "kcc/base/check.h"
 #include "kcc/base/sha256.h"
 #include "kcc/base/strings.h"
-#include "kcc/report/json.h"
 #include "kcc/report/page_assets.h"
+#include "kcc/report/report_json.h"
 #include "kcc/report/shown.h"
 #include "kcc/report/text.h"
 

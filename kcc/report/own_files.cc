@@ -4,7 +4,7 @@
 #include <string>
 
 #include "kcc/report/choices.h"
-#include "kcc/report/markdown.h"
+#include "kcc/report/report_markdown.h"
 
 namespace kcc {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "kcc/report/choices.h"
 #include "kcc/report/contradiction.h"
-#include "kcc/report/json.h"
+#include "kcc/report/report_json.h"
 
 namespace kcc {
 namespace {

@@ -1,8 +1,8 @@
-// Everything a report shows, as plain data. Each format (json.h, html.h, markdown.h, junit.h,
-// sarif.h, terminal.h) is a pure function of it: same data, same bytes, no clock.
+// Everything a report shows, as plain data. Each format (report_json.h, html.h, junit.h …) is a pure
+// function of it: same data, same bytes, no clock.
 //
 // It knows nothing of how the evidence was summarised, so a report read back from report.json
-// (json.h) renders exactly as the run that made it.
+// (report_json.h) renders exactly as the run that made it.
 #pragma once
 
 #include <cstdint>

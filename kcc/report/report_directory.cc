@@ -18,8 +18,8 @@
 #include "kcc/base/temporary.h"
 #include "kcc/report/html.h"
 #include "kcc/report/junit.h"
-#include "kcc/report/markdown.h"
 #include "kcc/report/own_files.h"
+#include "kcc/report/report_markdown.h"
 #include "kcc/report/sarif.h"
 
 namespace kcc {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "kcc/base/result.h"
-#include "kcc/report/json.h"
 #include "kcc/report/report.h"
+#include "kcc/report/report_json.h"
 
 namespace kcc {
 

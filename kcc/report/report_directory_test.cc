@@ -16,8 +16,8 @@
 #include "kcc/base/sha256.h"
 #include "kcc/report/html.h"
 #include "kcc/report/junit.h"
-#include "kcc/report/markdown.h"
 #include "kcc/report/own_files.h"
+#include "kcc/report/report_markdown.h"
 #include "kcc/report/sarif.h"
 #include "tests/report/sample/sample_report.h"
 

@@ -5,7 +5,7 @@
 
 #include "kcc/base/json_writer.h"
 #include "kcc/report/choices.h"
-#include "kcc/report/json.h"
+#include "kcc/report/report_json.h"
 
 namespace kcc {
 namespace {

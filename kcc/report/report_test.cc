@@ -8,9 +8,9 @@
 #include <numeric>
 
 #include "kcc/report/html.h"
-#include "kcc/report/json.h"
 #include "kcc/report/junit.h"
-#include "kcc/report/markdown.h"
+#include "kcc/report/report_json.h"
+#include "kcc/report/report_markdown.h"
 #include "kcc/report/sarif.h"
 #include "kcc/report/terminal.h"
 #include "tests/report/sample/sample_report.h"

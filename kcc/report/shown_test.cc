@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "kcc/report/html.h"
-#include "kcc/report/json.h"
+#include "kcc/report/report_json.h"
 #include "kcc/report/terminal.h"
 #include "tests/report/sample/sample_report.h"
 

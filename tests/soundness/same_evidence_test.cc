@@ -26,7 +26,7 @@
 #include "kcc/kernel/trace_kernel.h"
 #include "kcc/measure/measure.h"
 #include "kcc/measure/measure_arrays.h"
-#include "kcc/report/json.h"
+#include "kcc/report/report_json.h"
 #include "kcc/rl/diagnostics.h"
 #include "kcc/rl/dump.h"
 #include "kcc/summary/file.h"

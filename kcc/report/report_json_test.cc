@@ -1,4 +1,4 @@
-#include "kcc/report/json.h"
+#include "kcc/report/report_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "kcc/report/markdown.h"
+#include "kcc/report/report_markdown.h"
 
 #include <algorithm>
 #include <array>

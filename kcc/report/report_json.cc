@@ -1,4 +1,4 @@
-#include "kcc/report/json.h"
+#include "kcc/report/report_json.h"
 
 #include <cmath>
 #include <map>
