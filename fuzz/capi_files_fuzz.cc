@@ -22,6 +22,7 @@
 #include "fuzz/capi_nulls.h"
 #include "include/kcc.h"
 #include "kcc/base/sha256.h"
+#include "kcc/report/report_formats.h"
 #include "kcc/trace/writer.h"
 
 using kcc::Bytes;
@@ -193,13 +194,13 @@ struct Whole {
 // ---- What is done with what was read -----------------------------------------------------------
 
 void Judge(const kcc_contract* contract, const kcc_summary* summary, uint8_t how) {
-  constexpr const char* kFormats[] = {"json", "html", "markdown", "junit", "sarif", "terminal"};
+  const auto formats = kcc::ReportFormats();
   constexpr const char* kStages[] = {nullptr, "offline", "shadow", "canary", "full"};
   constexpr const char* kAbouts[] = {nullptr, "evaluation-set", "traffic"};
   const auto judged = [&](const char* stage, const char* about, const char* format) {
     return [=](kcc_text* out) { return kcc_judge(contract, summary, stage, about, format, out); };
   };
-  NeededText(judged(kStages[how % 5], kAbouts[how % 3], kFormats[how % 6]));
+  NeededText(judged(kStages[how % 5], kAbouts[how % 3], formats[how % formats.size()].name.data()));
   if (Text(judged("never", nullptr, "json")) || Text(judged(nullptr, "us", "json")) ||
       Text(judged(nullptr, nullptr, "pdf"))) {
     Broken("a word that does not exist was accepted");

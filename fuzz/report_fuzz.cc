@@ -6,11 +6,8 @@
 
 #include "kcc/base/check.h"
 #include "kcc/report/compare.h"
-#include "kcc/report/html.h"
-#include "kcc/report/junit.h"
+#include "kcc/report/report_formats.h"
 #include "kcc/report/report_json.h"
-#include "kcc/report/report_markdown.h"
-#include "kcc/report/sarif.h"
 #include "kcc/report/terminal.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -29,10 +26,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto named = kcc::ReadReportFiles(kcc::ReportJson(*report, *files));
     KCC_CHECK(named.has_value() && *named == *files);
   }
-  KCC_CHECK(!kcc::ReportHtml(*report).empty());
-  KCC_CHECK(!kcc::ReportMarkdown(*report).empty());
-  KCC_CHECK(!kcc::ReportJunit(*report).empty());
-  KCC_CHECK(!kcc::ReportSarif(*report).empty());
+  for (const kcc::ReportFormat& format : kcc::ReportFormats()) {
+    KCC_CHECK(!format.write(*report, {}).empty());
+  }
   KCC_CHECK(!kcc::ReportTerminal(*report, {.width = 60, .color = true, .all = true}).empty());
   KCC_CHECK(kcc::CompareReports(*report, *again).pairs.empty());
   return 0;

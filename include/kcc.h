@@ -145,7 +145,7 @@ KCC_API void kcc_summary_free(kcc_summary* summary);
 
 /* ---- Judging ------------------------------------------------------------------------------- */
 
-/* format: "json", "html", "markdown", "junit", "sarif" or "terminal". stage: "offline" (NULL),
+/* format: the name of one of docs/report.md, such as "json" or "html". stage: "offline" (NULL),
  * "shadow", "canary", "full". about: NULL for the contract's, "evaluation-set" or "traffic". */
 KCC_API kcc_status kcc_judge(const kcc_contract* contract, const kcc_summary* summary,
                              const char* stage, const char* about, const char* format,

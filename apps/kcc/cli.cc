@@ -132,19 +132,6 @@ void DeclareMerge(Program& program) {
       ->required();
 }
 
-void DeclareJudgeFlags(CLI::App* app, JudgeFlags& flags) {
-  AddChoice(app, "--stage", flags.stage, {"offline", "shadow", "canary", "full"},
-            "Judge the clauses of this stage");
-  AddChoice(app, "--about", flags.about, {"evaluation-set", "traffic"},
-            "What the verdict speaks of; default: the contract's decision");
-  app->add_option("--report", flags.report, "Write report.json, .html, .md and junit.xml here")
-      ->type_name("DIR");
-  AddSwitch(app, "--sarif", flags.sarif, "Write report.sarif too");
-  AddChoice(app, "--fail-on", flags.fail_on, {"L1", "L2", "L3"},
-            "Let clauses below this level not decide the exit code");
-  AddSwitch(app, "--all", flags.all, "Print satisfied clauses too");
-}
-
 void DeclareJudge(Program& program) {
   auto& options = program.judge;
   CLI::App* app = Declare(program, "judge", "Judge a summary; the exit code is the verdict",
@@ -173,30 +160,6 @@ void DeclareRun(Program& program) {
   DeclareMeasureFlags(app, options.measure);
   DeclareKernelFlags(app, options.kernels);
   DeclareJudgeFlags(app, options.flags);
-}
-
-void DeclareReport(Program& program) {
-  auto& options = program.report;
-  CLI::App* app = Declare(program, "report", "Show a report.json again, in every format",
-                          "kcc report out                        # checks its files too\n"
-                          "kcc report out/report.json -o elsewhere",
-                          [&](Console& console) { return RunReport(options, console); });
-  Argument(app, "REPORT", options.file, kFileValue, "A report.json or DIR; - is standard input")
-      ->required();
-  app->add_option("-o,--output", options.output, "Write all formats here")->type_name("DIR");
-  AddSwitch(app, "--sarif", options.sarif, "Write report.sarif too");
-  AddSwitch(app, "--all", options.all, "Print satisfied clauses too");
-}
-
-void DeclareCompare(Program& program) {
-  auto& options = program.compare;
-  CLI::App* app = Declare(program, "compare", "Say what changed between two reports",
-                          "kcc compare last/report.json this/report.json\n"
-                          "kcc compare --markdown last/report.json this/report.json",
-                          [&](Console& console) { return RunCompare(options, console); });
-  Argument(app, "BEFORE", options.before, kFileValue, "The older report.json or DIR")->required();
-  Argument(app, "AFTER", options.after, kFileValue, "The newer report.json or DIR")->required();
-  AddSwitch(app, "--markdown", options.markdown, "Print Markdown, for a pull request");
 }
 
 void DeclareBound(Program& program) {

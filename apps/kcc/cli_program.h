@@ -102,11 +102,14 @@ inline CLI::Option* AddChoice(CLI::App* app, const char* names, std::string& tar
 }
 
 CLI::Option* DeclareKernelFlags(CLI::App* app, KernelFlags& flags);  // gives --requests
+void DeclareJudgeFlags(CLI::App* app, JudgeFlags& flags);
 
 void DeclareScore(Program& program);
 void DeclareGenerate(Program& program);
 void DeclareAttribute(Program& program);
 void DeclareLab(Program& program);
+void DeclareReport(Program& program);
+void DeclareCompare(Program& program);
 void DeclareRl(Program& program);
 
 }  // namespace kcc::cli

@@ -46,7 +46,7 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
     if (!added.has_value()) return ReportError(added.error(), console);
   }
   if (directory) {
-    const Result<> written = directory->Write(report, flags.sarif);
+    const Result<> written = directory->Write(report, flags.formats);
     if (!written.has_value()) return ReportError(written.error(), console);
   }
   PrintReport(report, flags.all, console);
@@ -86,7 +86,7 @@ JudgeOptions ToJudgeOptions(const JudgeFlags& flags) {
 }
 
 int RunJudge(const JudgeCommandOptions& options, Console& console) {
-  auto directory = TakeReportDirectory(options.flags.report, options.flags.sarif);
+  auto directory = TakeReportDirectory(options.flags.report, options.flags.formats);
   if (!directory.has_value()) return ReportError(directory.error(), console);
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);
@@ -109,7 +109,7 @@ int RunJudge(const JudgeCommandOptions& options, Console& console) {
 }
 
 int RunRun(const RunOptions& options, Console& console) {
-  auto directory = TakeReportDirectory(options.flags.report, options.flags.sarif);
+  auto directory = TakeReportDirectory(options.flags.report, options.flags.formats);
   if (!directory.has_value()) return ReportError(directory.error(), console);
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);

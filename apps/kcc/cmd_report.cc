@@ -6,7 +6,7 @@
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
 #include "kcc/report/compare.h"
-#include "kcc/report/own_files.h"
+#include "kcc/report/report_formats.h"
 #include "kcc/report/report_json.h"
 #include "kcc/report/terminal.h"
 
@@ -62,10 +62,11 @@ bool MayLieIn(const std::string& file, const std::string& directory) {
 
 }  // namespace
 
-Result<std::optional<ReportDirectory>> TakeReportDirectory(const std::string& path, bool sarif) {
+Result<std::optional<ReportDirectory>> TakeReportDirectory(const std::string& path,
+                                                           const AskedFormats& asked) {
   if (path.empty()) return std::optional<ReportDirectory>();
   KCC_TRY(std::optional<ReportDirectory> directory, ReportDirectory::Open(path));
-  KCC_TRY_VOID(directory->Clear(sarif));
+  KCC_TRY_VOID(directory->Clear(asked));
   return directory;
 }
 
@@ -94,12 +95,12 @@ int RunReport(const ReportOptions& options, Console& console) {
     // What the directory held must not pass for what was asked; but a report that was to be
     // written over itself stays, for its owner to look at.
     if (directory && !MayLieIn(options.file, options.output)) {
-      (void)directory->Clear(options.sarif);
+      (void)directory->Clear(options.formats);
     }
     return ReportError(report.error(), console);
   }
   if (directory) {
-    const Result<> written = directory->Write(*report, options.sarif);
+    const Result<> written = directory->Write(*report, options.formats);
     if (!written.has_value()) return ReportError(written.error(), console);
   }
   PrintReport(*report, options.all, console);

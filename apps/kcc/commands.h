@@ -14,6 +14,7 @@
 #include "kcc/author/propose.h"
 #include "kcc/bounds/chain.h"
 #include "kcc/kernel/kernel.h"
+#include "kcc/report/report_formats.h"
 #include "kcc/rl/correction.h"
 #include "kcc/trace/import.h"
 
@@ -103,7 +104,7 @@ struct JudgeFlags {
   std::string report;
   std::string fail_on = "L1";
   bool all = false;
-  bool sarif = false;
+  AskedFormats formats;  // written besides the usual files
 };
 
 struct JudgeCommandOptions {
@@ -163,7 +164,7 @@ struct ReportOptions {
   std::string file;
   std::string output;  // empty: print alone
   bool all = false;
-  bool sarif = false;
+  AskedFormats formats;  // written besides the usual files
 };
 int RunReport(const ReportOptions& options, Console& console);
 

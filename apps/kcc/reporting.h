@@ -13,7 +13,8 @@ namespace kcc::cli {
 
 // The directory that --report names, locked; none where it names none. Taken with nothing of an
 // earlier run in it, before anything else can fail: whatever happens then, no old verdict stays.
-Result<std::optional<ReportDirectory>> TakeReportDirectory(const std::string& path, bool sarif);
+Result<std::optional<ReportDirectory>> TakeReportDirectory(const std::string& path,
+                                                           const AskedFormats& asked);
 
 // The terminal's form, or report.json with --json.
 void PrintReport(const ReportData& report, bool all, Console& console);

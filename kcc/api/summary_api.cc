@@ -16,12 +16,7 @@
 #include "kcc/measure/measure.h"
 #include "kcc/measure/measure_arrays.h"
 #include "kcc/report/from_summary.h"
-#include "kcc/report/html.h"
-#include "kcc/report/junit.h"
-#include "kcc/report/report_json.h"
-#include "kcc/report/report_markdown.h"
-#include "kcc/report/sarif.h"
-#include "kcc/report/terminal.h"
+#include "kcc/report/report_formats.h"
 #include "kcc/summary/file.h"
 #include "kcc/trace/requests.h"
 
@@ -198,14 +193,13 @@ Result<JudgeOptions> OptionsOf(const char* stage, const char* about) {
 }
 
 Result<std::string> Render(const ReportData& report, std::string_view format) {
-  if (format == "json") return ReportJson(report);
-  if (format == "html") return ReportHtml(report);
-  if (format == "markdown") return ReportMarkdown(report);
-  if (format == "junit") return ReportJunit(report);
-  if (format == "sarif") return ReportSarif(report);
-  if (format == "terminal") return ReportTerminal(report, {});
-  return InvalidError("format: '" + std::string(format) +
-                      "' is none of json, html, markdown, junit, sarif, terminal");
+  if (const ReportFormat* found = FindReportFormat(format)) return found->write(report, {});
+  std::string names;
+  for (const ReportFormat& one : ReportFormats()) {
+    if (!names.empty()) names += ", ";
+    names += one.name;
+  }
+  return InvalidError("format: '" + std::string(format) + "' is none of " + names);
 }
 
 }  // namespace

@@ -160,4 +160,8 @@ std::string ReportHtml(const ReportData& report) {
                                   {"script", script}});
 }
 
+bool IsReportHtml(std::string_view bytes) {
+  return bytes.find(" id=\"report\">{\"kccReport\":") != std::string_view::npos;
+}
+
 }  // namespace kcc

@@ -4,11 +4,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "kcc/report/report.h"
 
 namespace kcc {
 
 std::string ReportHtml(const ReportData& report);
+// Whether ReportHtml wrote these bytes (report_formats.h, ReportFormat::has_mark).
+bool IsReportHtml(std::string_view bytes);
 
 }  // namespace kcc

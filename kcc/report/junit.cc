@@ -1,5 +1,7 @@
 #include "kcc/report/junit.h"
 
+#include <algorithm>
+
 #include "kcc/report/choices.h"
 #include "kcc/report/text.h"
 
@@ -79,6 +81,20 @@ std::string ReportJunit(const ReportData& report) {
     text += "  </testsuite>\n";
   }
   return text + "</testsuites>\n";
+}
+
+// Suites are named after the families of clauses, which no test runner does.
+bool IsReportJunit(std::string_view bytes) {
+  constexpr std::string_view kHead =
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"";
+  if (!bytes.starts_with(kHead)) return false;
+  const size_t line_end = bytes.find('\n', kHead.size());
+  if (line_end == std::string_view::npos) return false;
+  const std::string_view body = bytes.substr(line_end + 1);
+  if (body == "</testsuites>\n") return true;
+  return std::any_of(kFamilies.begin(), kFamilies.end(), [body](Family family) {
+    return body.starts_with("  <testsuite name=\"" + std::string(Name(family)) + "\" tests=\"");
+  });
 }
 
 }  // namespace kcc

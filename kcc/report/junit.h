@@ -4,11 +4,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "kcc/report/report.h"
 
 namespace kcc {
 
 std::string ReportJunit(const ReportData& report);
+// Whether ReportJunit wrote these bytes (report_formats.h, ReportFormat::has_mark).
+bool IsReportJunit(std::string_view bytes);
 
 }  // namespace kcc

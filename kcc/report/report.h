@@ -1,5 +1,5 @@
-// Everything a report shows, as plain data. Each format (report_json.h, html.h, junit.h …) is a pure
-// function of it: same data, same bytes, no clock.
+// Everything a report shows, as plain data. Each format (report_formats.h) is a pure function of
+// it: same data, same bytes, no clock.
 //
 // It knows nothing of how the evidence was summarised, so a report read back from report.json
 // (report_json.h) renders exactly as the run that made it.

@@ -16,11 +16,6 @@
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
 #include "kcc/base/temporary.h"
-#include "kcc/report/html.h"
-#include "kcc/report/junit.h"
-#include "kcc/report/own_files.h"
-#include "kcc/report/report_markdown.h"
-#include "kcc/report/sarif.h"
 
 namespace kcc {
 namespace {
@@ -112,7 +107,7 @@ Result<ReportDirectory> ReportDirectory::Open(const std::string& path) {
 
 ReportDirectory::ReportDirectory(const std::string& path)
     : path_(path), lock_name_(LockName(path)) {
-  written_.reserve(kReportFileNames.size());
+  written_.reserve(ReportFormats().size());
 }
 
 ReportDirectory::ReportDirectory(ReportDirectory&& other) noexcept
@@ -133,7 +128,7 @@ std::string ReportDirectory::File(std::string_view name) const {
   return (fs::path(path_) / name).string();
 }
 
-Result<> ReportDirectory::Clear(bool sarif) {
+Result<> ReportDirectory::Clear(const AskedFormats& asked) {
   const ReportFiles known = KnownFiles(File(kReportJsonName));
   std::optional<Error> problem;  // the first one; the rest is removed all the same
   const auto note = [&problem](Error error) {
@@ -147,14 +142,15 @@ Result<> ReportDirectory::Clear(bool sarif) {
       note(SystemError("cannot remove an earlier report's file", path));
     }
   };
-  for (const std::string_view name : kReportFileNames) {
-    const std::string path = File(name);
-    const Result<Found> found = Look(path, name, known);
+  for (const ReportFormat& format : ReportFormats()) {
+    if (format.file.empty()) continue;
+    const std::string path = File(format.file);
+    const Result<Found> found = Look(path, format.file, known);
     if (!found.has_value()) {
       note(found.error());
     } else if (*found == Found::kOurs) {
       remove(path);
-    } else if (*found == Found::kForeign && (name != kReportSarifName || sarif)) {
+    } else if (*found == Found::kForeign && IsWritten(format, asked)) {
       note(ForeignFile(path));
     }
   }
@@ -165,21 +161,21 @@ Result<> ReportDirectory::Clear(bool sarif) {
   return {};
 }
 
-Result<> ReportDirectory::Write(const ReportData& report, bool sarif) {
-  KCC_TRY_VOID(Clear(sarif));
+Result<> ReportDirectory::Write(const ReportData& report, const AskedFormats& asked) {
+  KCC_TRY_VOID(Clear(asked));
   ReportFiles files;
-  const auto write = [&](std::string_view name, const std::string& text) -> Result<> {
-    written_.push_back(name);  // first: Clear left nothing there, and what comes is taken back
-    KCC_TRY_VOID(WriteFileAtomically(File(name), text));
-    files.emplace(name, Sha256Of(text));
+  const auto write = [&](const ReportFormat& format) -> Result<> {
+    const std::string text = format.write(report, files);
+    written_.push_back(format.file);  // first: Clear left nothing there; what comes is taken back
+    KCC_TRY_VOID(WriteFileAtomically(File(format.file), text));
+    files.emplace(format.file, Sha256Of(text));
     return {};
   };
   const auto write_all = [&]() -> Result<> {
-    KCC_TRY_VOID(write("report.html", ReportHtml(report)));
-    KCC_TRY_VOID(write("report.md", ReportMarkdown(report)));
-    KCC_TRY_VOID(write("junit.xml", ReportJunit(report)));
-    if (sarif) KCC_TRY_VOID(write(kReportSarifName, ReportSarif(report)));
-    return write(kReportJsonName, ReportJson(report, files));
+    for (const ReportFormat& format : ReportFormats().subspan(1)) {
+      if (IsWritten(format, asked)) KCC_TRY_VOID(write(format));
+    }
+    return write(ReportFormats()[0]);  // report.json, which names the others
   };
   try {
     Result<> done = write_all();
@@ -206,21 +202,18 @@ void ReportDirectory::Discard() noexcept {
 Result<> VerifyReportFiles(const std::string& directory, const ReportFiles& files) {
   for (const auto& [name, digest] : files) {
     const std::string path = (fs::path(directory) / name).string();
-    const auto& names = kReportFileNames;
-    if (name == kReportJsonName || std::find(names.begin(), names.end(), name) == names.end()) {
-      continue;  // of a later version
-    }
+    if (name == kReportJsonName || FindReportFile(name) == nullptr) continue;  // a later version's
     KCC_TRY(const std::string bytes, ReadRegularFile(path, kReportBytesMax));
     if (Sha256Of(bytes) != digest) {
       return InvalidError("is not the file that report.json names: it was edited or replaced",
                           Place{path});
     }
   }
-  for (const std::string_view name : kReportFileNames) {
-    if (name == kReportJsonName || files.contains(std::string(name))) continue;
-    const std::string path = (fs::path(directory) / name).string();
+  for (const ReportFormat& format : ReportFormats().subspan(1)) {
+    if (format.file.empty() || files.contains(std::string(format.file))) continue;
+    const std::string path = (fs::path(directory) / format.file).string();
     const Result<std::string> bytes = ReadRegularFile(path, kReportBytesMax);
-    if (bytes.has_value() && HasReportMark(name, *bytes)) {
+    if (bytes.has_value() && format.has_mark(*bytes)) {
       return InvalidError("is of another report: report.json does not name it", Place{path});
     }
   }

@@ -14,11 +14,6 @@
 
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
-#include "kcc/report/html.h"
-#include "kcc/report/junit.h"
-#include "kcc/report/own_files.h"
-#include "kcc/report/report_markdown.h"
-#include "kcc/report/sarif.h"
 #include "tests/report/sample/sample_report.h"
 
 namespace kcc {
@@ -29,7 +24,31 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using Names = std::set<std::string>;
 
-const Names kWithoutSarif = {"report.json", "report.html", "report.md", "junit.xml"};
+// In the order of the table.
+std::vector<std::string_view> FileNames() {
+  std::vector<std::string_view> names;
+  for (const ReportFormat& format : ReportFormats()) {
+    if (!format.file.empty()) names.push_back(format.file);
+  }
+  return names;
+}
+
+// Every format that is written on request alone.
+AskedFormats All() {
+  AskedFormats names;
+  for (const ReportFormat& format : ReportFormats()) {
+    if (format.on_request) names.push_back(format.name);
+  }
+  return names;
+}
+
+Names FilesFor(const AskedFormats& asked) {
+  Names names;
+  for (const ReportFormat& format : ReportFormats()) {
+    if (IsWritten(format, asked)) names.emplace(format.file);
+  }
+  return names;
+}
 
 class ReportDirectoryTest : public ::testing::Test {
  protected:
@@ -52,10 +71,10 @@ class ReportDirectoryTest : public ::testing::Test {
     for (const auto& entry : fs::directory_iterator(out_)) names.insert(entry.path().filename());
     return names;
   }
-  void WriteReport(const ReportData& report, bool sarif = false) const {
+  void WriteReport(const ReportData& report, const AskedFormats& asked = {}) const {
     auto directory = ReportDirectory::Open(out_);
     ASSERT_TRUE(directory) << directory.error().Format();
-    const auto written = directory->Write(report, sarif);
+    const auto written = directory->Write(report, asked);
     ASSERT_TRUE(written) << written.error().Format();
   }
   Result<> Verified() const {
@@ -66,21 +85,17 @@ class ReportDirectoryTest : public ::testing::Test {
   std::string out_;
 };
 
-std::string Rendered(std::string_view name, const ReportData& report) {
-  if (name == "report.json") return ReportJson(report);
-  if (name == "report.html") return ReportHtml(report);
-  if (name == "report.md") return ReportMarkdown(report);
-  if (name == "junit.xml") return ReportJunit(report);
-  return ReportSarif(report);
+std::string Rendered(std::string_view file, const ReportData& report) {
+  return FindReportFile(file)->write(report, {});
 }
 
 TEST(HasReportMark, KnowsEveryFormatAndNothingElse) {
   for (const auto& make :
        {SampleReport, ConvergentSample, LargeSample, HostileSample, EmptySample}) {
     const ReportData report = make();
-    for (const std::string_view name : kReportFileNames) {
+    for (const std::string_view name : FileNames()) {
       const std::string text = Rendered(name, report);
-      for (const std::string_view other : kReportFileNames) {
+      for (const std::string_view other : FileNames()) {
         EXPECT_EQ(HasReportMark(other, text), other == name) << name << " as " << other;
       }
     }
@@ -108,7 +123,7 @@ TEST(HasReportMark, KnowsEveryFormatAndNothingElse) {
 TEST_F(ReportDirectoryTest, HoldsEveryFormatAndTheDigestsOfAllButReportJson) {
   const ReportData report = SampleReport();
   WriteReport(report);
-  EXPECT_EQ(Listed(), kWithoutSarif);
+  EXPECT_EQ(Listed(), FilesFor({}));
   ReportFiles expected;
   for (const char* name : {"report.html", "report.md", "junit.xml"}) {
     EXPECT_EQ(Text(name), Rendered(name, report));
@@ -175,7 +190,7 @@ TEST_F(ReportDirectoryTest, OutlivesAWriterThatIsKilledWhileWriting) {
     ::setrlimit(RLIMIT_FSIZE, &limit);
     ::signal(SIGXFSZ, SIG_DFL);
     auto directory = ReportDirectory::Open(out_);
-    if (directory) (void)directory->Write(ConvergentSample(), false);
+    if (directory) (void)directory->Write(ConvergentSample(), {});
     ::_exit(1);
   }
   int status = 0;
@@ -186,11 +201,11 @@ TEST_F(ReportDirectoryTest, OutlivesAWriterThatIsKilledWhileWriting) {
   ASSERT_EQ(left.size(), 1u) << "the file that was being written";
   EXPECT_THAT(*left.begin(), MatchesRegex("\\.kcc-[a-z2-7]{10}\\.tmp"));
   WriteReport(SampleReport());
-  EXPECT_EQ(Listed(), kWithoutSarif);
+  EXPECT_EQ(Listed(), FilesFor({}));
 }
 
 TEST_F(ReportDirectoryTest, ClearTakesAnEarlierReportAndLeavesWhatIsNotOurs) {
-  WriteReport(ConvergentSample(), true);
+  WriteReport(ConvergentSample(), All());
   Put("report.html", Text("report.html") + "<!-- edited -->");
   const Names others = {"notes.txt", "report.json.bak", ".kcc-report.backup2", ".report.md.backup",
                         "summary.kccs"};
@@ -198,7 +213,7 @@ TEST_F(ReportDirectoryTest, ClearTakesAnEarlierReportAndLeavesWhatIsNotOurs) {
   fs::create_directory(File("report"));
   auto directory = ReportDirectory::Open(out_);
   ASSERT_TRUE(directory);
-  EXPECT_TRUE(directory->Clear(false));
+  EXPECT_TRUE(directory->Clear({}));
   Names left = others;
   left.insert({"report", ".kcc-report.lock"});
   EXPECT_EQ(Listed(), left);
@@ -207,14 +222,14 @@ TEST_F(ReportDirectoryTest, ClearTakesAnEarlierReportAndLeavesWhatIsNotOurs) {
 
 // Of an earlier version: no digests, and no report.json to name them.
 TEST_F(ReportDirectoryTest, ClearKnowsTheReportsOfEarlierVersions) {
-  for (const std::string_view name : kReportFileNames) {
+  for (const std::string_view name : FileNames()) {
     Put(std::string(name), Rendered(name, ConvergentSample()));
   }
-  ASSERT_TRUE(ReportDirectory::Open(out_)->Clear(true));
+  ASSERT_TRUE(ReportDirectory::Open(out_)->Clear(All()));
   EXPECT_EQ(Listed(), Names());
   Put("report.md", Rendered("report.md", ConvergentSample()));
   Put("report.html", "");
-  ASSERT_TRUE(ReportDirectory::Open(out_)->Clear(true));
+  ASSERT_TRUE(ReportDirectory::Open(out_)->Clear(All()));
   EXPECT_EQ(Listed(), Names());
 }
 
@@ -222,7 +237,7 @@ TEST_F(ReportDirectoryTest, ClearKnowsTheReportsOfEarlierVersions) {
 TEST_F(ReportDirectoryTest, ClearKnowsWhatAReportNamesByItsDigest) {
   Put("report.md", "a new layout");
   Put("report.json", ReportJson(ConvergentSample(), {{"report.md", Sha256Of("a new layout")}}));
-  ASSERT_TRUE(ReportDirectory::Open(out_)->Clear(true));
+  ASSERT_TRUE(ReportDirectory::Open(out_)->Clear(All()));
   EXPECT_EQ(Listed(), Names());
 }
 
@@ -230,7 +245,7 @@ TEST_F(ReportDirectoryTest, RefusesToReplaceSomebodyElsesFile) {
   WriteReport(ConvergentSample());
   Put("report.md", "# What we found\n");
   auto directory = ReportDirectory::Open(out_);
-  const auto refused = directory->Write(SampleReport(), false);
+  const auto refused = directory->Write(SampleReport(), {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kInvalid);
   EXPECT_EQ(refused.error().place().file, File("report.md"));
@@ -241,10 +256,10 @@ TEST_F(ReportDirectoryTest, RefusesToReplaceSomebodyElsesFile) {
 
 TEST_F(ReportDirectoryTest, LeavesAForeignSarifAloneUnlessItIsAsked) {
   Put("report.sarif", R"({"runs": []})");
-  WriteReport(SampleReport(), false);
+  WriteReport(SampleReport());
   EXPECT_EQ(Text("report.sarif"), R"({"runs": []})");
   EXPECT_TRUE(Verified());
-  EXPECT_FALSE(ReportDirectory::Open(out_)->Write(SampleReport(), true));
+  EXPECT_FALSE(ReportDirectory::Open(out_)->Write(SampleReport(), All()));
   EXPECT_EQ(Listed(), Names({"report.sarif"}));
 }
 
@@ -254,18 +269,18 @@ TEST_F(ReportDirectoryTest, TreatsLinksAndDirectoriesAsForeign) {
   fs::rename(File("report.html"), elsewhere);
   fs::create_symlink(elsewhere, File("report.html"));
   auto directory = ReportDirectory::Open(out_);
-  EXPECT_THAT(directory->Clear(false).error().Format(), HasSubstr("report.html: was not written"));
+  EXPECT_THAT(directory->Clear({}).error().Format(), HasSubstr("report.html: was not written"));
   EXPECT_TRUE(fs::exists(elsewhere));
   fs::remove(File("report.html"));
   fs::create_directory(File("report.html"));
-  EXPECT_THAT(directory->Clear(false).error().Format(), HasSubstr("report.html: was not written"));
+  EXPECT_THAT(directory->Clear({}).error().Format(), HasSubstr("report.html: was not written"));
 }
 
 // The disk is full at report.json: what stands already says a verdict that the run does not.
 TEST_F(ReportDirectoryTest, LeavesNothingOfAReportThatCouldNotBeWritten) {
   const ReportData report = LargeSample();
   const size_t room = ReportJson(report).size() - 1;
-  for (const std::string_view name : kReportFileNames) {
+  for (const std::string_view name : FileNames()) {
     if (name == kReportJsonName) continue;
     ASSERT_LE(Rendered(name, report).size(), room) << name;
   }
@@ -277,7 +292,7 @@ TEST_F(ReportDirectoryTest, LeavesNothingOfAReportThatCouldNotBeWritten) {
     ::setrlimit(RLIMIT_FSIZE, &limit);
     bool failed = false;
     if (auto directory = ReportDirectory::Open(out_)) {
-      const auto written = directory->Write(report, true);
+      const auto written = directory->Write(report, All());
       failed = !written && written.error().place().file == File("report.json");
     }
     ::_exit(failed ? 0 : 1);
@@ -292,7 +307,7 @@ TEST_F(ReportDirectoryTest, DiscardTakesBackWhatWasWritten) {
   Put("notes.txt", "mine");
   {
     auto directory = ReportDirectory::Open(out_);
-    ASSERT_TRUE(directory->Write(ConvergentSample(), true));
+    ASSERT_TRUE(directory->Write(ConvergentSample(), All()));
     directory->Discard();
   }
   EXPECT_EQ(Listed(), Names({"notes.txt"}));
@@ -326,7 +341,7 @@ TEST_F(ReportDirectoryTest, VerifyFindsWhatIsEditedMissingOrOfAnotherRun) {
   EXPECT_THAT(Verified().error().Format(), HasSubstr("report.html: cannot open"));
   Put("report.html", page);
   EXPECT_TRUE(Verified());
-  Put("report.sarif", ReportSarif(ConvergentSample()));
+  Put("report.sarif", Rendered("report.sarif", ConvergentSample()));
   EXPECT_THAT(Verified().error().Format(), HasSubstr("report.sarif: is of another report"));
   // Names of later versions, and names that are no business of a report, are not followed.
   fs::remove(File("report.sarif"));

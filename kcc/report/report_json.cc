@@ -6,6 +6,7 @@
 
 #include "kcc/metric/metric.h"
 #include "kcc/report/shown.h"
+#include "kcc/report/text.h"
 
 namespace kcc {
 namespace {
@@ -339,6 +340,10 @@ std::string ReportJson(const ReportData& report, JsonWriter::Style style) {
 
 std::string ReportJson(const ReportData& report, const ReportFiles& files) {
   return Json(report, report.judgement, files, JsonWriter::Style::kPretty);
+}
+
+bool IsReportJson(std::string_view bytes) {
+  return WithoutBlanks(bytes.substr(0, 256)).starts_with("{\"kccReport\":");
 }
 
 std::string PageJson(const ReportData& shown, const Judgement& all) {

@@ -23,6 +23,8 @@ std::string ReportJson(const ReportData& report,
                        JsonWriter::Style style = JsonWriter::Style::kPretty);
 // As it stands in a report directory (report_directory.h): with the key "files".
 std::string ReportJson(const ReportData& report, const ReportFiles& files);
+// Whether ReportJson wrote these bytes (report_formats.h, ReportFormat::has_mark).
+bool IsReportJson(std::string_view bytes);
 // What a page carries: the report as it shows it (shown.h), with the totals of all.
 std::string PageJson(const ReportData& shown, const Judgement& all);
 

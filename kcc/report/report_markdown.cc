@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "kcc/report/choices.h"
 #include "kcc/report/text.h"
 
 namespace kcc {
@@ -226,6 +227,17 @@ std::string ReportMarkdown(const ReportData& report, size_t bytes_max) {
   WriteQuantities(report.quantities, room, &text);
   WriteProvenance(report, &text);
   return text;
+}
+
+// "## ✅ satisfied: name version", and the lines that follow every such heading.
+bool IsReportMarkdown(std::string_view bytes) {
+  const auto contains = [bytes](std::string_view part) {
+    return bytes.find(part) != std::string_view::npos;
+  };
+  const bool titled = std::any_of(kVerdicts.begin(), kVerdicts.end(), [bytes](Verdict verdict) {
+    return bytes.starts_with("## " + MarkdownVerdict(verdict) + ": ");
+  });
+  return titled && contains("\n**Action:** ") && contains("<details><summary>Provenance</summary>");
 }
 
 }  // namespace kcc

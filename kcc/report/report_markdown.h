@@ -13,6 +13,8 @@ namespace kcc {
 inline constexpr size_t kMarkdownBytesMax = 60'000;
 
 std::string ReportMarkdown(const ReportData& report, size_t bytes_max = kMarkdownBytesMax);
+// Whether ReportMarkdown wrote these bytes (report_formats.h, ReportFormat::has_mark).
+bool IsReportMarkdown(std::string_view bytes);
 
 // Text that Markdown shows as it is, on one line and inside a table cell: punctuation that has a
 // meaning is escaped, and an @ mentions nobody.

@@ -107,4 +107,8 @@ std::string ReportSarif(const ReportData& report) {
   return json.Take();
 }
 
+bool IsReportSarif(std::string_view bytes) {
+  return WithoutBlanks(bytes).find("\"driver\":{\"name\":\"kcc\"") != std::string::npos;
+}
+
 }  // namespace kcc

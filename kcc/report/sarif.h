@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "kcc/report/report.h"
 
@@ -11,5 +12,7 @@ namespace kcc {
 // The contract's file (report.contract.file) becomes the location, relative to the repository as
 // the user named it; without one, results carry no location.
 std::string ReportSarif(const ReportData& report);
+// Whether ReportSarif wrote these bytes (report_formats.h, ReportFormat::has_mark).
+bool IsReportSarif(std::string_view bytes);
 
 }  // namespace kcc

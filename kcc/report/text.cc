@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 #include "kcc/base/strings.h"
 
@@ -186,6 +187,13 @@ std::string MarkupEscaped(std::string_view text) {
         out += bytes;
     }
   });
+  return out;
+}
+
+std::string WithoutBlanks(std::string_view text) {
+  std::string out;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(out),
+               [](char c) { return c != ' ' && c != '\n' && c != '\r' && c != '\t'; });
   return out;
 }
 

@@ -47,4 +47,8 @@ std::string Truncated(std::string_view utf8, size_t width);
 // are removed and broken UTF-8 becomes U+FFFD.
 std::string MarkupEscaped(std::string_view text);
 
+// Without blanks and line breaks: JSON that a formatter has been over still begins and nests the
+// same way.
+std::string WithoutBlanks(std::string_view text);
+
 }  // namespace kcc

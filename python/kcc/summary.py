@@ -92,7 +92,7 @@ class Report:
         return self.data["clauses"]
 
     def render(self, format: str) -> str:
-        """The report as json, html, markdown, junit, sarif or terminal."""
+        """The report in one of the formats of docs/report.md, such as "json", "html" or "markdown"."""
         contract, summary, stage, about = self._inputs
         return c.text("kcc_judge", contract, summary, stage, about, c.encode(format, "format")).decode()
 

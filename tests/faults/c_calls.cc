@@ -7,6 +7,7 @@
 #include <string>
 
 #include "include/kcc.h"
+#include "kcc/report/report_formats.h"
 #include "tests/faults/inputs.h"
 
 namespace kcc::faults {
@@ -268,7 +269,8 @@ void AddContractsAndSummaries(std::vector<Case>* cases) {
     return kcc_summary_tokens(w.summary) > 0 && kcc_summary_requests(w.summary) > 0 ? KCC_OK
                                                                                     : KCC_INTERNAL;
   });
-  for (const char* format : {"json", "html", "markdown", "junit", "sarif", "terminal"}) {
+  for (const ReportFormat& row : ReportFormats()) {
+    const char* format = row.name.data();
     Add(cases, std::string("kcc_judge ") + format, [format](World& w) {
       return kcc_judge(w.contract, w.summary, nullptr, nullptr, format, &w.text);
     });

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -94,6 +95,22 @@ def test_a_later_run_replaces_all_of_an_earlier_one(world, kcc):
     report = json.loads((world.out / "report.json").read_text())
     assert set(report["files"]) == OURS - {"report.json"}
     assert kcc("report", world.out).code == 0
+
+
+def test_every_format_of_the_page_has_its_switch_and_its_file(world, kcc):
+    """The page is held to the table of formats by report_formats_test.cc."""
+    rows = re.findall(r"^\| `(\w+)` \| (?:`([\w.]+)`|none) \| .* \| (.*) \|$", (ROOT / "docs/report.md").read_text(), re.M)
+    assert {"json", "html", "terminal"} <= {name for name, _, _ in rows}
+    switches = [f"--{name}" for name, _, notes in rows if notes.startswith("with `--")]
+    assert "--sarif" in switches
+    for command in ("judge", "run", "report"):
+        text = kcc(command, "--help").out
+        assert all(re.search(rf"^ +{switch} ", text, re.M) for switch in switches), command
+    assert world.run("1", None, *switches).code == 0
+    assert world.files() == {file for _, file, _ in rows if file} | {"notes.txt"}
+    usual = {file for name, file, _ in rows if file and f"--{name}" not in switches}
+    assert world.run().code == 0
+    assert world.files() == usual | {"notes.txt"} == OURS | {"notes.txt"}
 
 
 def broken(world, tmp_path):

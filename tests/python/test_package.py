@@ -4,6 +4,7 @@ import doctest
 import importlib
 import json
 import pickle
+import re
 import subprocess
 import sys
 
@@ -54,6 +55,10 @@ def test_verdict_and_value_are_numpys():
     assert report.verdict == "satisfied" and report.convergent
     assert "kccReport" in json.loads(report.render("json"))
     assert report.render("html").startswith("<!doctype html>")
+    with pytest.raises(kcc.Error, match="'pdf' is none of json, html, ") as refused:
+        report.render("pdf")
+    for name in re.search(r"none of ([\w, ]*\w)", str(refused.value))[1].split(", "):
+        assert len(report.render(name)) > 100, name
 
 
 def test_numpy_torch_lists_and_layouts_give_the_same_bytes():

@@ -7,11 +7,8 @@
 
 #include "kcc/base/file.h"
 #include "kcc/report/compare.h"
-#include "kcc/report/html.h"
-#include "kcc/report/junit.h"
+#include "kcc/report/report_formats.h"
 #include "kcc/report/report_json.h"
-#include "kcc/report/report_markdown.h"
-#include "kcc/report/sarif.h"
 #include "kcc/report/terminal.h"
 #include "tests/report/sample/sample_report.h"
 
@@ -20,13 +17,13 @@ namespace {
 using Files = std::vector<std::pair<std::string, std::string>>;
 
 Files FormatsOf(const kcc::ReportData& report) {
-  return {{"report.json", kcc::ReportJson(report)},
-          {"report.html", kcc::ReportHtml(report)},
-          {"report.md", kcc::ReportMarkdown(report)},
-          {"junit.xml", kcc::ReportJunit(report)},
-          {"report.sarif", kcc::ReportSarif(report)},
-          {"report.txt", kcc::ReportTerminal(report, {})},
-          {"color.txt", kcc::ReportTerminal(report, {100, true, true})}};
+  Files files;
+  for (const kcc::ReportFormat& format : kcc::ReportFormats()) {
+    const std::string_view name = format.file.empty() ? "report.txt" : format.file;
+    files.emplace_back(name, format.write(report, {}));
+  }
+  files.emplace_back("color.txt", kcc::ReportTerminal(report, {100, true, true}));
+  return files;
 }
 
 bool Write(const std::string& folder, const Files& files) {
