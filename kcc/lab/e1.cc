@@ -128,10 +128,8 @@ Result<LabSwitches> Perturbed(const Perturbation& p) {
 }
 
 ErrorSource SourceOf(std::string_view name) {
-  for (const SwitchInfo& info : SwitchTable()) {
-    if (info.name == name) return info.source;
-  }
-  return ErrorSource::kNone;
+  const SwitchInfo* info = FindSwitch(name);
+  return info == nullptr ? ErrorSource::kNone : info->source;
 }
 
 Result<ScoredLogits> ScoreWith(const Checkpoint& checkpoint, const LabSwitches& switches,

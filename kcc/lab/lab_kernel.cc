@@ -14,10 +14,10 @@ namespace {
 std::string Fingerprint(const LabModel& model, const LabSwitches& switches) {
   std::string text = "kcc-lab/1 model=" + model.digest.substr(0, 23);
   for (const auto& [name, value] : SwitchTexts(switches)) {
-    const bool shapes = name == "threads" || name == "audit" || name == "kv_tokens" ||
-                        name == "page" || name == "concurrency" || name == "chunk";
-    if (shapes && !(switches.dynamic_batch && (name == "chunk" || name == "concurrency"))) continue;
-    text += " " + name + "=" + value;
+    const SwitchBits bits = FindSwitch(name)->bits;
+    const bool counts = bits == SwitchBits::kAlways ||
+                        (bits == SwitchBits::kDynamicBatch && switches.dynamic_batch);
+    if (counts) text += " " + name + "=" + value;
   }
   return text;
 }

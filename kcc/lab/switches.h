@@ -2,8 +2,8 @@
 // source (paper 5.2): operator, precision, batch or route. The rest shapes the engine without
 // touching a sum.
 //
-// One table (switches.cc) holds every switch's name, source, values and meaning; the parser,
-// `kcc lab list`, attribution and the docs read it.
+// One table (switch_table.cc) holds every switch's name, source, values and meaning, its reader and
+// its writer; the parser, fingerprints, `kcc lab list`, attribution and the docs read it.
 #pragma once
 
 #include <array>
@@ -88,13 +88,31 @@ struct SwitchValue {
   std::string_view value;  // "tiles:N"
   std::string_view meaning;
 };
+
+// One of a switch's values: its place in the row, and the number where it has an N.
+struct SwitchChoice {
+  size_t place = 0;
+  size_t n = 0;
+};
+struct SwitchCode {
+  size_t places;  // as many as the row has values
+  void (*set)(SwitchChoice choice, LabSwitches* switches);
+  SwitchChoice (*get)(const LabSwitches& switches);
+};
+
+// When a switch can change a bit of the result, and so is part of the kernel's fingerprint.
+enum class SwitchBits : uint8_t { kAlways, kDynamicBatch, kNever };
+
 struct SwitchInfo {
   std::string_view name;
   ErrorSource source;
+  SwitchBits bits;
   std::string_view meaning;
   std::vector<SwitchValue> values;
+  SwitchCode code;
 };
 std::span<const SwitchInfo> SwitchTable();
+const SwitchInfo* FindSwitch(std::string_view name);  // null: there is none
 
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
 

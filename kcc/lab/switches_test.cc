@@ -22,6 +22,70 @@ TEST(Switches, TextsReadBackAndFollowTheTable) {
   }
 }
 
+// "tiles:N" -> "tiles:64".
+std::string Example(std::string_view pattern) {
+  if (!pattern.ends_with('N')) return std::string(pattern);
+  return std::string(pattern.substr(0, pattern.size() - 1)) + "64";
+}
+
+TEST(Switches, EveryValueOfEveryRowReadsBackAndChangesNothingElse) {
+  for (size_t row = 0; row < SwitchTable().size(); ++row) {
+    const SwitchInfo& info = SwitchTable()[row];
+    EXPECT_EQ(FindSwitch(info.name), &info);
+    ASSERT_EQ(info.code.places, info.values.size()) << info.name;
+    for (const SwitchValue& value : info.values) {
+      const std::string text = Example(value.value);
+      LabSwitches switches;
+      NamedValues expected = SwitchTexts(switches);
+      expected[row].second = text;
+      ASSERT_TRUE(SetSwitch(info.name, text, &switches).has_value()) << info.name << text;
+      EXPECT_EQ(SwitchTexts(switches), expected) << info.name << "=" << text;
+    }
+  }
+}
+
+// What a word sets in the engine, which reading it back does not show.
+TEST(Switches, WordsMeanWhatTheEngineReads) {
+  const LabSwitches s = testing::Switches("custom", {{"attention", "split:3"},
+                                                     {"rmsnorm", "fused"},
+                                                     {"exp", "fast"},
+                                                     {"rope", "bf16"},
+                                                     {"weights", "int4"},
+                                                     {"scale", "group:32"},
+                                                     {"activations", "e5m2"},
+                                                     {"kv", "e4m3"},
+                                                     {"accumulate", "m13"},
+                                                     {"promote", "128"},
+                                                     {"route", "replica:2"},
+                                                     {"path", "decode"},
+                                                     {"audit", "all"}});
+  EXPECT_EQ(s.attention, (AttentionChoice{AttentionKind::kSplit, 3}));
+  EXPECT_TRUE(s.fused_norm && !s.fused_gate);
+  EXPECT_EQ(s.exp, ExpKind::kFast);
+  EXPECT_EQ(s.rope, AnglePrecision::kBF16);
+  EXPECT_EQ(s.weights, DType::kI4);
+  EXPECT_EQ(s.scale, ScaleGrain::kGroup);
+  EXPECT_EQ(s.group, 32u);
+  EXPECT_EQ(s.activations, DType::kF8E5M2);
+  EXPECT_EQ(s.kv, DType::kF8E4M3);
+  EXPECT_EQ(s.accumulator_bits, 13);
+  EXPECT_EQ(s.promote, 128);
+  EXPECT_EQ(s.route, (RouteChoice{RouteKind::kReplica, 2}));
+  EXPECT_EQ(s.path, TracePath::kDecode);
+  EXPECT_EQ(s.audit, AuditLevel::kEverything);
+}
+
+TEST(Switches, TheFingerprintHasWhatCanChangeABit) {
+  const auto in = [](const char* name) { return FindSwitch(name)->bits; };
+  for (const SwitchInfo& info : SwitchTable()) {
+    const bool shapes = info.source == ErrorSource::kNone && info.name != "path";
+    EXPECT_EQ(info.bits == SwitchBits::kAlways, !shapes) << info.name;
+  }
+  EXPECT_EQ(in("chunk"), SwitchBits::kDynamicBatch);
+  EXPECT_EQ(in("concurrency"), SwitchBits::kDynamicBatch);
+  EXPECT_EQ(in("threads"), SwitchBits::kNever);
+}
+
 TEST(Switches, ASourceCarriesItsOwnSwitchesOnly) {
   const LabSwitches base = testing::Switches("train");
   const LabSwitches other = testing::Switches("fp8", {{"route", "replica:2"}});
