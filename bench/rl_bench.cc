@@ -12,6 +12,7 @@
 
 #include "kcc/rl/correction.h"
 #include "kcc/rl/diagnostics.h"
+#include "kcc/rl/rl_metrics.h"
 
 namespace {
 
@@ -60,7 +61,7 @@ int main(int argc, char** argv) {
   kcc::RlCorrection correction;
   correction.weight = {kcc::RlWeightMode::kTruncate, kcc::RlLevel::kToken, 0, 2, false};
   correction.reject = {{kcc::RlStatistic::kK1, kcc::RlAggregate::kSequenceMean, 0.99, 1.01}};
-  const kcc::RlLimit limits[] = {{"tv_rows", 0.05}, {"token.k3", 0.001}};
+  const kcc::RlClause clauses[] = {{"row.mean_tv", 0.05}, {"token.mean_k3", 0.001}};
   std::vector<float> weights(train.size());
   kcc::RlCorrectOutput output;
   output.weights = weights;
@@ -80,7 +81,7 @@ int main(int argc, char** argv) {
     const auto stepped = kcc::StepRl(batch, correction, output, threads, &summary);
     const auto all = summary.Figures();
     if (!all.has_value()) return 1;
-    const auto judged = kcc::JudgeRl(*all, limits);
+    const auto judged = kcc::JudgeRl(*all, clauses);
     best = std::min(best, Milliseconds(step));
     if (!figures.has_value() || !corrected.has_value()) return 1;
     if (!stepped.has_value() || !judged.has_value() || separate != weights) return 1;

@@ -48,12 +48,12 @@ void DeclareRl(Program& program) {
     app->add_option("-o,--output", options.output, help)->type_name(std::string(kFileValue));
   };
 
-  CLI::App* app = declare("diagnose", "Figures of the gap by level and slice; judge limits",
-                          "kcc rl diagnose step.npz --limit 'token.k3<=0.001'\n"
+  CLI::App* app = declare("diagnose", "Metrics of the gap by level and slice; judge limits",
+                          "kcc rl diagnose step.npz --limit 'token.mean_k3<=0.001'\n"
                           "kcc rl diagnose rank0.kccrl rank1.kccrl --json",
                           RunRlDiagnose);
   add_dump(app);
-  app->add_option("--limit", options.limits, "FIGURE<=NUMBER or FIGURE>=NUMBER; repeatable")
+  app->add_option("--limit", options.limits, "METRIC<=NUMBER or METRIC>=NUMBER; repeatable")
       ->type_name("LIMIT");
   add_output(app, "Keep the exact summary (.kccrl), which merges with others");
 

@@ -1,6 +1,6 @@
 // kcc rl diagnose and conform: what a step's log-probs say, and whether the dialects still speak as
 // their frameworks do.
-#include <array>
+#include <algorithm>
 #include <filesystem>
 
 #include "apps/kcc/commands.h"
@@ -10,6 +10,8 @@
 #include "kcc/rl/conform.h"
 #include "kcc/rl/diagnostics.h"
 #include "kcc/rl/dump.h"
+#include "kcc/rl/rl_json.h"
+#include "kcc/rl/rl_metrics.h"
 
 namespace kcc::cli {
 namespace {
@@ -19,22 +21,22 @@ constexpr size_t kSummaryBytesMax = size_t{1} << 30;
 constexpr size_t kGoldenBytesMax = size_t{64} << 20;
 constexpr size_t kMissesShown = 20;
 
-// "token.k3<=0.001" or "token.ess>=0.9".
-Result<RlLimit> ParseLimit(const std::string& text) {
-  RlLimit limit;
+// "token.mean_k3<=0.001" or "token.ess>=0.9".
+Result<RlClause> ParseLimit(const std::string& text) {
+  RlClause clause;
   size_t at = text.find("<=");
   if (at == std::string::npos) {
     at = text.find(">=");
-    limit.at_least = true;
+    clause.at_least = true;
   }
   const auto bound =
       at == std::string::npos ? std::nullopt : ParseNumber(std::string_view(text).substr(at + 2));
   if (!bound.has_value()) {
-    return InvalidError("--limit \"" + text + "\" is not FIGURE<=NUMBER or FIGURE>=NUMBER");
+    return InvalidError("--limit \"" + text + "\" is not METRIC<=NUMBER or METRIC>=NUMBER");
   }
-  limit.figure = text.substr(0, at);
-  limit.bound = *bound;
-  return limit;
+  clause.metric = text.substr(0, at);
+  clause.threshold = *bound;
+  return clause;
 }
 
 Result<RlSummary> Summarize(const RlOptions& options) {
@@ -99,28 +101,35 @@ void PrintFigures(const RlFigures& f, Console& console) {
   }
 }
 
-int OutcomeCode(const std::vector<RlJudgement>& judged) {
-  int code = kExitOk;
-  for (const RlJudgement& one : judged) {
-    if (one.outcome == RlOutcome::kFail) return kExitViolated;
-    if (one.outcome == RlOutcome::kInconclusive) code = kExitInconclusive;
+int VerdictCode(const std::vector<RlClauseVerdict>& verdicts) {
+  if (verdicts.empty()) return kExitOk;  // nothing was asked
+  switch (WorstVerdict(verdicts)) {
+    case RlVerdict::kSatisfied:
+      return kExitOk;
+    case RlVerdict::kViolated:
+      return kExitViolated;
+    case RlVerdict::kInconclusive:
+      break;
   }
-  return code;
+  return kExitInconclusive;
 }
 
-void PrintJudgements(const std::vector<RlJudgement>& judged, Console& console) {
-  for (const RlJudgement& one : judged) {
-    const Style style = one.outcome == RlOutcome::kPass   ? Style::kGreen
-                        : one.outcome == RlOutcome::kFail ? Style::kRed
-                                                          : Style::kYellow;
-    console.out << Paint(style, RlOutcomeName(one.outcome), console.colour_out) << "  "
-                << one.limit.figure << (one.limit.at_least ? " >= " : " <= ")
-                << ShortestNumber(one.limit.bound) << ": " << ReadableNumber(one.value);
+Style StyleOf(RlVerdict verdict) {
+  return verdict == RlVerdict::kSatisfied  ? Style::kGreen
+         : verdict == RlVerdict::kViolated ? Style::kRed
+                                           : Style::kYellow;
+}
+
+void PrintVerdicts(const std::vector<RlClauseVerdict>& verdicts, Console& console) {
+  for (const RlClauseVerdict& one : verdicts) {
+    console.out << Paint(StyleOf(one.verdict), RlVerdictName(one.verdict), console.colour_out)
+                << "  " << one.clause.metric << (one.clause.at_least ? " >= " : " <= ")
+                << ShortestNumber(one.clause.threshold) << ": " << ReadableNumber(one.value);
     if (one.certified) {
       console.out << " in [" << ReadableNumber(one.interval.lo) << ", "
                   << ReadableNumber(one.interval.hi) << "]";
     }
-    console.out << " (" << Shown(one.why) << ")\n";
+    console.out << " (" << RlReasonText(one.reason) << ")\n";
   }
 }
 
@@ -136,32 +145,33 @@ Result<std::vector<RlFigures>> AllFigures(const RlSummary& summary) {
   return out;
 }
 
-void WriteDiagnosis(const std::vector<RlFigures>& figures, const std::vector<RlJudgement>& judged,
-                    Console& console) {
-  JsonWriter json;
-  json.BeginObject().Key("figures").Raw(FiguresJson(figures[0]));
-  json.Key("slices").BeginArray();
-  for (size_t i = 1; i < figures.size(); ++i) json.Raw(FiguresJson(figures[i]));
-  json.EndArray();
-  json.Key("limits").BeginArray();
-  for (const RlJudgement& one : judged) {
-    json.BeginObject().Field("figure", one.limit.figure);
-    json.Field(one.limit.at_least ? "at_least" : "at_most", one.limit.bound);
-    json.Field("value", one.value).Field("outcome", RlOutcomeName(one.outcome));
-    json.Field("certified", one.certified).Field("why", one.why).EndObject();
+void PrintConformed(const ConformedFile& file, Console& console) {
+  const ConformReport& report = file.report;
+  console.out << Shown(file.path) << ": " << report.cases << " cases, " << report.values
+              << " values";
+  if (report.refused > 0) console.out << ", " << report.refused << " refused as they must be";
+  if (report.misses.empty()) {
+    console.out << ", " << Paint(Style::kGreen, "all as upstream", console.colour_out) << '\n';
+    return;
   }
-  json.EndArray().EndObject();
-  console.out << json.Take();
+  const std::string count = Counted(report.misses.size(), "miss") + " in " +
+                            Counted(static_cast<size_t>(report.cases_missed), "case");
+  console.out << ", " << Paint(Style::kRed, count, console.colour_out) << '\n';
+  for (size_t i = 0; i < std::min(kMissesShown, report.misses.size()); ++i) {
+    const ConformMiss& miss = report.misses[i];
+    console.out << "  " << Shown(miss.case_name) << ": " << Shown(miss.what) << " is "
+                << Shown(miss.got) << ", not " << Shown(miss.expected) << '\n';
+  }
 }
 
 }  // namespace
 
 int RunRlDiagnose(const RlOptions& options, Console& console) {
-  std::vector<RlLimit> limits;
+  std::vector<RlClause> clauses;
   for (const std::string& text : options.limits) {
-    auto limit = ParseLimit(text);
-    if (!limit.has_value()) return ReportError(limit.error(), console);
-    limits.push_back(std::move(*limit));
+    auto clause = ParseLimit(text);
+    if (!clause.has_value()) return ReportError(clause.error(), console);
+    clauses.push_back(std::move(*clause));
   }
   const auto summary = Summarize(options);
   if (!summary.has_value()) return ReportError(summary.error(), console);
@@ -174,61 +184,31 @@ int RunRlDiagnose(const RlOptions& options, Console& console) {
   }
   const auto figures = AllFigures(*summary);
   if (!figures.has_value()) return ReportError(figures.error(), console);
-  const auto judged = JudgeRl((*figures)[0], limits);
-  if (!judged.has_value()) return ReportError(judged.error(), console);
+  const auto verdicts = JudgeRl((*figures)[0], clauses);
+  if (!verdicts.has_value()) return ReportError(verdicts.error(), console);
   if (console.json) {
-    WriteDiagnosis(*figures, *judged, console);
-    return OutcomeCode(*judged);
+    console.out << DiagnoseJson(*figures, *verdicts);
+    return VerdictCode(*verdicts);
   }
   for (const RlFigures& each : *figures) PrintFigures(each, console);
-  PrintJudgements(*judged, console);
-  return OutcomeCode(*judged);
+  PrintVerdicts(*verdicts, console);
+  return VerdictCode(*verdicts);
 }
 
 int RunRlConform(const RlOptions& options, Console& console) {
-  JsonWriter json;
-  json.BeginObject().Key("files").BeginArray();
+  std::vector<ConformedFile> files;
   bool missed = false;
   for (const std::string& path : options.inputs) {
     const auto text = ReadFile(path, kGoldenBytesMax);
     if (!text.has_value()) return ReportError(text.error(), console);
     const std::string stem = std::filesystem::path(path).stem().string();
-    const auto report = RunConform(*text, stem, {.float64 = options.float64});
-    if (!report.has_value()) {
-      Error error = report.error();
-      return ReportError(std::move(error).At(Place{path}), console);
-    }
+    auto report = RunConform(*text, stem, {.float64 = options.float64});
+    if (!report.has_value()) return ReportError(std::move(report.error()).At(Place{path}), console);
     missed |= !report->misses.empty();
-    json.BeginObject().Field("file", path).Field("cases", report->cases);
-    json.Field("values", report->values).Field("refused", report->refused);
-    json.Field("casesMissed", report->cases_missed).Key("misses").BeginArray();
-    for (const ConformMiss& miss : report->misses) {
-      json.BeginObject().Field("dialect", miss.dialect).Field("case", miss.case_name);
-      json.Field("what", miss.what).Field("expected", miss.expected).Field("got", miss.got);
-      json.EndObject();
-    }
-    json.EndArray().EndObject();
-    if (console.json) continue;
-    console.out << Shown(path) << ": " << report->cases << " cases, " << report->values
-                << " values";
-    if (report->refused > 0) console.out << ", " << report->refused << " refused as they must be";
-    console.out << (report->misses.empty()
-                        ? std::string(", ") +
-                              Paint(Style::kGreen, "all as upstream", console.colour_out)
-                        : ", " +
-                              Paint(Style::kRed,
-                                    Counted(report->misses.size(), "miss") + " in " +
-                                        Counted(static_cast<size_t>(report->cases_missed), "case"),
-                                    console.colour_out))
-                << '\n';
-    for (size_t i = 0; i < std::min(kMissesShown, report->misses.size()); ++i) {
-      const ConformMiss& miss = report->misses[i];
-      console.out << "  " << Shown(miss.case_name) << ": " << Shown(miss.what) << " is "
-                  << Shown(miss.got) << ", not " << Shown(miss.expected) << '\n';
-    }
+    files.push_back({path, std::move(*report)});
+    if (!console.json) PrintConformed(files.back(), console);
   }
-  json.EndArray().EndObject();
-  if (console.json) console.out << json.Take();
+  if (console.json) console.out << ConformJson(files);
   return missed ? kExitViolated : kExitOk;
 }
 

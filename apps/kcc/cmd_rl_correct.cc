@@ -11,6 +11,7 @@
 #include "kcc/rl/dialect.h"
 #include "kcc/rl/dump.h"
 #include "kcc/rl/replay.h"
+#include "kcc/rl/rl_json.h"
 #include "kcc/trace/safetensors.h"
 
 namespace kcc::cli {
@@ -22,12 +23,6 @@ void PrintTranslation(const DialectTranslation& translation, Console& console) {
                 << '\n';
   }
   for (const std::string& note : translation.notes) console.err << "note: " << Shown(note) << '\n';
-}
-
-void WriteTexts(std::string_view key, const std::vector<std::string>& texts, JsonWriter* json) {
-  json->Key(key).BeginArray();
-  for (const std::string& text : texts) json->Value(text);
-  json->EndArray();
 }
 
 // A safetensors file of the weights (F32) and the mask (U8).
@@ -123,14 +118,7 @@ int RunRlTranslate(const RlOptions& options, Console& console) {
   const auto translation = TranslateDialect(options.dialect, options.function, options.options);
   if (!translation.has_value()) return ReportError(translation.error(), console);
   if (console.json) {
-    JsonWriter json;
-    json.BeginObject().Field("text", DescribeCorrection(translation->correction));
-    json.Key("correction").Raw(CorrectionJson(translation->correction));
-    json.Field("complete", translation->complete);
-    WriteTexts("warnings", translation->warnings, &json);
-    WriteTexts("notes", translation->notes, &json);
-    json.EndObject();
-    console.out << json.Take();
+    console.out << TranslateJson(*translation);
     return kExitOk;
   }
   console.out << DescribeCorrection(translation->correction) << '\n';
@@ -166,12 +154,7 @@ int RunRlCorrect(const RlOptions& options, Console& console) {
     if (!written.has_value()) return ReportError(written.error(), console);
   }
   if (console.json) {
-    JsonWriter json;
-    json.BeginObject().Key("correction").Raw(CorrectionJson(*correction));
-    json.Field("text", DescribeCorrection(*correction));
-    json.Field("bias_bound", BiasExpression(*correction));
-    json.Key("figures").Raw(CorrectionFiguresJson(*figures)).EndObject();
-    console.out << json.Take();
+    console.out << CorrectJson(*correction, *figures);
   } else {
     PrintCorrection(*correction, *figures, console);
   }

@@ -5,6 +5,7 @@
 #include "kcc/rl/dump.h"
 #include "kcc/rl/lint.h"
 #include "kcc/rl/lint_settings.h"
+#include "kcc/rl/rl_json.h"
 
 namespace kcc::cli {
 namespace {
@@ -75,7 +76,7 @@ int RunRlLint(const RlOptions& options, Console& console) {
   bool fault = !report->findings.empty() && !unsure;
   for (const RlSettingFinding& finding : settings) fault |= !finding.is_note();
   if (console.json) {
-    console.out << (with_settings ? LintJson(*report, settings) : LintJson(*report));
+    console.out << LintJson(*report, with_settings ? &settings : nullptr);
   } else {
     PrintReport(*report, console);
     if (with_settings && report->tokens > 0) PrintSettings(settings, console);

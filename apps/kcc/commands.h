@@ -230,7 +230,7 @@ int RunImport(const ImportCommandOptions& options, Console& console);
 struct RlOptions {
   std::vector<std::string> inputs;  // dumps, traces, summaries or golden files
   std::string slice_by;             // a request field of traces
-  std::vector<std::string> limits;  // "token.k3<=0.001"
+  std::vector<std::string> limits;  // "token.mean_k3<=0.001"
   std::string rule;                 // a correction as JSON
   std::string dialect, function, options;
   std::string output;

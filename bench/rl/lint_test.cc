@@ -4,6 +4,7 @@
 
 #include "bench/rl/synthetic.h"
 #include "kcc/rl/lint.h"
+#include "kcc/rl/rl_json.h"
 
 namespace kcc::bench {
 namespace {

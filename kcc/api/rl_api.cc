@@ -13,6 +13,8 @@
 #include "kcc/rl/lint.h"
 #include "kcc/rl/lint_settings.h"
 #include "kcc/rl/replay.h"
+#include "kcc/rl/rl_metrics.h"
+#include "kcc/rl/rl_version1.h"
 #include "kcc/trace/json.h"
 
 namespace kcc::api {
@@ -96,43 +98,28 @@ size_t Elements(const RlBatch& batch) {
   return static_cast<size_t>(count);
 }
 
-Result<std::vector<RlLimit>> ParseLimits(std::string_view text) {
+Result<std::vector<RlClause>> ParseLimits(std::string_view text) {
   simdjson::dom::parser parser;
   simdjson::dom::object object;
   const Result<simdjson::dom::element> parsed = ParseJson(parser, text);
   if (!parsed.has_value() || parsed->get(object) != simdjson::SUCCESS) {
     return InvalidError("limits: must be a JSON object such as {\"token.tv\": 0.01}");
   }
-  std::vector<RlLimit> limits;
+  std::vector<RlClause> clauses;
   for (const auto& [key, value] : object) {
-    RlLimit limit{std::string(key), 0, false};
+    RlClause clause{std::string(key), 0, false};
     simdjson::dom::element number = value;
     if (value.is_object()) {
-      limit.at_least = value["atLeast"].get(number) == simdjson::SUCCESS;
-      if (!limit.at_least && value["atMost"].get(number) != simdjson::SUCCESS) number = value;
+      clause.at_least = value["atLeast"].get(number) == simdjson::SUCCESS;
+      if (!clause.at_least && value["atMost"].get(number) != simdjson::SUCCESS) number = value;
     }
-    if (number.get(limit.bound) != simdjson::SUCCESS) {
+    if (number.get(clause.threshold) != simdjson::SUCCESS) {
       return InvalidError("limits: '" + std::string(key) +
                           "' must be a number, or {\"atLeast\": number}");
     }
-    limits.push_back(std::move(limit));
+    clauses.push_back(std::move(clause));
   }
-  return limits;
-}
-
-std::string JudgementsJson(const std::vector<RlJudgement>& judgements) {
-  JsonWriter json;
-  json.BeginArray();
-  for (const RlJudgement& each : judgements) {
-    json.BeginObject()
-        .Field("figure", each.limit.figure)
-        .Field(each.limit.at_least ? "atLeast" : "atMost", each.limit.bound);
-    json.Field("outcome", RlOutcomeName(each.outcome)).Field("value", each.value);
-    json.Key("interval").BeginArray().Value(each.interval.lo).Value(each.interval.hi).EndArray();
-    json.Field("certified", each.certified).Field("why", each.why).EndObject();
-  }
-  json.EndArray();
-  return json.Take();
+  return clauses;
 }
 
 // Corrects; with a summary, diagnoses in the same visit.
@@ -153,7 +140,7 @@ Result<> Correct(const kcc_rl_batch* batch, const char* correction, int threads,
                                  : StepRl(owned.batch, parsed, output, count, &added));
   // The text before the summary: what can still fail comes before what cannot be taken back.
   kcc_text text{};
-  if (figures != nullptr) KCC_TRY_VOID(GiveText(CorrectionFiguresJson(result), &text));
+  if (figures != nullptr) KCC_TRY_VOID(GiveText(rl_version1::CorrectionFiguresJson(result), &text));
   const std::unique_ptr<kcc_text, decltype(&kcc_text_free)> unless_given(&text, kcc_text_free);
   if (summary != nullptr) summary->Merge(std::move(added));
   if (figures != nullptr) *figures = std::exchange(text, {});
@@ -165,10 +152,10 @@ Result<std::string> AllFigures(const RlSummary& summary, double confidence) {
   options.confidence = confidence;
   JsonWriter json;
   KCC_TRY(const RlFigures all, summary.Figures(options));
-  json.BeginObject().Key("").Raw(FiguresJson(all));
+  json.BeginObject().Key("").Raw(rl_version1::FiguresJson(all));
   for (const std::string& slice : summary.slices()) {
     KCC_TRY(const RlFigures figures, summary.Figures(slice, options));
-    json.Key(slice).Raw(FiguresJson(figures));
+    json.Key(slice).Raw(rl_version1::FiguresJson(figures));
   }
   json.EndObject();
   return json.Take();
@@ -242,12 +229,12 @@ kcc_status kcc_rl_summary_judge(const kcc_rl_summary* summary, const char* limit
     KCC_TRY_VOID(RequirePointer(summary, "summary"));
     KCC_TRY_VOID(RequirePointer(limits, "limits"));
     if (!(confidence > 0 && confidence < 1)) return InvalidError("confidence must be in (0, 1)");
-    KCC_TRY(const std::vector<kcc::RlLimit> parsed, ParseLimits(limits));
+    KCC_TRY(const std::vector<kcc::RlClause> parsed, ParseLimits(limits));
     kcc::RlReportOptions options;
     options.confidence = confidence;
     KCC_TRY(const kcc::RlFigures figures, summary->summary.Figures(options));
-    KCC_TRY(const std::vector<kcc::RlJudgement> judgements, kcc::JudgeRl(figures, parsed));
-    return GiveText(JudgementsJson(judgements), out);
+    KCC_TRY(const std::vector<kcc::RlClauseVerdict> verdicts, kcc::JudgeRl(figures, parsed));
+    return GiveText(kcc::rl_version1::JudgementsJson(verdicts), out);
   });
 }
 
@@ -273,7 +260,7 @@ kcc_status kcc_rl_lint(const kcc_rl_batch* batch, kcc_text* out) {
     OwnedBatch owned;
     KCC_TRY_VOID(TakeBatch(batch, &owned));
     KCC_TRY(const kcc::RlLintReport report, kcc::LintRl(owned.batch));
-    return GiveText(kcc::LintJson(report), out);
+    return GiveText(kcc::rl_version1::LintJson(report), out);
   });
 }
 
@@ -288,7 +275,7 @@ kcc_status kcc_rl_lint_correction(const kcc_rl_batch* batch, const char* correct
     KCC_TRY(const kcc::RlLintReport report, kcc::LintRl(owned.batch));
     KCC_TRY(const std::vector<kcc::RlSettingFinding> settings,
             kcc::LintCorrection(owned.batch, parsed, count));
-    return GiveText(kcc::LintJson(report, settings), out);
+    return GiveText(kcc::rl_version1::LintJson(report, &settings), out);
   });
 }
 
@@ -306,8 +293,9 @@ kcc_status kcc_rl_replay(const kcc_rl_batch* batch, int threads, const char* for
     KCC_TRY(options.threads, ThreadCount(threads));
     const std::vector<kcc::RlCorrection> grid = kcc::ReplayGrid();
     KCC_TRY(const kcc::RlReplay replay, kcc::ReplayRl(owned.batch, grid, options));
-    return GiveText(wanted == "json" ? kcc::ReplayJson(replay) : kcc::ReplayHtml(replay, "replay"),
-                    out);
+    return GiveText(
+        wanted == "json" ? kcc::rl_version1::ReplayJson(replay) : kcc::ReplayHtml(replay, "replay"),
+        out);
   });
 }
 

@@ -138,8 +138,6 @@ Result<std::vector<RlCorrectionFigures>> StepRl(const RlBatch& batch,
                                                 const RlCorrectOutput& output, int threads,
                                                 RlSummary* summary);
 
-std::string CorrectionFiguresJson(std::span<const RlCorrectionFigures> figures);
-
 // The expression that bounds the estimator's bias, as text for people: "A G E(w - 2)+".
 std::string BiasExpression(const RlCorrection& correction);
 

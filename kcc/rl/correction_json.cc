@@ -1,10 +1,10 @@
-// Corrections and their figures as JSON, and corrections read back.
+// Corrections as JSON, and read back.
+#include "kcc/rl/correction_json.h"
+
 #include <array>
 #include <limits>
 
-#include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
-#include "kcc/rl/correction.h"
 #include "kcc/trace/json.h"
 
 namespace kcc {
@@ -54,7 +54,7 @@ Result<json::object> ObjectOf(json::element element, std::string_view key) {
 }
 
 Result<RlWeightRule> ParseWeight(json::object object) {
-  static constexpr std::string_view kKeys[] = {"mode", "level", "low", "high", "batch_normalize"};
+  static constexpr std::string_view kKeys[] = {"mode", "level", "low", "high", kBatchNormalizeKey};
   RlWeightRule rule;
   for (const auto [key, value] : object) {
     if (key == "mode") {
@@ -65,9 +65,9 @@ Result<RlWeightRule> ParseWeight(json::object object) {
       KCC_TRY(rule.low, ParseBound(value, key));
     } else if (key == "high") {
       KCC_TRY(rule.high, ParseBound(value, key));
-    } else if (key == "batch_normalize") {
+    } else if (key == kBatchNormalizeKey || key == "batch_normalize") {
       if (value.get(rule.batch_normalize) != simdjson::SUCCESS) {
-        return InvalidError("batch_normalize must be true or false");
+        return InvalidError(std::string(key) + " must be true or false");
       }
     } else {
       return UnknownKey(key, kKeys);
@@ -110,7 +110,11 @@ Result<RlVeto> ParseVeto(json::object object) {
   return veto;
 }
 
-void WriteCorrection(const RlCorrection& correction, JsonWriter& json) {
+}  // namespace
+
+void WriteCorrection(const RlCorrection& correction, std::string_view normalize_key,
+                     JsonWriter* to) {
+  JsonWriter& json = *to;
   json.BeginObject();
   if (!correction.name.empty()) json.Field("name", correction.name);
   const RlWeightRule& weight = correction.weight;
@@ -121,7 +125,7 @@ void WriteCorrection(const RlCorrection& correction, JsonWriter& json) {
       json.Field("low", weight.low);
     }
     if (weight.mode != RlWeightMode::kFull) json.Field("high", weight.high);
-    json.Field("batch_normalize", weight.batch_normalize);
+    json.Field(normalize_key, weight.batch_normalize);
   }
   json.EndObject();
   json.Key("reject").BeginArray();
@@ -141,13 +145,11 @@ void WriteCorrection(const RlCorrection& correction, JsonWriter& json) {
   json.EndObject();
 }
 
-}  // namespace
-
 std::string CorrectionJson(const RlCorrection& correction) {
   JsonWriter json(JsonWriter::Style::kCompact);
-  WriteCorrection(correction, json);
+  WriteCorrection(correction, kBatchNormalizeKey, &json);
   std::string text = json.Take();
-  while (!text.empty() && text.back() == '\n') text.pop_back();
+  text.pop_back();  // its newline
   return text;
 }
 
@@ -180,24 +182,6 @@ Result<RlCorrection> ParseCorrection(std::string_view text) {
   }
   KCC_TRY_VOID(CheckCorrection(correction));
   return correction;
-}
-
-std::string CorrectionFiguresJson(std::span<const RlCorrectionFigures> figures) {
-  JsonWriter json;
-  json.BeginArray();
-  for (const RlCorrectionFigures& f : figures) {
-    json.BeginObject().Field("slice", f.slice);
-    json.Field("tokens", f.tokens).Field("tokens_kept", f.tokens_kept);
-    json.Field("rows", f.rows).Field("rows_kept", f.rows_kept);
-    json.Field("units_outside", f.units_outside);
-    json.Field("mean_weight", f.mean_weight).Field("mean_weight_kept", f.mean_weight_kept);
-    json.Field("normalizer", f.normalizer).Field("ess", f.ess);
-    json.Field("bias_token", f.bias_token).Field("bias_sequence", f.bias_sequence);
-    json.Field("variance", f.variance).Field("everything_rejected", f.everything_rejected());
-    json.EndObject();
-  }
-  json.EndArray();
-  return json.Take();
 }
 
 }  // namespace kcc

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "kcc/rl/rl_test_data.h"
+#include "kcc/rl/rl_version1.h"
 
 namespace kcc {
 namespace {
@@ -147,7 +148,8 @@ TEST(RlCorrect, ThreadsChangeNothing) {
   const Outcome four = Correct(batch, correction, 4);
   EXPECT_EQ(one.weights, four.weights);
   EXPECT_EQ(one.mask, four.mask);
-  EXPECT_EQ(CorrectionFiguresJson(one.figures), CorrectionFiguresJson(four.figures));
+  EXPECT_EQ(rl_version1::CorrectionFiguresJson(one.figures),
+            rl_version1::CorrectionFiguresJson(four.figures));
   EXPECT_EQ(one.figures.size(), 4u);  // everything and three slices
 }
 
@@ -167,6 +169,15 @@ TEST(RlCorrection, JsonRoundTrips) {
   const auto read = ParseCorrection(CorrectionJson(correction));
   ASSERT_TRUE(read.has_value()) << read.error().message();
   EXPECT_EQ(*read, correction);
+}
+
+TEST(RlCorrection, BothSpellingsOfBatchNormalizeAreRead) {
+  for (const std::string key : {"batchNormalize", "batch_normalize"}) {
+    const auto read = ParseCorrection(R"({"weight": {"mode": "full", ")" + key + R"(": true}})");
+    ASSERT_TRUE(read.has_value()) << read.error().message();
+    EXPECT_TRUE(read->weight.batch_normalize);
+    EXPECT_NE(CorrectionJson(*read).find("\"batchNormalize\":true"), std::string::npos);
+  }
 }
 
 TEST(RlCorrection, MistakesAreNamed) {

@@ -127,34 +127,4 @@ class RlSummary {
 Result<RlFigures> DiagnoseRl(const RlBatch& batch, const RlReportOptions& options = {},
                              int threads = 1);
 
-// A limit on a figure, judged with rows as the independent units. Only tv_rows can be certified
-// from samples (docs/math.md B.4); the other figures are compared as they are and say so.
-struct RlLimit {
-  std::string figure;  // "tv_rows", "token.k3", "sequence.ess" … (NamedFigures)
-  double bound = 0;
-  bool at_least = false;  // else at most
-};
-enum class RlOutcome : uint8_t { kPass, kFail, kInconclusive };
-std::string_view RlOutcomeName(RlOutcome outcome);
-struct RlJudgement {
-  RlLimit limit;
-  RlOutcome outcome = RlOutcome::kInconclusive;
-  double value = 0;
-  Interval interval;       // unknown where none exists
-  bool certified = false;  // by the bound, not by comparing the value
-  std::string why;
-};
-// Fails for a figure it does not know, naming the nearest.
-Result<std::vector<RlJudgement>> JudgeRl(const RlFigures& figures, std::span<const RlLimit> limits);
-
-// Every scalar figure by name, in a fixed order: "tokens", "token.k3", "skew.positive" …
-struct RlNamedFigure {
-  std::string name;
-  double value = 0;
-};
-std::vector<RlNamedFigure> NamedFigures(const RlFigures& figures);
-
-// {"tokens": …, "token": {…}, …}: the documented JSON form (docs/rl.md).
-std::string FiguresJson(const RlFigures& figures);
-
 }  // namespace kcc

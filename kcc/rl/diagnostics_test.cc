@@ -8,6 +8,7 @@
 #include "kcc/rl/correction.h"
 #include "kcc/rl/dialect.h"
 #include "kcc/rl/rl_test_data.h"
+#include "kcc/rl/rl_version1.h"
 
 namespace kcc {
 namespace {
@@ -127,7 +128,7 @@ TEST(RlDiagnostics, BytesDoNotDependOnTheSplitPaddingOrThreads) {
   const auto read = RlSummary::Parse(want);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->Serialize(), want);
-  EXPECT_EQ(FiguresJson(*read->Figures()), FiguresJson(*whole.Figures()));
+  EXPECT_EQ(rl_version1::FiguresJson(*read->Figures()), rl_version1::FiguresJson(*whole.Figures()));
 }
 
 TEST(RlDiagnostics, PackedRowsAreThePaddedOnes) {
@@ -322,52 +323,6 @@ TEST(RlDiagnostics, QuantilesHoldTheSortedValueAndTheTailIndexSeesAHeavyTail) {
     EXPECT_GE(quantile.log_ratio.hi, d[rank - 1]);
   }
   EXPECT_NEAR(figures->tail_index, 0.8, 0.08);
-}
-
-TEST(RlJudge, CertifiesTvAndComparesTheRest) {
-  const OwnedBatch batch = NoisyBatch(3000, 8, 0.05, 21);
-  const auto figures = DiagnoseRl(batch.View());
-  ASSERT_TRUE(figures.has_value());
-  const double tv = figures->tv_rows;
-  struct Case {
-    RlLimit limit;
-    RlOutcome outcome;
-    bool certified;
-  };
-  for (const Case& c : {Case{{"tv_rows", tv * 3}, RlOutcome::kPass, true},
-                        Case{{"tv_rows", tv / 3}, RlOutcome::kFail, true},
-                        Case{{"tv_rows", tv}, RlOutcome::kInconclusive, true},
-                        Case{{"token.k3", 1.0}, RlOutcome::kPass, false},
-                        Case{{"token.ess", 0.99999999, true}, RlOutcome::kFail, false}}) {
-    const auto judged = JudgeRl(*figures, std::span(&c.limit, 1));
-    ASSERT_TRUE(judged.has_value());
-    EXPECT_EQ((*judged)[0].outcome, c.outcome) << c.limit.figure;
-    EXPECT_EQ((*judged)[0].certified, c.certified);
-  }
-  const RlLimit typo = {"token.k4", 1};
-  const auto judged = JudgeRl(*figures, std::span(&typo, 1));
-  ASSERT_FALSE(judged.has_value());
-  EXPECT_NE(judged.error().message().find("token.k"), std::string::npos);
-  const RlLimit limit = {"tv_rows", 1};
-  EXPECT_EQ((*JudgeRl(*RlSummary().Figures(), std::span(&limit, 1)))[0].outcome,
-            RlOutcome::kInconclusive);
-}
-
-TEST(RlJudge, AFewHundredRowsShowThatATinyTvIsBelowTheLimit) {
-  // Rows of tokens with w = 0.998 and 1: their (1 - w)+ has mean 0.001.
-  OwnedBatch batch;
-  batch.rows = 900;
-  batch.columns = 8;
-  batch.train.assign(900 * 8, -1);
-  batch.rollout = batch.train;
-  for (size_t i = 0; i < batch.train.size(); i += 2) batch.train[i] += std::log1p(-0.002);
-  const auto figures = DiagnoseRl(batch.View());
-  ASSERT_TRUE(figures.has_value());
-  EXPECT_NEAR(figures->tv_rows, 0.001, 1e-12);
-  const RlLimit limit = {"tv_rows", 0.01};
-  EXPECT_EQ((*JudgeRl(*figures, std::span(&limit, 1)))[0].outcome, RlOutcome::kPass);
-  const RlLimit below = {"tv_rows", 0.0001};
-  EXPECT_EQ((*JudgeRl(*figures, std::span(&below, 1)))[0].outcome, RlOutcome::kFail);
 }
 
 TEST(RlSummary, DamagedBytesAreRefused) {

@@ -10,6 +10,8 @@
 
 #include "kcc/rl/correction.h"
 #include "kcc/rl/diagnostics.h"
+#include "kcc/rl/rl_metrics.h"
+#include "kcc/rl/rl_version1.h"
 
 namespace kcc {
 namespace {
@@ -103,10 +105,10 @@ TEST(RlFarRatios, LongSequencesWithASmallDriftHaveAnEffectiveSampleSize) {
     SCOPED_TRACE(mean);
     ExpectMoments(figures->at(RlLevel::kSequence), want);
     ExpectMoments(figures->at(RlLevel::kSegment), want);
-    const RlLimit limit = {"sequence.ess", 0.3, true};
-    const auto judged = JudgeRl(*figures, std::span(&limit, 1));
+    const RlClause clause = {"sequence.ess", 0.3, true};
+    const auto judged = JudgeRl(*figures, std::span(&clause, 1));
     ASSERT_TRUE(judged.has_value());
-    EXPECT_EQ((*judged)[0].outcome, RlOutcome::kFail) << (*judged)[0].value;
+    EXPECT_EQ((*judged)[0].verdict, RlVerdict::kViolated) << (*judged)[0].value;
   }
 }
 
@@ -269,13 +271,13 @@ TEST(RlFarRatios, OldSummariesSayNothingWhereTheyLostTheRatios) {
   struct Case {
     const char* name;
     double ess;  // of sequences; NaN: lost
-    RlOutcome outcome;
+    RlVerdict verdict;
   };
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (const Case& c : {Case{"near", 0.98950, RlOutcome::kPass},
-                        {"mid", 0.39776, RlOutcome::kPass},
-                        {"low", nan, RlOutcome::kInconclusive},
-                        {"high", nan, RlOutcome::kInconclusive}}) {
+  for (const Case& c : {Case{"near", 0.98950, RlVerdict::kSatisfied},
+                        {"mid", 0.39776, RlVerdict::kSatisfied},
+                        {"low", nan, RlVerdict::kInconclusive},
+                        {"high", nan, RlVerdict::kInconclusive}}) {
     SCOPED_TRACE(c.name);
     const std::string bytes =
         FileBytes(std::string("tests/data/rl/summary_v1_") + c.name + ".kccrl");
@@ -286,11 +288,11 @@ TEST(RlFarRatios, OldSummariesSayNothingWhereTheyLostTheRatios) {
     ASSERT_TRUE(figures.has_value()) << figures.error().message();
     const double ess = figures->at(RlLevel::kSequence).ess;
     EXPECT_TRUE(std::isnan(c.ess) ? std::isnan(ess) : std::fabs(ess - c.ess) < 1e-5) << ess;
-    const RlLimit limit = {"sequence.ess", 0.3, true};
-    EXPECT_EQ((*JudgeRl(*figures, std::span(&limit, 1)))[0].outcome, c.outcome);
+    const RlClause clause = {"sequence.ess", 0.3, true};
+    EXPECT_EQ((*JudgeRl(*figures, std::span(&clause, 1)))[0].verdict, c.verdict);
     const auto again = RlSummary::Parse(summary->Serialize());
     ASSERT_TRUE(again.has_value()) << again.error().message();
-    EXPECT_EQ(FiguresJson(*again->Figures()), FiguresJson(*figures));
+    EXPECT_EQ(rl_version1::FiguresJson(*again->Figures()), rl_version1::FiguresJson(*figures));
     // What was lost stays lost in company.
     Packed packed;
     packed.AddRow({2.0});

@@ -7,11 +7,9 @@
 #include <cmath>
 #include <optional>
 
-#include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
 #include "kcc/rl/lint_distribution.h"
 #include "kcc/rl/lint_features.h"
-#include "kcc/rl/lint_settings.h"
 
 namespace kcc {
 namespace {
@@ -204,65 +202,6 @@ Result<RlLintReport> LintRl(const RlBatch& batch) {
   }
   if (auto found = FindWeightFault(f)) report.findings.push_back(std::move(*found));
   return report;
-}
-
-namespace {
-
-void WriteEvidence(const std::vector<RlEvidence>& evidence, JsonWriter* json) {
-  json->Key("evidence").BeginArray();
-  for (const RlEvidence& e : evidence) {
-    json->BeginObject().Field("name", e.name).Field("value", e.value).Field("line", e.line);
-    json->EndObject();
-  }
-  json->EndArray();
-}
-
-void WriteReport(const RlLintReport& report, JsonWriter* to) {
-  JsonWriter& json = *to;
-  json.Field("tokens", report.tokens);
-  json.Key("findings").BeginArray();
-  for (const RlFinding& finding : report.findings) {
-    json.BeginObject().Field("fault", RlFaultName(finding.fault));
-    json.Field("confidence", finding.confidence).Field("message", finding.message);
-    json.Field("advice", RlFaultAdvice(finding.fault));
-    if (finding.fault == RlFault::kUnsure) {
-      json.Key("candidates").BeginArray();
-      for (const RlFault candidate : finding.candidates) json.Value(RlFaultName(candidate));
-      json.EndArray();
-    }
-    WriteEvidence(finding.evidence, &json);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("features").BeginObject();
-  for (const RlEvidence& e : report.features) json.Field(e.name, e.value);
-  json.EndObject();
-}
-
-}  // namespace
-
-std::string LintJson(const RlLintReport& report) {
-  JsonWriter json;
-  json.BeginObject();
-  WriteReport(report, &json);
-  json.EndObject();
-  return json.Take();
-}
-
-std::string LintJson(const RlLintReport& report, const std::vector<RlSettingFinding>& settings) {
-  JsonWriter json;
-  json.BeginObject();
-  WriteReport(report, &json);
-  json.Key("settings").BeginArray();
-  for (const RlSettingFinding& finding : settings) {
-    json.BeginObject().Field("setting", finding.setting);
-    json.Field("fault", RlSettingFaultName(finding.fault)).Field("note", finding.is_note());
-    json.Field("message", finding.message);
-    WriteEvidence(finding.evidence, &json);
-    json.EndObject();
-  }
-  json.EndArray().EndObject();
-  return json.Take();
 }
 
 }  // namespace kcc

@@ -61,6 +61,5 @@ struct RlLintReport {
 };
 
 Result<RlLintReport> LintRl(const RlBatch& batch);
-std::string LintJson(const RlLintReport& report);
 
 }  // namespace kcc

@@ -39,7 +39,4 @@ Result<std::vector<RlSettingFinding>> LintCorrection(const RlBatch& batch,
                                                      const RlCorrection& correction,
                                                      int threads = 1);
 
-// LintJson with "settings": [{"setting", "fault", "note", "message", "evidence"}].
-std::string LintJson(const RlLintReport& report, const std::vector<RlSettingFinding>& settings);
-
 }  // namespace kcc

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kcc/rl/rl_json.h"
 #include "kcc/rl/rl_test_data.h"
 
 namespace kcc {
@@ -86,7 +87,7 @@ TEST(RlLintSettings, JsonCarriesSettingsBesideFindings) {
   ASSERT_TRUE(report.has_value() && correction.has_value());
   const auto found = LintCorrection(owned.View(), *correction);
   ASSERT_TRUE(found.has_value());
-  const std::string json = LintJson(*report, *found);
+  const std::string json = LintJson(*report, &*found);
   EXPECT_NE(json.find("\"settings\""), std::string::npos);
   EXPECT_NE(json.find("\"largest w seen\""), std::string::npos) << json;
   EXPECT_EQ(LintJson(*report).find("\"settings\""), std::string::npos);

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "kcc/rl/lint_odds.h"
+#include "kcc/rl/rl_json.h"
 #include "kcc/rl/rl_test_data.h"
 
 namespace kcc {

@@ -45,7 +45,6 @@ std::vector<RlCorrection> ReplayGrid();
 Result<RlReplay> ReplayRl(const RlBatch& batch, std::span<const RlCorrection> grid,
                           const RlReplayOptions& options = {});
 
-std::string ReplayJson(const RlReplay& replay);
 std::string ReplayHtml(const RlReplay& replay, std::string_view title);  // self-contained
 
 }  // namespace kcc

@@ -6,6 +6,7 @@
 
 #include "kcc/rl/correction.h"
 #include "kcc/rl/rl_test_data.h"
+#include "kcc/rl/rl_version1.h"
 #include "kcc/rl/row_kernel.h"
 
 namespace kcc {
@@ -61,7 +62,8 @@ void ExpectSame(const RlBatch& batch, const RlCorrection& correction, int thread
   EXPECT_EQ(want_summary.Serialize(), got_summary.Serialize());
   EXPECT_EQ(std::memcmp(want.data(), got.data(), size * sizeof(float)), 0);
   EXPECT_EQ(want_mask, got_mask);
-  EXPECT_EQ(CorrectionFiguresJson(*want_figures), CorrectionFiguresJson(*got_figures));
+  EXPECT_EQ(rl_version1::CorrectionFiguresJson(*want_figures),
+            rl_version1::CorrectionFiguresJson(*got_figures));
 }
 
 TEST(StepRl, IsAddAndCorrectInOneVisit) {
@@ -93,12 +95,12 @@ TEST(StepRl, RowsReadWhereTheyLieGiveWhatCopiesGive) {
     const auto two = StepRl(copied, correction, want_out, 1, &b);
     ASSERT_TRUE(one.has_value() && two.has_value());
     EXPECT_EQ(want, got);
-    EXPECT_EQ(CorrectionFiguresJson(*one), CorrectionFiguresJson(*two));
+    EXPECT_EQ(rl_version1::CorrectionFiguresJson(*one), rl_version1::CorrectionFiguresJson(*two));
     for (const std::string& slice : a.slices()) {
       RlFigures x = *a.Figures(slice), y = *b.Figures(slice);
       y.has_advantages = x.has_advantages;
       y.skew = x.skew;
-      EXPECT_EQ(FiguresJson(x), FiguresJson(y));
+      EXPECT_EQ(rl_version1::FiguresJson(x), rl_version1::FiguresJson(y));
     }
   }
 }

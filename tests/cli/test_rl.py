@@ -10,24 +10,84 @@ STEP = "examples/rl/step.safetensors"
 GOLDEN = "tests/data/rl"
 
 
-def test_diagnose_prints_figures_by_slice(kcc):
+def test_diagnose_prints_metrics_by_slice(kcc):
     result = kcc("rl", "diagnose", STEP, "--json")
     assert result.code == 0
     data = result.json
-    assert data["figures"]["tokens"] == 2878
+    assert data["all"]["metrics"]["tokens"] == 2878
     assert [s["slice"] for s in data["slices"]] == ["chat", "code", "grid"]
-    assert sum(s["tokens"] for s in data["slices"]) == 2878
-    assert data["slices"][2]["token"]["k3"] > 100 * data["slices"][0]["token"]["k3"]
+    k3 = [s["metrics"]["token.mean_k3"] for s in data["slices"]]
+    assert sum(s["metrics"]["tokens"] for s in data["slices"]) == 2878
+    assert k3[2] > 100 * k3[0]
+    assert data["verdict"] is None and data["clauses"] == []
 
 
 def test_limits_decide_the_exit_code(kcc):
+    assert kcc("rl", "diagnose", STEP, "--limit", "token.mean_k3<=0.1").code == 0
+    assert kcc("rl", "diagnose", STEP, "--limit", "token.mean_k3<=1e-6").code == 1
+    assert kcc("rl", "diagnose", STEP, "--limit", "row.mean_tv<=0.05").code == 3
+    assert kcc("rl", "diagnose", STEP, "--limit", "token.ess>=0.5").code == 0
+    typo = kcc("rl", "diagnose", STEP, "--limit", "token.mean_kk3<=1")
+    assert typo.code == 2 and "token.mean_k3" in typo.err
+    assert kcc("rl", "diagnose", STEP, "--limit", "nonsense").code == 2
+
+
+def test_limits_may_use_the_names_of_version_1(kcc):
     assert kcc("rl", "diagnose", STEP, "--limit", "token.k3<=0.1").code == 0
     assert kcc("rl", "diagnose", STEP, "--limit", "token.k3<=1e-6").code == 1
     assert kcc("rl", "diagnose", STEP, "--limit", "tv_rows<=0.05").code == 3
-    assert kcc("rl", "diagnose", STEP, "--limit", "token.ess>=0.5").code == 0
     typo = kcc("rl", "diagnose", STEP, "--limit", "token.kk3<=1")
     assert typo.code == 2 and "token.k3" in typo.err
-    assert kcc("rl", "diagnose", STEP, "--limit", "nonsense").code == 2
+
+
+def test_clauses_are_told_in_the_words_of_a_report(kcc):
+    limits = ["--limit", "token.k3<=0.01", "--limit", "row.mean_tv<=0.05", "--limit", "token.ess>=0.999"]
+    result = kcc("rl", "diagnose", STEP, *limits, "--json")
+    assert result.code == 1
+    assert result.json["verdict"] == "violated"
+    words = [(c["metric"], c["bound"], c["threshold"], c["verdict"]) for c in result.json["clauses"]]
+    assert words == [
+        ("token.mean_k3", "atMost", 0.01, "satisfied"),
+        ("row.mean_tv", "atMost", 0.05, "inconclusive"),
+        ("token.ess", "atLeast", 0.999, "violated"),
+    ]
+    plain, certified, _ = result.json["clauses"]
+    assert plain["confidenceInterval"] is None and not plain["certified"]
+    low, high = certified["confidenceInterval"]
+    assert low < 0.05 < high and certified["certified"] and "threshold" in certified["reason"]
+
+
+def spellings(value, found):
+    """Every key of a document, but for the objects whose keys are names of metrics."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            found.add(key)
+            if key not in ("metrics", "confidenceIntervals"):
+                spellings(inner, found)
+    elif isinstance(value, list):
+        for inner in value:
+            spellings(inner, found)
+    return found
+
+
+RULE = '{"weight": {"mode": "clip", "low": 0.5, "high": 2, "batchNormalize": true}}'
+
+
+@pytest.mark.parametrize(
+    ("key", "arguments"),
+    [
+        ("kccRlDiagnose", ["diagnose", STEP, "--limit", "token.ess>=0.5"]),
+        ("kccRlLint", ["lint", STEP, "--rule", RULE]),
+        ("kccRlTranslate", ["translate", "verl"]),
+        ("kccRlCorrect", ["correct", STEP, "--rule", RULE]),
+        ("kccRlReplay", ["replay", STEP]),
+        ("kccRlConform", ["conform", f"{GOLDEN}/trl.json"]),
+    ],
+)
+def test_every_json_has_a_version_first_and_one_spelling(kcc, key, arguments):
+    data = kcc("rl", *arguments, "--json").json
+    assert next(iter(data.items())) == (key, 2)
+    assert not [name for name in spellings(data, set()) if not re.fullmatch("[a-z][a-zA-Z0-9]*", name)]
 
 
 def test_summaries_merge(kcc, tmp_path):
@@ -36,7 +96,7 @@ def test_summaries_merge(kcc, tmp_path):
     once = kcc("rl", "diagnose", str(kept), "--json")
     assert once.json == json.loads(kcc("rl", "diagnose", STEP, "--json").out)
     twice = json.loads(kcc("rl", "diagnose", str(kept), str(kept), "--json").out)
-    assert twice["figures"]["tokens"] == 2 * 2878
+    assert twice["all"]["metrics"]["tokens"] == 2 * 2878
     kept.write_bytes(kept.read_bytes()[:-3])
     assert kcc("rl", "diagnose", str(kept)).code == 2
 
@@ -92,8 +152,8 @@ def test_correct_writes_weights(kcc, tmp_path):
     rule = '{"weight": {"mode": "truncate", "high": 1.1}}'
     result = kcc("rl", "correct", STEP, "--rule", rule, "-o", str(target), "--json")
     assert result.code == 0
-    figures = result.json["figures"][0]
-    assert figures["tokens_kept"] == figures["tokens"] and figures["units_outside"] > 0
+    whole = result.json["all"]
+    assert whole["tokensKept"] == whole["tokens"] and whole["unitsOutside"] > 0
     size = int.from_bytes(target.read_bytes()[:8], "little")
     header = json.loads(target.read_bytes()[8 : 8 + size])
     assert header["weights"]["shape"] == [48, 96] and header["mask"]["dtype"] == "U8"
@@ -109,8 +169,10 @@ def test_replay_recommends_and_draws(kcc, tmp_path):
     assert result.code == 0
     data = result.json
     best = data["corrections"][data["recommended"]]
-    assert best["kept_min"] >= 0.5 and data["reason"]
-    assert len(best["figures"]) == 4
+    assert best["keptMin"] >= 0.5 and data["reason"]
+    assert best["all"]["tokens"] == 2878 and len(best["slices"]) == 3
+    again = kcc("rl", "correct", STEP, "--rule", json.dumps(best["correction"]), "--json")
+    assert again.json["all"] == best["all"]
     text = page.read_text()
     assert "<svg" not in text.split("<script")[0]
     assert not re.search(r'(src|href)="http', text)
@@ -159,7 +221,7 @@ def test_dumps_of_torch_and_json_lines_give_the_same_figures(kcc, tmp_path):
     (tmp_path / "rows.jsonl").write_text("\n".join(rows) + "\n")
     outputs = [kcc("rl", "diagnose", str(tmp_path / name), "--json") for name in ("padded.pt", "packed.pt", "rows.jsonl")]
     assert [each.code for each in outputs] == [0, 0, 0], outputs
-    assert outputs[0].json["figures"]["tokens"] == 64
+    assert outputs[0].json["all"]["metrics"]["tokens"] == 64
     assert outputs[0].out == outputs[1].out == outputs[2].out
     torch.save({"train": train.T, "rollout": rollout.T}, tmp_path / "view.pt")
     refused = kcc("rl", "diagnose", str(tmp_path / "view.pt"))
@@ -168,10 +230,10 @@ def test_dumps_of_torch_and_json_lines_give_the_same_figures(kcc, tmp_path):
 
 def test_token_exports_and_full_logit_traces_are_dumps(kcc):
     exports = kcc("rl", "diagnose", f"{GOLDEN}/token_exports/step_7", "--json")
-    assert exports.code == 0 and exports.json["figures"]["tokens"] == 94
+    assert exports.code == 0 and exports.json["all"]["metrics"]["tokens"] == 94
     assert [each["slice"] for each in exports.json["slices"]] == ["code", "math"]
     traces = kcc("rl", "diagnose", "examples/traces/train", "examples/traces/infer", "--json")
-    assert traces.code == 0 and traces.json["figures"]["tokens"] == 576
+    assert traces.code == 0 and traces.json["all"]["metrics"]["tokens"] == 576
 
 
 def test_lint_names_vacuous_settings(kcc):

@@ -213,8 +213,8 @@ void AddRlCommands(CaseList* list) {
   const std::string rule =
       R"({"weight": {"mode": "truncate", "high": 2}, "reject": [{"statistic": "ratio",)"
       R"( "aggregate": "token", "low": 0.5, "high": 2}]})";
-  list->Add("rl diagnose", {"rl", "diagnose", step, "--threads", "1", "--limit", "token.k3<=0.001",
-                            "-o", out + "s.kccrl"});
+  list->Add("rl diagnose", {"rl", "diagnose", step, "--threads", "1", "--limit",
+                            "token.mean_k3<=0.001", "-o", out + "s.kccrl"});
   list->Add("rl diagnose --threads 3", {"rl", "diagnose", "--json", step, "--threads", "3"});
   list->Add("rl diagnose of traces", {"rl", "diagnose", train, infer, "--slice-by", "tags"});
   list->Add("rl diagnose of summaries", {"rl", "diagnose", at.In("step.kccrl")});

@@ -1,0 +1,174 @@
+#include "kcc/rl/rl_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kcc/base/strings.h"
+
+namespace kcc {
+namespace {
+
+struct LevelMetric {
+  std::string_view name, version1;
+  double RlLevelFigures::*value;
+};
+
+constexpr LevelMetric kLevelMetrics[] = {
+    {"mean_k1", "k1", &RlLevelFigures::k1},
+    {"mean_k2", "k2", &RlLevelFigures::k2},
+    {"mean_k3", "k3", &RlLevelFigures::k3},
+    {"mean_k3_reverse", "k3_reverse", &RlLevelFigures::k3_reverse},
+    {"mean_tv", "tv", &RlLevelFigures::tv},
+    {"mean_tv_abs", "tv_abs", &RlLevelFigures::tv_abs},
+    {"mean_abs_log_ratio", "mean_abs_log_ratio", &RlLevelFigures::mean_abs_log_ratio},
+    {"mean_w", "mean_w", &RlLevelFigures::mean_w},
+    {"sd_w", "sd_w", &RlLevelFigures::sd_w},
+    {"mean_chi2", "chi2", &RlLevelFigures::chi2},
+    {"ess", "ess", &RlLevelFigures::ess},
+    {"min_log_ratio", "log_ratio_min", &RlLevelFigures::log_ratio_min},
+    {"max_log_ratio", "log_ratio_max", &RlLevelFigures::log_ratio_max},
+};
+
+// What is of no level; counts are numbers too.
+struct SliceMetric {
+  std::string_view name, version1;
+  double (*value)(const RlFigures& figures);
+};
+
+constexpr double Number(int64_t count) { return static_cast<double>(count); }
+
+constexpr SliceMetric kSliceMetrics[] = {
+    {"rows", "rows", [](const RlFigures& f) { return Number(f.rows); }},
+    {"empty_rows", "empty_rows", [](const RlFigures& f) { return Number(f.empty_rows); }},
+    {"tokens", "tokens", [](const RlFigures& f) { return Number(f.tokens); }},
+    {"zero_ratio", "zero_ratio", [](const RlFigures& f) { return Number(f.zero_ratio); }},
+    {"infinite_ratio", "infinite_ratio",
+     [](const RlFigures& f) { return Number(f.infinite_ratio); }},
+    {"bit_equal_share", "bit_equal_share", [](const RlFigures& f) { return f.bit_equal_share; }},
+    {kRlCertifiedMetric, "tv_rows", [](const RlFigures& f) { return f.tv_rows; }},
+    {"train_log_ppl", "train_log_ppl", [](const RlFigures& f) { return f.train_log_ppl; }},
+    {"rollout_log_ppl", "rollout_log_ppl", [](const RlFigures& f) { return f.rollout_log_ppl; }},
+    {"train_ppl", "train_ppl", [](const RlFigures& f) { return f.train_ppl; }},
+    {"rollout_ppl", "rollout_ppl", [](const RlFigures& f) { return f.rollout_ppl; }},
+    {"tail_index", "tail_index", [](const RlFigures& f) { return f.tail_index; }},
+};
+
+void AddLevel(std::string_view level, const RlLevelFigures& figures, std::vector<RlMetric>* to) {
+  const std::string prefix = std::string(level) + ".";
+  for (const LevelMetric& metric : kLevelMetrics) {
+    to->push_back({prefix + std::string(metric.name), prefix + std::string(metric.version1),
+                   figures.*metric.value});
+  }
+  to->push_back({prefix + "units", prefix + "units", Number(figures.units)});
+}
+
+RlClauseVerdict JudgeOne(const RlFigures& figures, const RlClause& clause, const RlMetric& metric) {
+  RlClauseVerdict out;
+  out.clause = clause;
+  out.metric = metric.name;
+  out.value = metric.value;
+  const auto holds = [&](double x) {
+    return clause.at_least ? x >= clause.threshold : x <= clause.threshold;
+  };
+  const auto decided = [](bool satisfied) {
+    return satisfied ? RlVerdict::kSatisfied : RlVerdict::kViolated;
+  };
+  if (figures.tokens == 0) return out;  // never satisfied on no evidence
+  if (std::isnan(metric.value)) {
+    out.reason = RlReason::kNotANumber;
+    return out;
+  }
+  if (metric.name == kRlCertifiedMetric && figures.tv_bound.known()) {
+    out.interval = figures.tv_bound;
+    out.certified = true;
+    const bool low = holds(figures.tv_bound.lo);
+    const bool high = holds(figures.tv_bound.hi);
+    out.reason = low == high ? RlReason::kWholeInside : RlReason::kStraddles;
+    if (low == high) out.verdict = decided(low);
+    return out;
+  }
+  out.verdict = decided(holds(metric.value));
+  out.reason = RlReason::kOfThisSample;
+  return out;
+}
+
+Error UnknownMetric(std::string_view name, const std::vector<RlMetric>& known) {
+  std::vector<std::string_view> names;
+  for (const RlMetric& metric : known) {
+    names.push_back(metric.version1);
+    if (metric.name != metric.version1) names.push_back(metric.name);
+  }
+  const auto nearest = NearestWord(name, names);
+  return InvalidError("no metric is called \"" + std::string(name) + "\"" +
+                      (nearest ? "; did you mean \"" + std::string(*nearest) + "\"?" : ""));
+}
+
+}  // namespace
+
+std::vector<RlMetric> RlMetrics(const RlFigures& figures) {
+  std::vector<RlMetric> out;
+  const auto add = [&](std::string_view name, double value) {
+    out.push_back({std::string(name), std::string(name), value});
+  };
+  for (const SliceMetric& metric : kSliceMetrics) {
+    out.push_back({std::string(metric.name), std::string(metric.version1), metric.value(figures)});
+  }
+  for (const RlLevel level : kRlLevels) AddLevel(RlLevelName(level), figures.at(level), &out);
+  if (figures.has_advantages) {
+    add("skew.positive", figures.skew.positive);
+    add("skew.negative", figures.skew.negative);
+    add("skew.mean_abs_advantage", figures.skew.mean_abs_advantage);
+    add("skew.bias_bound", figures.skew.bias_bound);
+    add("skew.tokens_positive", Number(figures.skew.tokens_positive));
+    add("skew.tokens_negative", Number(figures.skew.tokens_negative));
+  }
+  if (figures.has_old) {
+    AddLevel("mismatch", figures.mismatch, &out);
+    AddLevel("staleness", figures.staleness, &out);
+  }
+  return out;
+}
+
+std::string_view RlVerdictName(RlVerdict verdict) {
+  switch (verdict) {
+    case RlVerdict::kSatisfied:
+      return "satisfied";
+    case RlVerdict::kViolated:
+      return "violated";
+    case RlVerdict::kInconclusive:
+      return "inconclusive";
+  }
+  return "";
+}
+
+std::string_view RlReasonText(RlReason reason) {
+  switch (reason) {
+    case RlReason::kNoToken:
+      return "no token was compared: nothing is satisfied on no evidence";
+    case RlReason::kNotANumber:
+      return "the metric is not a number: too little evidence for it";
+    case RlReason::kWholeInside:
+      return "the whole confidence interval is on one side of the threshold";
+    case RlReason::kStraddles:
+      return "the confidence interval holds the threshold: more rows would decide";
+    case RlReason::kOfThisSample:
+      return "the value of this sample, compared as it is";
+  }
+  return "";
+}
+
+Result<std::vector<RlClauseVerdict>> JudgeRl(const RlFigures& figures,
+                                             std::span<const RlClause> clauses) {
+  const std::vector<RlMetric> metrics = RlMetrics(figures);
+  std::vector<RlClauseVerdict> out;
+  for (const RlClause& clause : clauses) {
+    const auto found = std::find_if(metrics.begin(), metrics.end(), [&](const RlMetric& metric) {
+      return metric.name == clause.metric || metric.version1 == clause.metric;
+    });
+    if (found == metrics.end()) return UnknownMetric(clause.metric, metrics);
+    out.push_back(JudgeOne(figures, clause, *found));
+  }
+  return out;
+}
+
+}  // namespace kcc
