@@ -20,6 +20,16 @@ struct Command {
   std::function<int(Console&)> run;
 };
 
+// Of the commands of kcc rl.
+struct RlProgram {
+  RlDiagnoseOptions diagnose;
+  RlLintOptions lint;
+  RlDialectFlags translate;
+  RlCorrectOptions correct;
+  RlReplayCommandOptions replay;
+  RlConformOptions conform;
+};
+
 // Owns what the parser writes into; lives as long as the parse.
 struct Program {
   explicit Program(Console& io) : console(io) {}
@@ -49,7 +59,7 @@ struct Program {
   AuthorOptions author;
   TraceOptions trace;
   ImportCommandOptions import;
-  RlOptions rl;
+  RlProgram rl;
   CompletionOptions completion;
   CommandSpec spec;
 };

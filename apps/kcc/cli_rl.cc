@@ -5,89 +5,106 @@
 namespace kcc::cli {
 namespace {
 
+// A command of the group whose work is done with its own options.
+template <class Options>
+CLI::App* DeclareIn(Program& program, CLI::App* group, const char* name, const char* help,
+                    const char* example, int (*run)(const Options&, Console&),
+                    const Options& options) {
+  return Declare(
+      program, name, help, example,
+      [&options, run](Console& console) { return run(options, console); }, group);
+}
+
 std::vector<std::string> DialectIds() {
   std::vector<std::string> ids;
   for (const DialectInfo& info : Dialects()) ids.emplace_back(info.id);
   return ids;
 }
 
-void DeclareRlDialect(CLI::App* app, RlOptions& options) {
-  app->add_option("--function", options.function, "The framework's function; its first without")
+void AddStep(CLI::App* app, RlStepFlags& flags) {
+  Argument(app, "DUMP", flags.files, kFileValue,
+           ".npz, .npy, .safetensors, .pt or .jsonl with train and rollout log-probs, a directory "
+           "of prime-rl token exports, or two traces")
+      ->required();
+  app->add_option("--slice-by", flags.slice_by, "A request field that slices traces")
+      ->type_name("FIELD");
+  app->add_option("--threads", flags.threads, "Threads; results do not depend on them")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+}
+
+void AddOutput(CLI::App* app, std::string& output, const char* help) {
+  app->add_option("-o,--output", output, help)->type_name(std::string(kFileValue));
+}
+
+void AddFunctionAndOptions(CLI::App* app, RlDialectFlags& flags) {
+  app->add_option("--function", flags.function, "The framework's function; its first without")
       ->type_name("NAME");
-  app->add_option("--options", options.options, "The framework's own options, a JSON object")
+  app->add_option("--options", flags.options, "The framework's own options, a JSON object")
       ->type_name("JSON");
 }
 
-}  // namespace
+void AddCorrection(CLI::App* app, RlCorrectionFlags& flags, const char* help) {
+  app->add_option("--rule", flags.rule, help)->type_name("JSON");
+  AddChoice(app, "--dialect", flags.framework.dialect, DialectIds(),
+            "Or a framework's options instead");
+  AddFunctionAndOptions(app, flags.framework);
+}
 
-void DeclareRl(Program& program) {
-  auto& options = program.rl;
-  CLI::App* group = program.root.add_subcommand(
-      "rl", "RL steps: trainer against rollout engine, from sampled log-probs");
-  group->footer("kcc rl diagnose step.npz\nkcc rl replay step.npz -o replay.html");
-  group->require_subcommand(1);
-  const auto declare = [&](const char* name, const char* help, const char* example,
-                           int (*run)(const RlOptions&, Console&)) {
-    return Declare(
-        program, name, help, example,
-        [&options, run](Console& console) { return run(options, console); }, group);
-  };
-  const auto add_dump = [&](CLI::App* app) {
-    Argument(
-        app, "DUMP", options.inputs, kFileValue,
-        ".npz, .npy, .safetensors, .pt or .jsonl with train and rollout log-probs, a directory "
-        "of prime-rl token exports, or two traces")
-        ->required();
-    app->add_option("--slice-by", options.slice_by, "A request field that slices traces")
-        ->type_name("FIELD");
-    app->add_option("--threads", options.threads, "Threads; results do not depend on them")
-        ->type_name("N")
-        ->check(CLI::Range(1, 1024));
-  };
-  const auto add_output = [&](CLI::App* app, const char* help) {
-    app->add_option("-o,--output", options.output, help)->type_name(std::string(kFileValue));
-  };
-
-  CLI::App* app = declare("diagnose", "Metrics of the gap by level and slice; judge limits",
-                          "kcc rl diagnose step.npz --limit 'token.mean_k3<=0.001'\n"
-                          "kcc rl diagnose rank0.kccrl rank1.kccrl --json",
-                          RunRlDiagnose);
-  add_dump(app);
+void DeclareDiagnose(Program& program, CLI::App* group) {
+  RlDiagnoseOptions& options = program.rl.diagnose;
+  CLI::App* app =
+      DeclareIn(program, group, "diagnose", "Metrics of the gap by level and slice; judge limits",
+                "kcc rl diagnose step.npz --limit 'token.mean_k3<=0.001'\n"
+                "kcc rl diagnose rank0.kccrl rank1.kccrl --json",
+                RunRlDiagnose, options);
+  AddStep(app, options.step);
   app->add_option("--limit", options.limits, "METRIC<=NUMBER or METRIC>=NUMBER; repeatable")
       ->type_name("LIMIT");
-  add_output(app, "Keep the exact summary (.kccrl), which merges with others");
+  AddOutput(app, options.output, "Keep the exact summary (.kccrl), which merges with others");
+}
 
-  const auto add_correction = [&](CLI::App* to, const char* help) {
-    to->add_option("--rule", options.rule, help)->type_name("JSON");
-    AddChoice(to, "--dialect", options.dialect, DialectIds(), "Or a framework's options instead");
-    DeclareRlDialect(to, options);
-  };
-  app = declare("lint", "Name the semantic fault behind a gap, with its evidence",
+void DeclareLint(Program& program, CLI::App* group) {
+  RlLintOptions& options = program.rl.lint;
+  CLI::App* app =
+      DeclareIn(program, group, "lint", "Name the semantic fault behind a gap, with its evidence",
                 "kcc rl lint step.npz\n"
                 "kcc rl lint step.npz --rule '{\"weight\": {\"mode\": \"truncate\", \"high\": 2}}'",
-                RunRlLint);
-  add_dump(app);
-  add_correction(app, "Also lint this correction, a JSON object (docs/rl.md)");
+                RunRlLint, options);
+  AddStep(app, options.step);
+  AddCorrection(app, options.correction, "Also lint this correction, a JSON object (docs/rl.md)");
+}
 
-  app = declare("translate", "A framework's options in canonical words, with warnings",
-                "kcc rl translate verl --options '{\"rollout_rs\": \"token_k1\", "
-                "\"rollout_rs_threshold\": \"0.6_1.6\"}'",
-                RunRlTranslate);
+void DeclareTranslate(Program& program, CLI::App* group) {
+  RlDialectFlags& options = program.rl.translate;
+  CLI::App* app = DeclareIn(program, group, "translate",
+                            "A framework's options in canonical words, with warnings",
+                            "kcc rl translate verl --options '{\"rollout_rs\": \"token_k1\", "
+                            "\"rollout_rs_threshold\": \"0.6_1.6\"}'",
+                            RunRlTranslate, options);
   AddChoice(app, "DIALECT", options.dialect, DialectIds(), "The framework")->required();
-  DeclareRlDialect(app, options);
+  AddFunctionAndOptions(app, options);
+}
 
-  app = declare("correct", "Weights and mask of a correction, and what it costs",
+void DeclareCorrect(Program& program, CLI::App* group) {
+  RlCorrectOptions& options = program.rl.correct;
+  CLI::App* app =
+      DeclareIn(program, group, "correct", "Weights and mask of a correction, and what it costs",
                 "kcc rl correct step.npz --rule '{\"weight\": {\"mode\": \"truncate\", "
                 "\"high\": 2}}' -o weights.safetensors",
-                RunRlCorrect);
-  add_dump(app);
-  add_correction(app, "The correction, a JSON object (docs/rl.md)");
-  add_output(app, "Write weights and mask as safetensors");
+                RunRlCorrect, options);
+  AddStep(app, options.step);
+  AddCorrection(app, options.correction, "The correction, a JSON object (docs/rl.md)");
+  AddOutput(app, options.output, "Write weights and mask as safetensors");
+}
 
-  app = declare("replay", "Every correction on one dump: kept, bias, variance, and which to take",
-                "kcc rl replay step.npz -o replay.html", RunRlReplay);
-  add_dump(app);
-  add_output(app, "Write the page with the picture");
+void DeclareReplay(Program& program, CLI::App* group) {
+  RlReplayCommandOptions& options = program.rl.replay;
+  CLI::App* app = DeclareIn(program, group, "replay",
+                            "Every correction on one dump: kept, bias, variance, and which to take",
+                            "kcc rl replay step.npz -o replay.html", RunRlReplay, options);
+  AddStep(app, options.step);
+  AddOutput(app, options.output, "Write the page with the picture");
   app->add_option("--kept-min", options.kept_min, "Least share of a slice's tokens to keep")
       ->type_name("SHARE")
       ->check(CLI::Range(0.0, 1.0));
@@ -96,12 +113,31 @@ void DeclareRl(Program& program) {
       ->check(CLI::Range(0.0, 1.0));
   AddSwitch(app, "--token-advantages", options.token_advantages,
             "Advantages differ by token: judge the bias at fixed context");
+}
 
-  app = declare("conform", "Run golden files of the frameworks' own numbers through the dialects",
-                "kcc rl conform tests/data/rl/verl.json", RunRlConform);
-  Argument(app, "FILE", options.inputs, kFileValue, "Golden files, named by their dialect")
+void DeclareConform(Program& program, CLI::App* group) {
+  RlConformOptions& options = program.rl.conform;
+  CLI::App* app = DeclareIn(program, group, "conform",
+                            "Run golden files of the frameworks' own numbers through the dialects",
+                            "kcc rl conform tests/data/rl/verl.json", RunRlConform, options);
+  Argument(app, "FILE", options.files, kFileValue, "Golden files, named by their dialect")
       ->required();
   AddSwitch(app, "--float64", options.float64, "Compare with upstream run in float64 too");
+}
+
+}  // namespace
+
+void DeclareRl(Program& program) {
+  CLI::App* group = program.root.add_subcommand(
+      "rl", "RL steps: trainer against rollout engine, from sampled log-probs");
+  group->footer("kcc rl diagnose step.npz\nkcc rl replay step.npz -o replay.html");
+  group->require_subcommand(1);
+  DeclareDiagnose(program, group);
+  DeclareLint(program, group);
+  DeclareTranslate(program, group);
+  DeclareCorrect(program, group);
+  DeclareReplay(program, group);
+  DeclareConform(program, group);
 }
 
 }  // namespace kcc::cli

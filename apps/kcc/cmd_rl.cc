@@ -39,10 +39,10 @@ Result<RlClause> ParseLimit(const std::string& text) {
   return clause;
 }
 
-Result<RlSummary> Summarize(const RlOptions& options) {
+Result<RlSummary> Summarize(const RlStepFlags& step) {
   RlSummary summary;
   std::vector<std::string> files;
-  for (const std::string& path : options.inputs) {
+  for (const std::string& path : step.files) {
     if (!path.ends_with(kSummarySuffix)) {
       files.push_back(path);
       continue;
@@ -53,9 +53,9 @@ Result<RlSummary> Summarize(const RlOptions& options) {
     summary.Merge(*read);
   }
   if (files.empty()) return summary;
-  KCC_TRY(const RlDump dump, ReadRlDump(files, {.slice_by = options.slice_by}));
+  KCC_TRY(const RlDump dump, ReadRlDump(files, {.slice_by = step.slice_by}));
   KCC_TRY(const RlBatch batch, dump.Batch());
-  KCC_TRY_VOID(summary.Add(batch, options.threads));
+  KCC_TRY_VOID(summary.Add(batch, step.threads));
   return summary;
 }
 
@@ -166,14 +166,14 @@ void PrintConformed(const ConformedFile& file, Console& console) {
 
 }  // namespace
 
-int RunRlDiagnose(const RlOptions& options, Console& console) {
+int RunRlDiagnose(const RlDiagnoseOptions& options, Console& console) {
   std::vector<RlClause> clauses;
   for (const std::string& text : options.limits) {
     auto clause = ParseLimit(text);
     if (!clause.has_value()) return ReportError(clause.error(), console);
     clauses.push_back(std::move(*clause));
   }
-  const auto summary = Summarize(options);
+  const auto summary = Summarize(options.step);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   if (summary->tokens() == 0) {
     return ReportError(BrokenEvidenceError("no token was compared: the mask is empty"), console);
@@ -195,10 +195,10 @@ int RunRlDiagnose(const RlOptions& options, Console& console) {
   return VerdictCode(*verdicts);
 }
 
-int RunRlConform(const RlOptions& options, Console& console) {
+int RunRlConform(const RlConformOptions& options, Console& console) {
   std::vector<ConformedFile> files;
   bool missed = false;
-  for (const std::string& path : options.inputs) {
+  for (const std::string& path : options.files) {
     const auto text = ReadFile(path, kGoldenBytesMax);
     if (!text.has_value()) return ReportError(text.error(), console);
     const std::string stem = std::filesystem::path(path).stem().string();

@@ -95,16 +95,17 @@ void PrintReplay(const RlReplay& replay, Console& console) {
 
 }  // namespace
 
-Result<RlCorrection> RlCorrectionOf(const RlOptions& options, Console& console) {
-  if (options.dialect.empty()) {
-    if (options.rule.empty()) {
+Result<RlCorrection> RlCorrectionOf(const RlCorrectionFlags& flags, Console& console) {
+  const RlDialectFlags& framework = flags.framework;
+  if (framework.dialect.empty()) {
+    if (flags.rule.empty()) {
       return InvalidError("say which correction: --rule JSON, or --dialect with --options JSON");
     }
-    return ParseCorrection(options.rule);
+    return ParseCorrection(flags.rule);
   }
-  if (!options.rule.empty()) return InvalidError("--rule and --dialect exclude each other");
+  if (!flags.rule.empty()) return InvalidError("--rule and --dialect exclude each other");
   KCC_TRY(const DialectTranslation translation,
-          TranslateDialect(options.dialect, options.function, options.options));
+          TranslateDialect(framework.dialect, framework.function, framework.options));
   PrintTranslation(translation, console);
   if (!translation.complete) {
     return InvalidError(
@@ -114,7 +115,7 @@ Result<RlCorrection> RlCorrectionOf(const RlOptions& options, Console& console) 
   return translation.correction;
 }
 
-int RunRlTranslate(const RlOptions& options, Console& console) {
+int RunRlTranslate(const RlDialectFlags& options, Console& console) {
   const auto translation = TranslateDialect(options.dialect, options.function, options.options);
   if (!translation.has_value()) return ReportError(translation.error(), console);
   if (console.json) {
@@ -131,10 +132,10 @@ int RunRlTranslate(const RlOptions& options, Console& console) {
   return kExitOk;
 }
 
-int RunRlCorrect(const RlOptions& options, Console& console) {
-  const auto correction = RlCorrectionOf(options, console);
+int RunRlCorrect(const RlCorrectOptions& options, Console& console) {
+  const auto correction = RlCorrectionOf(options.correction, console);
   if (!correction.has_value()) return ReportError(correction.error(), console);
-  const auto dump = ReadRlDump(options.inputs, {.slice_by = options.slice_by});
+  const auto dump = ReadRlDump(options.step.files, {.slice_by = options.step.slice_by});
   if (!dump.has_value()) return ReportError(dump.error(), console);
   const auto batch = dump->Batch();
   if (!batch.has_value()) return ReportError(batch.error(), console);
@@ -147,7 +148,7 @@ int RunRlCorrect(const RlOptions& options, Console& console) {
   RlCorrectOutput output;
   output.weights = weights;
   output.mask = mask;
-  const auto figures = CorrectRl(*batch, *correction, output, options.threads);
+  const auto figures = CorrectRl(*batch, *correction, output, options.step.threads);
   if (!figures.has_value()) return ReportError(figures.error(), console);
   if (!options.output.empty()) {
     const auto written = WriteFileAtomically(options.output, WeightFile(*batch, weights, mask));
@@ -161,8 +162,8 @@ int RunRlCorrect(const RlOptions& options, Console& console) {
   return (*figures)[0].everything_rejected() ? kExitViolated : kExitOk;
 }
 
-int RunRlReplay(const RlOptions& options, Console& console) {
-  const auto dump = ReadRlDump(options.inputs, {.slice_by = options.slice_by});
+int RunRlReplay(const RlReplayCommandOptions& options, Console& console) {
+  const auto dump = ReadRlDump(options.step.files, {.slice_by = options.step.slice_by});
   if (!dump.has_value()) return ReportError(dump.error(), console);
   const auto batch = dump->Batch();
   if (!batch.has_value()) return ReportError(batch.error(), console);
@@ -170,12 +171,12 @@ int RunRlReplay(const RlOptions& options, Console& console) {
   how.kept_min = options.kept_min;
   how.ess_min = options.ess_min;
   how.outcome_advantages = !options.token_advantages;
-  how.threads = options.threads;
+  how.threads = options.step.threads;
   const auto replay = ReplayRl(*batch, ReplayGrid(), how);
   if (!replay.has_value()) return ReportError(replay.error(), console);
   if (!options.output.empty()) {
     const auto written = WriteFileAtomically(
-        options.output, ReplayHtml(*replay, "Replay of " + options.inputs.front()));
+        options.output, ReplayHtml(*replay, "Replay of " + options.step.files.front()));
     if (!written.has_value()) return ReportError(written.error(), console);
   }
   if (console.json) {

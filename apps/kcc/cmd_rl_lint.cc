@@ -52,15 +52,16 @@ void PrintSettings(const std::vector<RlSettingFinding>& settings, Console& conso
 
 }  // namespace
 
-int RunRlLint(const RlOptions& options, Console& console) {
-  const bool with_settings = !options.rule.empty() || !options.dialect.empty();
+int RunRlLint(const RlLintOptions& options, Console& console) {
+  const bool with_settings =
+      !options.correction.rule.empty() || !options.correction.framework.dialect.empty();
   RlCorrection correction;
   if (with_settings) {
-    auto given = RlCorrectionOf(options, console);
+    auto given = RlCorrectionOf(options.correction, console);
     if (!given.has_value()) return ReportError(given.error(), console);
     correction = std::move(*given);
   }
-  const auto dump = ReadRlDump(options.inputs, {.slice_by = options.slice_by});
+  const auto dump = ReadRlDump(options.step.files, {.slice_by = options.step.slice_by});
   if (!dump.has_value()) return ReportError(dump.error(), console);
   const auto batch = dump->Batch();
   if (!batch.has_value()) return ReportError(batch.error(), console);
@@ -68,7 +69,7 @@ int RunRlLint(const RlOptions& options, Console& console) {
   if (!report.has_value()) return ReportError(report.error(), console);
   std::vector<RlSettingFinding> settings;
   if (with_settings) {
-    auto found = LintCorrection(*batch, correction, options.threads);
+    auto found = LintCorrection(*batch, correction, options.step.threads);
     if (!found.has_value()) return ReportError(found.error(), console);
     settings = std::move(*found);
   }

@@ -226,27 +226,63 @@ struct ImportCommandOptions {
 };
 int RunImport(const ImportCommandOptions& options, Console& console);
 
-// The commands of kcc rl share their options; each uses those that cli.cc declares for it.
-struct RlOptions {
-  std::vector<std::string> inputs;  // dumps, traces, summaries or golden files
-  std::string slice_by;             // a request field of traces
-  std::vector<std::string> limits;  // "token.mean_k3<=0.001"
-  std::string rule;                 // a correction as JSON
-  std::string dialect, function, options;
-  std::string output;
-  double kept_min = 0.5, ess_min = 0.3;
-  bool token_advantages = false;
-  bool float64 = false;
+// The log-probs of a step; the same for diagnose, lint, correct and replay.
+struct RlStepFlags {
+  std::vector<std::string> files;  // dumps, traces; of diagnose also summaries
+  std::string slice_by;            // a request field of traces
   int threads = 1;
 };
+
+// A framework's own options.
+struct RlDialectFlags {
+  std::string dialect;
+  std::string function;  // empty: its first
+  std::string options;   // JSON
+};
+
+// A correction in canonical words or in a framework's; the same for lint and correct.
+struct RlCorrectionFlags {
+  std::string rule;  // JSON
+  RlDialectFlags framework;
+};
 // The rule given, or the dialect's options translated (with its warnings printed).
-Result<RlCorrection> RlCorrectionOf(const RlOptions& options, Console& console);
-int RunRlDiagnose(const RlOptions& options, Console& console);
-int RunRlLint(const RlOptions& options, Console& console);
-int RunRlTranslate(const RlOptions& options, Console& console);
-int RunRlCorrect(const RlOptions& options, Console& console);
-int RunRlReplay(const RlOptions& options, Console& console);
-int RunRlConform(const RlOptions& options, Console& console);
+Result<RlCorrection> RlCorrectionOf(const RlCorrectionFlags& flags, Console& console);
+
+struct RlDiagnoseOptions {
+  RlStepFlags step;
+  std::vector<std::string> limits;  // "token.mean_k3<=0.001"
+  std::string output;               // the summary; empty: not kept
+};
+int RunRlDiagnose(const RlDiagnoseOptions& options, Console& console);
+
+struct RlLintOptions {
+  RlStepFlags step;
+  RlCorrectionFlags correction;  // empty: the step alone is linted
+};
+int RunRlLint(const RlLintOptions& options, Console& console);
+
+int RunRlTranslate(const RlDialectFlags& options, Console& console);
+
+struct RlCorrectOptions {
+  RlStepFlags step;
+  RlCorrectionFlags correction;
+  std::string output;  // weights and mask; empty: not kept
+};
+int RunRlCorrect(const RlCorrectOptions& options, Console& console);
+
+struct RlReplayCommandOptions {
+  RlStepFlags step;
+  double kept_min = 0.5, ess_min = 0.3;
+  bool token_advantages = false;
+  std::string output;  // the page; empty: none
+};
+int RunRlReplay(const RlReplayCommandOptions& options, Console& console);
+
+struct RlConformOptions {
+  std::vector<std::string> files;  // golden files
+  bool float64 = false;
+};
+int RunRlConform(const RlConformOptions& options, Console& console);
 
 struct CommandSpec;
 struct CompletionOptions {
