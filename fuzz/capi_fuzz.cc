@@ -13,6 +13,7 @@
 #include "fuzz/bytes.h"
 #include "fuzz/memory_file.h"
 #include "include/kcc.h"
+#include "kcc/rl/dialect.h"
 
 using kcc::Bytes;
 
@@ -201,16 +202,16 @@ void Diagnose(const Batch& batch, const std::string& text) {
 }
 
 void RunDialect(const Batch& batch, uint8_t which, const std::string& text) {
-  static const char* const kDialects[] = {"verl",  "trl",      "openrlhf",      "slime",
-                                          "skyrl", "areal",    "ms_swift",      "nemo",
-                                          "roll",  "prime_rl", "open_instruct", "nobody"};
+  const auto dialects = kcc::Dialects();
+  const size_t at = which % (dialects.size() + 1);  // the last is nobody's
+  const std::string dialect(at < dialects.size() ? dialects[at]->id : "nobody");
   const size_t end = text.find('\n');
   const std::string function = text.substr(0, end);
   const std::string options = end == std::string::npos ? "" : text.substr(end + 1);
   kcc_rl_dialect* result = nullptr;
   kcc_text out{};
-  kcc_rl_dialect_run(kDialects[which % 12], function.empty() ? nullptr : function.c_str(),
-                     &batch.call, options.empty() ? nullptr : options.c_str(), &result);
+  kcc_rl_dialect_run(dialect.c_str(), function.empty() ? nullptr : function.c_str(), &batch.call,
+                     options.empty() ? nullptr : options.c_str(), &result);
   if (result == nullptr) return;
   if (kcc_rl_dialect_metrics(result, &out) == KCC_OK) kcc_text_free(&out);
   for (const char* name : {"weights", "mask", "no such"}) {

@@ -24,6 +24,7 @@ struct Command {
 struct RlProgram {
   RlDiagnoseOptions diagnose;
   RlLintOptions lint;
+  RlDialectsOptions dialects;
   RlDialectFlags translate;
   RlCorrectOptions correct;
   RlReplayCommandOptions replay;

@@ -17,7 +17,7 @@ CLI::App* DeclareIn(Program& program, CLI::App* group, const char* name, const c
 
 std::vector<std::string> DialectIds() {
   std::vector<std::string> ids;
-  for (const DialectInfo& info : Dialects()) ids.emplace_back(info.id);
+  for (const Dialect* dialect : Dialects()) ids.emplace_back(dialect->id);
   return ids;
 }
 
@@ -73,6 +73,14 @@ void DeclareLint(Program& program, CLI::App* group) {
                 RunRlLint, options);
   AddStep(app, options.step);
   AddCorrection(app, options.correction, "Also lint this correction, a JSON object (docs/rl.md)");
+}
+
+void DeclareDialects(Program& program, CLI::App* group) {
+  RlDialectsOptions& options = program.rl.dialects;
+  CLI::App* app =
+      DeclareIn(program, group, "dialects", "The frameworks whose functions and options are known",
+                "kcc rl dialects", RunRlDialects, options);
+  AddSwitch(app, "--markdown", options.markdown, "Print the tables of docs/rl-dialects.md");
 }
 
 void DeclareTranslate(Program& program, CLI::App* group) {
@@ -134,6 +142,7 @@ void DeclareRl(Program& program) {
   group->require_subcommand(1);
   DeclareDiagnose(program, group);
   DeclareLint(program, group);
+  DeclareDialects(program, group);
   DeclareTranslate(program, group);
   DeclareCorrect(program, group);
   DeclareReplay(program, group);

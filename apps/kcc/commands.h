@@ -263,6 +263,11 @@ int RunRlLint(const RlLintOptions& options, Console& console);
 
 int RunRlTranslate(const RlDialectFlags& options, Console& console);
 
+struct RlDialectsOptions {
+  bool markdown = false;
+};
+int RunRlDialects(const RlDialectsOptions& options, Console& console);
+
 struct RlCorrectOptions {
   RlStepFlags step;
   RlCorrectionFlags correction;

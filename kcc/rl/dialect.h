@@ -20,17 +20,36 @@
 
 namespace kcc {
 
-struct DialectInfo {
-  std::string_view id;                          // "verl"
-  std::string_view title;                       // "verl"
-  std::string_view repository;                  // "verl-project/verl"
-  std::string_view commit;                      // read and run at
-  std::span<const std::string_view> functions;  // the first is the default
-  std::string_view aliases;                     // "miles" for slime; space-separated
+struct DialectInput;  // rl/dialect_data.h
+struct OptionValue;   // rl/dialect_options.h
+struct DialectResult;
+struct DialectTranslation;
+
+// A function of a framework, and the options it knows at the top of its JSON object.
+struct DialectFunction {
+  std::string_view name;
+  std::string_view options;  // separated by spaces
 };
-std::span<const DialectInfo> Dialects();
+
+// All there is to know of a framework: the one row that it has. Help, docs/rl-dialects.md and the
+// tests over all dialects read it; its file defines it (dialect_list.h).
+struct Dialect {
+  std::string_view id;                         // "verl"; also the stem of its golden file
+  std::string_view aliases = "";               // "miles" for slime; separated by spaces
+  std::string_view title;                      // "verl"
+  std::string_view repository;                 // "verl-project/verl"
+  std::string_view commit;                     // read and run at
+  std::span<const DialectFunction> functions;  // the first is the default
+  std::string_view oddities;                   // what is imitated though odd, in Markdown
+  Result<DialectResult> (*run)(const DialectInput& in, std::string_view function,
+                               const OptionValue& options);
+  Result<DialectTranslation> (*translate)(std::string_view function, const OptionValue& options);
+};
+std::span<const Dialect* const> Dialects();
+// The words of a column that separates them by spaces.
+std::vector<std::string_view> DialectWords(std::string_view column);
 // By id or alias, "-" and "_" alike; fails naming the nearest.
-Result<const DialectInfo*> FindDialect(std::string_view name);
+Result<const Dialect*> FindDialect(std::string_view name);
 
 // Arrays beside the batch that some functions take.
 struct DialectExtras {

@@ -190,8 +190,23 @@ Result<DialectTranslation> Translate(std::string_view, const OptionValue& json) 
   return out;
 }
 
+constexpr DialectFunction kFunctions[] = {
+    {"apply_rejection_sampling", "level action metric agg upper lower"},
+};
+
 }  // namespace
 
-const DialectCode kArealDialect = {&Run, &Translate};
+constinit const Dialect kArealDialect = {
+    .id = "areal",
+    .title = "AReaL",
+    .repository = "inclusionAI/AReaL",
+    .commit = "4aef98d8d",
+    .functions = kFunctions,
+    .oddities =
+        "With `ratio` at sequence level the weight is the geometric mean whatever `agg` is. A "
+        "log-ratio that is not finite is weight 1 and fails every KL bound.",
+    .run = &Run,
+    .translate = &Translate,
+};
 
 }  // namespace kcc

@@ -1,21 +1,29 @@
 // Every dialect: a reader of its options, what it computes, and what it means in canonical words.
-// One file each; a new framework is one file, one declaration here and one row in dialect.cc.
+// A new framework is one file, dialect_ID.cc, that defines its Dialect, and one row here.
 #pragma once
 
 #include "kcc/rl/dialect_data.h"
 #include "kcc/rl/dialect_options.h"
 
+// In the order of help and docs.
+#define KCC_RL_DIALECTS(ROW) \
+  ROW(kVerlDialect)          \
+  ROW(kTrlDialect)           \
+  ROW(kOpenRlhfDialect)      \
+  ROW(kSlimeDialect)         \
+  ROW(kSkyRlDialect)         \
+  ROW(kArealDialect)         \
+  ROW(kMsSwiftDialect)       \
+  ROW(kNemoDialect)          \
+  ROW(kRollDialect)          \
+  ROW(kPrimeRlDialect)       \
+  ROW(kOpenInstructDialect)
+
 namespace kcc {
 
-struct DialectCode {
-  Result<DialectResult> (*run)(const DialectInput& in, std::string_view function,
-                               const OptionValue& options);
-  Result<DialectTranslation> (*translate)(std::string_view function, const OptionValue& options);
-};
-
-extern const DialectCode kVerlDialect, kTrlDialect, kOpenRlhfDialect, kSlimeDialect, kSkyRlDialect,
-    kArealDialect, kMsSwiftDialect, kNemoDialect, kRollDialect, kPrimeRlDialect,
-    kOpenInstructDialect;
+#define KCC_DECLARE_DIALECT(dialect) extern const Dialect dialect;
+KCC_RL_DIALECTS(KCC_DECLARE_DIALECT)
+#undef KCC_DECLARE_DIALECT
 
 // Warnings that several dialects give.
 inline constexpr std::string_view kWarnSequenceIsProduct =

@@ -151,8 +151,25 @@ Result<DialectTranslation> Translate(std::string_view, const OptionValue& json) 
   return out;
 }
 
+constexpr DialectFunction kFunctions[] = {
+    {"rollout_correction",
+     "rollout_importance_sampling_mode rollout_importance_sampling_threshold "
+     "off_policy_sequence_mask_delta log_rollout_offpolicy_metrics"},
+};
+
 }  // namespace
 
-const DialectCode kMsSwiftDialect = {&Run, &Translate};
+constinit const Dialect kMsSwiftDialect = {
+    .id = "ms_swift",
+    .aliases = "swift",
+    .title = "ms-swift",
+    .repository = "modelscope/ms-swift",
+    .commit = "3602360a5",
+    .functions = kFunctions,
+    .oddities =
+        "k3 is clamped twice (d to 20, the result to 10). With nothing valid `ess` is 1e10.",
+    .run = &Run,
+    .translate = &Translate,
+};
 
 }  // namespace kcc

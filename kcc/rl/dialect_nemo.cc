@@ -266,8 +266,29 @@ Result<DialectTranslation> Translate(std::string_view function, const OptionValu
   return out;
 }
 
+constexpr DialectFunction kFunctions[] = {
+    {"ClippedPGLossFn",
+     "use_importance_sampling_correction truncated_importance_sampling_type "
+     "truncated_importance_sampling_ratio truncated_importance_sampling_ratio_min "
+     "sequence_level_importance_ratios token_level_loss reference_policy_kl_type "
+     "reference_policy_kl_penalty"},
+    {"compute_and_apply_seq_logprob_error_masking", "seq_logprob_error_threshold"},
+};
+
 }  // namespace
 
-const DialectCode kNemoDialect = {&Run, &Translate};
+constinit const Dialect kNemoDialect = {
+    .id = "nemo",
+    .aliases = "nemo_rl",
+    .title = "NeMo-RL",
+    .repository = "NVIDIA-NeMo/RL",
+    .commit = "7ea279abf",
+    .functions = kFunctions,
+    .oddities =
+        "Overflowed ratios become weight 0. With sequence ratios `sampling_importance_ratio` "
+        "is the sum over rows, not their mean.",
+    .run = &Run,
+    .translate = &Translate,
+};
 
 }  // namespace kcc

@@ -112,8 +112,25 @@ Result<DialectTranslation> Translate(std::string_view, const OptionValue& json) 
   return out;
 }
 
+constexpr DialectFunction kFunctions[] = {
+    {"compute_rho_correction",
+     "use_rho_correction rho_clamp_lower_bound rho_clamp_upper_bound rho_mask_lower_bound "
+     "rho_mask_upper_bound rho_mask_sequence_level rho_mask_tv_divergence"},
+};
+
 }  // namespace
 
-const DialectCode kOpenInstructDialect = {&Run, &Translate};
+constinit const Dialect kOpenInstructDialect = {
+    .id = "open_instruct",
+    .title = "open-instruct",
+    .repository = "allenai/open-instruct",
+    .commit = "e6c3044aa",
+    .functions = kFunctions,
+    .oddities =
+        "`debug/vllm_local_reverse_kl` weights by the rollout probability although tokens are "
+        "sampled from it.",
+    .run = &Run,
+    .translate = &Translate,
+};
 
 }  // namespace kcc

@@ -96,8 +96,25 @@ Result<DialectTranslation> Translate(std::string_view, const OptionValue& json) 
   return out;
 }
 
+constexpr DialectFunction kFunctions[] = {
+    {"PolicyLoss",
+     "token_level_loss enable_vllm_is_correction vllm_is_correction_type "
+     "vllm_is_truncated_threshold"},
+};
+
 }  // namespace
 
-const DialectCode kOpenRlhfDialect = {&Run, &Translate};
+constinit const Dialect kOpenRlhfDialect = {
+    .id = "openrlhf",
+    .title = "OpenRLHF",
+    .repository = "OpenRLHF/OpenRLHF",
+    .commit = "3c3be6234",
+    .functions = kFunctions,
+    .oddities =
+        "No epsilon: a fully masked row is NaN in `seq-mask-tis` and dropped; IcePop of an "
+        "overflowed ratio is NaN.",
+    .run = &Run,
+    .translate = &Translate,
+};
 
 }  // namespace kcc

@@ -136,8 +136,25 @@ Result<DialectTranslation> Translate(std::string_view function, const OptionValu
   return out;
 }
 
+constexpr DialectFunction kFunctions[] = {
+    {"default_loss_fn", "dppo_mask_low dppo_mask_high adv_tau kl_tau"},
+    {"ipo_loss_fn", "ipo_threshold adv_tau kl_tau"},
+};
+
 }  // namespace
 
-const DialectCode kPrimeRlDialect = {&Run, &Translate};
+constinit const Dialect kPrimeRlDialect = {
+    .id = "prime_rl",
+    .aliases = "prime",
+    .title = "prime-rl",
+    .repository = "PrimeIntellect-ai/prime-rl",
+    .commit = "559b44772",
+    .functions = kFunctions,
+    .oddities =
+        "Tokens are dropped by the difference of probabilities; at advantage 0 the low bound "
+        "applies. Medians are the lower middle.",
+    .run = &Run,
+    .translate = &Translate,
+};
 
 }  // namespace kcc

@@ -205,8 +205,21 @@ Result<DialectTranslation> Translate(std::string_view, const OptionValue& json) 
   return out;
 }
 
+constexpr DialectFunction kFunctions[] = {
+    {"compute_train_infer_correction", "is_weight filters"},
+};
+
 }  // namespace
 
-const DialectCode kRollDialect = {&Run, &Translate};
+constinit const Dialect kRollDialect = {
+    .id = "roll",
+    .title = "ROLL",
+    .repository = "alibaba/ROLL",
+    .commit = "8eb27cc2d",
+    .functions = kFunctions,
+    .oddities = "`is_weight_clipfrac` and `*_mask_mean` add up padding and divide by valid tokens.",
+    .run = &Run,
+    .translate = &Translate,
+};
 
 }  // namespace kcc

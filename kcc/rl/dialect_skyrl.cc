@@ -182,8 +182,26 @@ Result<DialectTranslation> Translate(std::string_view, const OptionValue& json) 
   return out;
 }
 
+constexpr DialectFunction kFunctions[] = {
+    {"compute_off_policy_correction",
+     "tis_ratio_type token_tis_ratio_clip_high sequence_tis_ratio_clip_high sequence_mask_metric "
+     "geo_mask_high geo_mask_low product_mask_high product_mask_low outlier_token_is_threshold_low "
+     "outlier_token_is_threshold_high token_mask_is_threshold_low token_mask_is_threshold_high"},
+};
+
 }  // namespace
 
-const DialectCode kSkyRlDialect = {&Run, &Translate};
+constinit const Dialect kSkyRlDialect = {
+    .id = "skyrl",
+    .title = "SkyRL",
+    .repository = "NovaSky-AI/SkyRL",
+    .commit = "a9564572e",
+    .functions = kFunctions,
+    .oddities =
+        "`is_ratio_std`, `_max`, `_min` count padding as 0. A token mask with one bound is "
+        "ignored.",
+    .run = &Run,
+    .translate = &Translate,
+};
 
 }  // namespace kcc

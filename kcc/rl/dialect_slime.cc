@@ -369,8 +369,30 @@ Result<DialectTranslation> Translate(std::string_view function, const OptionValu
   return TranslateMis(options);
 }
 
+constexpr DialectFunction kFunctions[] = {
+    {"compute_mis_weights",
+     "use_tis use_rs tis_level rs_level tis_mode tis_lower_bound tis_upper_bound rs_lower_bound "
+     "rs_upper_bound rs_veto_threshold tis_batch_normalize calculate_per_token_loss"},
+    {"vanilla_tis_function", "use_tis tis_clip tis_clip_low calculate_per_token_loss"},
+    {"icepop_function", "use_tis tis_clip tis_clip_low calculate_per_token_loss"},
+    {"compute_opsm_mask", "use_opsm opsm_delta use_rollout_logprobs calculate_per_token_loss"},
+};
+
 }  // namespace
 
-const DialectCode kSlimeDialect = {&Run, &Translate};
+constinit const Dialect kSlimeDialect = {
+    .id = "slime",
+    .aliases = "miles",
+    .title = "slime",
+    .repository = "THUDM/slime",
+    .commit = "624b824a8",
+    .functions = kFunctions,
+    .oddities =
+        "Metrics average each row, then rows, on the mask before rejection; an empty row "
+        "counts as 0. `geometric` with normalisation is refused. The veto looks at unclamped "
+        "tokens.",
+    .run = &Run,
+    .translate = &Translate,
+};
 
 }  // namespace kcc

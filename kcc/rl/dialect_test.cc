@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "kcc/rl/rl_test_data.h"
 
@@ -125,11 +126,52 @@ TEST(Dialect, MistakesAreNamed) {
 
 TEST(Dialect, EveryDialectAnswersWithItsDefaults) {
   const OwnedBatch owned = NoisyBatch(6, 9, 0.05, 3);
-  for (const DialectInfo& info : Dialects()) {
-    const auto result = RunDialect(info.id, "", owned.View(), {}, "");
-    ASSERT_TRUE(result.has_value()) << info.id << ": " << result.error().Format();
-    EXPECT_FALSE(result->metrics.empty() && result->arrays.empty() && info.id != "ms_swift");
-    EXPECT_TRUE(TranslateDialect(info.id, "", "").has_value()) << info.id;
+  for (const Dialect* dialect : Dialects()) {
+    const auto result = RunDialect(dialect->id, "", owned.View(), {}, "");
+    ASSERT_TRUE(result.has_value()) << dialect->id << ": " << result.error().Format();
+    EXPECT_FALSE(result->metrics.empty() && result->arrays.empty() && dialect->id != "ms_swift");
+    EXPECT_TRUE(TranslateDialect(dialect->id, "", "").has_value()) << dialect->id;
+  }
+}
+
+TEST(Dialect, EveryRowIsWholeAndItsNamesAreItsOwn) {
+  std::set<std::string_view> names;
+  for (const Dialect* dialect : Dialects()) {
+    SCOPED_TRACE(dialect->id);
+    EXPECT_TRUE(names.insert(dialect->id).second);
+    for (const std::string_view alias : DialectWords(dialect->aliases)) {
+      EXPECT_TRUE(names.insert(alias).second) << alias;
+      EXPECT_EQ(*FindDialect(alias), dialect);
+    }
+    EXPECT_EQ(*FindDialect(dialect->id), dialect);
+    for (const std::string_view text :
+         {dialect->title, dialect->repository, dialect->commit, dialect->oddities}) {
+      EXPECT_FALSE(text.empty());
+    }
+    EXPECT_FALSE(dialect->functions.empty());
+  }
+}
+
+// A row says which options its functions know; the reader decides. The two must agree: what is
+// listed is read, what is not is refused.
+TEST(Dialect, FunctionsKnowTheOptionsOfTheirRow) {
+  const auto problem = [](const Dialect& dialect, const DialectFunction& function,
+                          std::string_view option) {
+    const auto done =
+        TranslateDialect(dialect.id, function.name, "{\"" + std::string(option) + "\": null}");
+    return done.has_value() ? std::string() : done.error().message();
+  };
+  for (const Dialect* dialect : Dialects()) {
+    for (const DialectFunction& function : dialect->functions) {
+      SCOPED_TRACE(std::string(dialect->id) + " " + std::string(function.name));
+      EXPECT_NE(problem(*dialect, function, "no_such_option").find("unknown option"),
+                std::string::npos);
+      EXPECT_FALSE(DialectWords(function.options).empty());
+      for (const std::string_view option : DialectWords(function.options)) {
+        EXPECT_EQ(problem(*dialect, function, option).find("unknown option"), std::string::npos)
+            << option;
+      }
+    }
   }
 }
 

@@ -185,8 +185,29 @@ Result<DialectTranslation> Translate(std::string_view function, const OptionValu
   return out;
 }
 
+constexpr DialectFunction kFunctions[] = {
+    {"importance_sampling",
+     "vllm_importance_sampling_clip_min vllm_importance_sampling_clip_max "
+     "vllm_importance_sampling_mode"},
+    {"get_off_policy_mask", "off_policy_mask_threshold"},
+    {"get_gamma_weights",
+     "vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg vllm_importance_sampling_clip_min "
+     "vllm_importance_sampling_clip_max vllm_importance_sampling_mode"},
+};
+
 }  // namespace
 
-const DialectCode kTrlDialect = {&Run, &Translate};
+constinit const Dialect kTrlDialect = {
+    .id = "trl",
+    .title = "TRL",
+    .repository = "huggingface/trl",
+    .commit = "f2cd57710",
+    .functions = kFunctions,
+    .oddities =
+        "Metrics are of the weights after truncation or masking. Token weights are 1 outside "
+        "the mask.",
+    .run = &Run,
+    .translate = &Translate,
+};
 
 }  // namespace kcc

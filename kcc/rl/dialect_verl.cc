@@ -1,4 +1,4 @@
-// verl: rollout_corr_helper.py and the debug metrics (docs/rl-dialects.md lists the oddities).
+// verl: rollout_corr_helper.py and the debug metrics (its row, at the end, lists the oddities).
 //
 // Means divide by count + 1e-8 upstream, which float32 does not notice and double would: left out.
 #include <algorithm>
@@ -378,8 +378,27 @@ Result<DialectTranslation> Translate(std::string_view, const OptionValue& json) 
   return out;
 }
 
+constexpr DialectFunction kFunctions[] = {
+    {"compute_rollout_correction_and_rejection_mask",
+     "rollout_is rollout_is_threshold rollout_is_batch_normalize rollout_rs rollout_rs_threshold"},
+};
+
 }  // namespace
 
-const DialectCode kVerlDialect = {&Run, &Translate};
+constinit const Dialect kVerlDialect = {
+    .id = "verl",
+    .title = "verl",
+    .repository = "verl-project/verl",
+    .commit = "1dda039b9",
+    .functions = kFunctions,
+    .oddities =
+        "The debug metrics come with the function. `k3_kl` and `ppl_ratio` are not clamped; "
+        "sequence-mode `rollout_is_min` has no lower clamp. Fully masked rows count in "
+        "`rollout_is_seq_*` as 0. Token-mode `rollout_is_max` is after truncation, "
+        "sequence-mode before. `training/rollout_probs_diff_*` are of probabilities. Chi² "
+        "metrics are sample estimates and can be negative.",
+    .run = &Run,
+    .translate = &Translate,
+};
 
 }  // namespace kcc

@@ -21,6 +21,12 @@ void WriteTexts(std::string_view key, const std::vector<std::string>& texts, Jso
   json->EndArray();
 }
 
+void WriteWords(std::string_view key, std::string_view words, JsonWriter* json) {
+  json->Key(key).BeginArray();
+  for (const std::string_view word : DialectWords(words)) json->Value(word);
+  json->EndArray();
+}
+
 // "all": {…}, "slices": [{"slice": NAME, …}]. Two keys, since a slice may be called "all" too.
 template <class Figures, class WriteFields>
 void WriteBySlice(std::span<const Figures> figures, WriteFields write_fields, JsonWriter* json) {
@@ -187,6 +193,25 @@ std::string LintJson(const RlLintReport& report, const std::vector<RlSettingFind
     json.EndArray();
   }
   json.EndObject();
+  return json.Take();
+}
+
+std::string DialectsJson() {
+  JsonWriter json;
+  json.BeginObject().Field("kccRlDialects", kRlJsonVersion).Key("dialects").BeginArray();
+  for (const Dialect* dialect : Dialects()) {
+    json.BeginObject().Field("id", dialect->id).Field("title", dialect->title);
+    json.Field("repository", dialect->repository).Field("commit", dialect->commit);
+    WriteWords("aliases", dialect->aliases, &json);
+    json.Key("functions").BeginArray();
+    for (const DialectFunction& function : dialect->functions) {
+      json.BeginObject().Field("name", function.name);
+      WriteWords("options", function.options, &json);
+      json.EndObject();
+    }
+    json.EndArray().EndObject();
+  }
+  json.EndArray().EndObject();
   return json.Take();
 }
 

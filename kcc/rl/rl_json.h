@@ -30,6 +30,7 @@ std::string DiagnoseJson(std::span<const RlFigures> figures,
 // settings: null where no correction was given.
 std::string LintJson(const RlLintReport& report,
                      const std::vector<RlSettingFinding>* settings = nullptr);
+std::string DialectsJson();  // every row of dialect_list.h
 std::string TranslateJson(const DialectTranslation& translation);
 // figures: of everything, then by slice.
 std::string CorrectJson(const RlCorrection& correction,

@@ -15,11 +15,13 @@ using testing::OwnedBatch;
 
 // Every text of `kcc rl --json`, of a batch that has all there is to say.
 struct Texts {
-  std::string diagnose, lint, translate, correct, replay, conform;
+  std::string diagnose, lint, dialects, translate, correct, replay, conform;
 
   std::vector<std::pair<std::string, const std::string*>> All() const {
-    return {{"kccRlDiagnose", &diagnose}, {"kccRlLint", &lint},     {"kccRlTranslate", &translate},
-            {"kccRlCorrect", &correct},   {"kccRlReplay", &replay}, {"kccRlConform", &conform}};
+    return {{"kccRlDiagnose", &diagnose}, {"kccRlLint", &lint},
+            {"kccRlDialects", &dialects}, {"kccRlTranslate", &translate},
+            {"kccRlCorrect", &correct},   {"kccRlReplay", &replay},
+            {"kccRlConform", &conform}};
   }
 };
 
@@ -52,6 +54,7 @@ Texts MakeTexts() {
   RlLintReport report = *LintRl(batch);
   report.findings.push_back({RlFault::kUnsure, 0.5, "m", {{"e", 1, 2}}, {RlFault::kStale}});
   out.lint = LintJson(report, &*settings);
+  out.dialects = DialectsJson();
   out.translate = TranslateJson(*TranslateDialect("verl", "", R"({"rollout_is": "sequence"})"));
   out.correct = CorrectJson(*rule, *CorrectRl(batch, *rule, {}));
   out.replay = ReplayJson(*ReplayRl(batch, ReplayGrid()));

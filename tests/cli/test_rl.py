@@ -1,11 +1,13 @@
 """kcc rl through the real program: exit codes, --json, merging, and the page."""
 
 import json
+import pathlib
 import re
 
 import numpy as np
 import pytest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEP = "examples/rl/step.safetensors"
 GOLDEN = "tests/data/rl"
 
@@ -78,6 +80,7 @@ RULE = '{"weight": {"mode": "clip", "low": 0.5, "high": 2, "batchNormalize": tru
     [
         ("kccRlDiagnose", ["diagnose", STEP, "--limit", "token.ess>=0.5"]),
         ("kccRlLint", ["lint", STEP, "--rule", RULE]),
+        ("kccRlDialects", ["dialects"]),
         ("kccRlTranslate", ["translate", "verl"]),
         ("kccRlCorrect", ["correct", STEP, "--rule", RULE]),
         ("kccRlReplay", ["replay", STEP]),
@@ -180,13 +183,25 @@ def test_replay_recommends_and_draws(kcc, tmp_path):
 
 
 def test_conform_passes_on_every_golden_file(kcc):
-    names = ["areal", "errors", "ms_swift", "nemo", "open_instruct", "openrlhf", "prime_rl", "roll", "skyrl",
-             "slime", "trl", "verl"]
-    result = kcc("rl", "conform", *[f"{GOLDEN}/{name}.json" for name in names], "--float64", "--json")
+    golden = sorted((ROOT / GOLDEN).glob("*.json"))
+    ids = {dialect["id"] for dialect in kcc("rl", "dialects", "--json").json["dialects"]}
+    assert {path.stem for path in golden} == ids | {"errors"}
+    result = kcc("rl", "conform", *golden, "--float64", "--json")
     assert result.code == 0
     files = result.json["files"]
-    assert sum(f["cases"] for f in files) == 257
-    assert sum(f["refused"] for f in files) == 25
+    assert [f["cases"] for f in files] == [len(json.loads(path.read_text())) for path in golden]
+    refused = {pathlib.Path(f["file"]).stem: f["refused"] for f in files if f["refused"]}
+    assert refused == {"errors": 25}
+
+
+def test_dialects_list_the_options_that_golden_files_use(kcc):
+    """An option that a framework's golden file sets and its row does not list would be missing in the docs."""
+    for dialect in kcc("rl", "dialects", "--json").json["dialects"]:
+        listed = {function["name"]: set(function["options"]) for function in dialect["functions"]}
+        used = {name: set() for name in listed}
+        for case in json.loads((ROOT / GOLDEN / f"{dialect['id']}.json").read_text()):
+            used[case["function"]] |= set(case["config"])
+        assert used == listed, dialect["id"]
 
 
 def test_conform_reports_every_miss(kcc, tmp_path):

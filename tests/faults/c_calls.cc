@@ -8,6 +8,7 @@
 
 #include "include/kcc.h"
 #include "kcc/report/report_formats.h"
+#include "kcc/rl/dialect.h"
 #include "tests/faults/inputs.h"
 
 namespace kcc::faults {
@@ -312,10 +313,10 @@ void AddRl(std::vector<Case>* cases) {
   Add(cases, "kcc_rl_lint", [](World& w) { return kcc_rl_lint(&w.batch, &w.text); });
   Add(cases, "kcc_rl_replay html",
       [](World& w) { return kcc_rl_replay(&w.batch, 1, "html", &w.text); });
-  for (const char* dialect : {"verl", "trl", "openrlhf", "slime", "skyrl", "areal", "ms_swift",
-                              "nemo", "roll", "prime_rl", "open_instruct"}) {
-    Add(cases, std::string("kcc_rl_dialect_run ") + dialect, [dialect](World& w) {
-      return kcc_rl_dialect_run(dialect, nullptr, &w.batch, nullptr, &w.made_dialect);
+  for (const Dialect* dialect : Dialects()) {
+    const std::string id(dialect->id);
+    Add(cases, "kcc_rl_dialect_run " + id, [id](World& w) {
+      return kcc_rl_dialect_run(id.c_str(), nullptr, &w.batch, nullptr, &w.made_dialect);
     });
   }
   Add(cases, "kcc_rl_dialect_metrics",

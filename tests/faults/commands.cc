@@ -221,6 +221,8 @@ void AddRlCommands(CaseList* list) {
   list->Add("rl diagnose of exports", {"rl", "diagnose", "tests/data/rl/token_exports/step_7"});
   list->Add("rl lint", {"rl", "lint", npz});
   list->Add("rl lint --rule", {"rl", "lint", "--json", step, "--rule", rule});
+  list->Add("rl dialects", {"rl", "dialects", "--json"});
+  list->Add("rl dialects --markdown", {"rl", "dialects", "--markdown"});
   list->Add("rl translate", {"rl", "translate", "verl", "--options", R"({"rollout_is": "token"})"});
   list->Add("rl correct",
             {"rl", "correct", step, "--rule", rule, "-o", out + "w.safetensors", "--threads", "1"});
