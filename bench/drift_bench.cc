@@ -6,7 +6,7 @@
 // Logits are synthetic (bulk N(-1, 2.3), a head of 30 tokens, every fourth row sharpened), 64
 // distinct row pairs repeated over the working set, the infer side perturbed by sigma. Every target
 // is first checked against the reference backend. A figure is the best of `runs` medians; the
-// arithmetic calibration says how much of a slow run was the machine's. js, hellinger and rank,
+// arithmetic speed says how much of a slow run was the machine's. js, hellinger and rank,
 // computed on demand, are timed apart: what they add to a pair.
 #include <sys/mman.h>
 
@@ -157,7 +157,7 @@ double TimeKernel(const WorkingSet& set, int threads, Target target, const SlotS
 }
 
 // Independent multiply-add chains: what the core has to give this moment, in billions a second.
-double Calibrate() {
+double ArithmeticSpeed() {
   float x[64];
   std::fill(std::begin(x), std::end(x), static_cast<float>(sink % 7));
   const float factor = 1 - 1.0f / static_cast<float>(1000 + sink % 3);
@@ -263,18 +263,18 @@ double OnDemandCost(const WorkingSet& set) {
   return Median(extra);
 }
 
-void Report(const Options& options, const std::vector<Figure>& figures, double calibration) {
+void Report(const Options& options, const std::vector<Figure>& figures, double arithmetic_gmadds) {
   std::printf("%-6s %-8s %8s %11s %11s %7s %9s\n", "dtype", "target", "threads", "read GB/s",
               "kcc GB/s", "ratio", "us/pair");
   for (const Figure& f : figures) {
     std::printf("%-6s %-8s %8d %11.2f %11.2f %7.3f %9.1f\n", f.dtype.c_str(), f.target.c_str(),
                 f.threads, f.read_gbps, f.gbps, f.ratio, f.us_per_pair);
   }
-  std::printf("calibration: %.2f G float multiply-adds/s (SSE2, one thread)\n", calibration);
+  std::printf("arithmetic: %.2f G float multiply-adds/s (SSE2, one thread)\n", arithmetic_gmadds);
   if (options.json.empty()) return;
   JsonWriter json;
   json.BeginObject().Field("vocab", options.vocab).Field("sigma", options.sigma);
-  json.Field("calibrationGmadds", calibration).Key("figures").BeginArray();
+  json.Field("arithmeticGmadds", arithmetic_gmadds).Key("figures").BeginArray();
   for (const Figure& f : figures) {
     json.BeginObject().Field("dtype", f.dtype).Field("target", f.target);
     json.Field("threads", f.threads).Field("readGBps", f.read_gbps).Field("kccGBps", f.gbps);
@@ -333,7 +333,7 @@ int Main(int argc, char** argv) {
       }
     }
   }
-  Report(options, figures, Calibrate());
+  Report(options, figures, ArithmeticSpeed());
   return 0;
 }
 

@@ -1,9 +1,9 @@
 // kcc author: a contract proposed from evidence, tolerated costs and envelopes, and put to the
 // three-state test where there is evidence to test it on (docs/author.md).
-#include "apps/kcc/calibrating.h"
 #include "apps/kcc/commands.h"
 #include "apps/kcc/evidence.h"
 #include "apps/kcc/safe_output.h"
+#include "apps/kcc/three_states.h"
 #include "kcc/author/checkpoint.h"
 #include "kcc/author/kernel_words.h"
 #include "kcc/author/propose.h"

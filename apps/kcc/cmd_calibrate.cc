@@ -1,10 +1,10 @@
 // kcc calibrate: does a contract tell a kernel that conforms from one that does not?
 // (docs/calibrate.md)
-#include "apps/kcc/calibrating.h"
 #include "apps/kcc/commands.h"
 #include "apps/kcc/evidence.h"
 #include "apps/kcc/judging.h"
 #include "apps/kcc/safe_output.h"
+#include "apps/kcc/three_states.h"
 #include "kcc/base/strings.h"
 #include "kcc/judge/judge.h"
 
@@ -25,15 +25,15 @@ std::string Column(std::string text, size_t width) {
 
 int ExitCodeOf(const ThreeStateTest& test) {
   switch (test.state) {
-    case CalibrationState::kCalibrated:
-    case CalibrationState::kUntested:
+    case ContractState::kTellsApart:
+    case ContractState::kUntested:
       return kExitOk;
-    case CalibrationState::kInconclusive:
+    case ContractState::kInconclusive:
       return kExitInconclusive;
-    case CalibrationState::kVacuous:
-    case CalibrationState::kRejectsConforming:
+    case ContractState::kVacuous:
+    case ContractState::kRejectsConforming:
       return kExitViolated;
-    case CalibrationState::kError:
+    case ContractState::kError:
       break;
   }
   return kExitError;
@@ -73,7 +73,7 @@ void WriteThreeStates(const ThreeStateTest& test, JsonWriter* json) {
 }
 
 void PrintThreeStates(const ThreeStateTest& test, std::ostream& out, bool colour) {
-  const bool good = test.state <= CalibrationState::kUntested;
+  const bool good = test.state <= ContractState::kUntested;
   out << Paint(good ? Style::kGreen : Style::kRed, Name(test.state), colour) << ": "
       << Shown(test.reason) << '\n';
   if (good && test.headroom) {

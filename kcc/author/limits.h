@@ -1,4 +1,4 @@
-// What calibration evidence says a kernel pair keeps to: for a metric, a value that a further
+// What evidence of a pair that conforms says it keeps to: for a metric, a value that a further
 // sample of as many requests from the same pair stays within, at a stated confidence. Requests are
 // the independent unit.
 //

@@ -1,4 +1,4 @@
-// A contract proposed: thresholds from calibration evidence, from what is tolerated (the inverse
+// A contract proposed: thresholds from conforming evidence, from what is tolerated (the inverse
 // bounds) and from source envelopes, each with its origin in the clause's `why`.
 //
 // Evidence gives alarms (what this pair keeps to, times a margin: L2), bounds give guarantees (L3),

@@ -62,36 +62,36 @@ void AddPairs(const JudgedEvidence& evidence, std::vector<PairState>* pairs) {
 
 // The weightiest outcome, and the evidence that made it.
 void Decide(ThreeStateTest* test) {
-  test->state = CalibrationState::kCalibrated;
+  test->state = ContractState::kTellsApart;
   test->reason = "Every conforming evidence is accepted and every violating one rejected.";
-  const auto outweigh = [&](CalibrationState state, std::string reason) {
+  const auto outweigh = [&](ContractState state, std::string reason) {
     if (state <= test->state) return;
     test->state = state;
     test->reason = std::move(reason);
   };
   const auto violating = [](const EvidenceState& row) { return !row.conforming; };
   if (std::none_of(test->evidence.begin(), test->evidence.end(), violating)) {
-    outweigh(CalibrationState::kUntested,
+    outweigh(ContractState::kUntested,
              "Every conforming evidence is accepted; none was given that must be rejected.");
   }
   for (const EvidenceState& row : test->evidence) {
     const std::string name = "'" + row.name + "'";
     switch (row.verdict) {
       case Verdict::kError:
-        outweigh(CalibrationState::kError, "The evidence " + name + " is broken.");
+        outweigh(ContractState::kError, "The evidence " + name + " is broken.");
         break;
       case Verdict::kInconclusive:
-        outweigh(CalibrationState::kInconclusive, "The evidence " + name + " does not decide.");
+        outweigh(ContractState::kInconclusive, "The evidence " + name + " does not decide.");
         break;
       case Verdict::kViolated:
         if (!row.conforming) break;
-        outweigh(CalibrationState::kRejectsConforming, "The conforming evidence " + name +
-                                                           " is rejected, by " + row.clause +
-                                                           " on " + row.slice + ".");
+        outweigh(ContractState::kRejectsConforming, "The conforming evidence " + name +
+                                                        " is rejected, by " + row.clause + " on " +
+                                                        row.slice + ".");
         break;
       case Verdict::kSatisfied:
         if (row.conforming) break;
-        outweigh(CalibrationState::kVacuous, "It accepts the violating evidence " + name + " too.");
+        outweigh(ContractState::kVacuous, "It accepts the violating evidence " + name + " too.");
         break;
     }
   }
@@ -112,7 +112,7 @@ std::optional<double> Severity(const ClauseVerdict& clause, const SliceVerdict& 
   return Ratio(slice.threshold, slice.value.lo);
 }
 
-std::string_view Name(CalibrationState state) {
+std::string_view Name(ContractState state) {
   constexpr std::array<std::string_view, 6> kNames = {
       "calibrated", "untested", "inconclusive", "vacuous", "rejects-conforming", "error"};
   return kNames[static_cast<size_t>(state)];

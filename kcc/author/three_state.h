@@ -26,15 +26,15 @@ struct JudgedEvidence {
 // share the distance from 1 counts: 0.96 against 0.98 is 2.
 std::optional<double> Severity(const ClauseVerdict& clause, const SliceVerdict& slice);
 
-enum class CalibrationState : uint8_t {
-  kCalibrated,         // accepts the one and rejects the other
+enum class ContractState : uint8_t {
+  kTellsApart,         // accepts the one and rejects the other
   kUntested,           // accepts conforming evidence; there was none to reject
   kInconclusive,       // the evidence does not decide
   kVacuous,            // accepts violating evidence
   kRejectsConforming,  // too strict, or the evidence is not what it was taken for
   kError,              // broken evidence
 };
-std::string_view Name(CalibrationState state);  // "calibrated"
+std::string_view Name(ContractState state);  // "calibrated" where it tells them apart
 
 struct EvidenceState {
   std::string name;
@@ -60,7 +60,7 @@ struct PairState {
 };
 
 struct ThreeStateTest {
-  CalibrationState state = CalibrationState::kInconclusive;
+  ContractState state = ContractState::kInconclusive;
   std::string reason;  // one sentence
   std::vector<EvidenceState> evidence;
   std::vector<PairState> pairs;  // in the contract's order

@@ -81,21 +81,21 @@ TEST(Severity, OfWhatWasNotMeasuredIsUnknown) {
 TEST(ThreeStates, TheWeightiestOutcomeWins) {
   struct Case {
     std::vector<JudgedEvidence> evidence;
-    CalibrationState state;
+    ContractState state;
   };
   const Case cases[] = {
       {{MakeEvidence("good", true, 0.05), MakeEvidence("bad", false, 0.2)},
-       CalibrationState::kCalibrated},
-      {{MakeEvidence("good", true, 0.05)}, CalibrationState::kUntested},
+       ContractState::kTellsApart},
+      {{MakeEvidence("good", true, 0.05)}, ContractState::kUntested},
       {{MakeEvidence("good", true, 0.05), MakeEvidence("bad", false, 0.06)},
-       CalibrationState::kVacuous},
+       ContractState::kVacuous},
       {{MakeEvidence("good", true, 0.3), MakeEvidence("bad", false, 0.06)},
-       CalibrationState::kRejectsConforming},
+       ContractState::kRejectsConforming},
       {{MakeEvidence("good", true, 0.05), MakeEvidence("bad", false, 0.2),
         MakeEvidence("unclear", false, 0.09, Verdict::kInconclusive)},
-       CalibrationState::kInconclusive},
+       ContractState::kInconclusive},
       {{MakeEvidence("good", true, 0.3), MakeEvidence("broken", false, 0.2, Verdict::kError)},
-       CalibrationState::kError},
+       ContractState::kError},
   };
   for (const Case& c : cases) {
     const ThreeStateTest test = TestThreeStates(c.evidence);
