@@ -178,27 +178,30 @@ Error BadMaskError(int64_t row, int64_t column) {
                              " is nan: it must be 0, or not 0 where the token counts");
 }
 
-Result<> RlRow::Load(const RlBatch& batch, int64_t row) {
-  const int64_t length = batch.RowLength(row);
-  const auto size = static_cast<size_t>(length);
-  tokens = 0;
-  zero_ratio = infinite_ratio = 0;
-  runs.clear();
-  if (batch.mask) {
-    valid_.resize(size);
-    size_t numbers = size;
-    WithType(batch.mask.data, batch.mask.type, [&](auto* from) {
-      from += batch.RowBegin(batch.mask, row);
-      for (size_t i = 0; i < size; ++i) valid_[i] = from[i] != 0;
-      if constexpr (std::is_floating_point_v<std::decay_t<decltype(*from)>>) {
-        const auto* nan = std::find_if(from, from + size, [](auto v) { return std::isnan(v); });
-        numbers = static_cast<size_t>(nan - from);
-      }
-    });
-    if (numbers < size) return BadMaskError(row, static_cast<int64_t>(numbers));
-  } else {
+// valid_: 1 where the row's token counts.
+Result<> RlRow::LoadMask(const RlBatch& batch, int64_t row) {
+  const auto size = static_cast<size_t>(batch.RowLength(row));
+  if (!batch.mask) {
     valid_.assign(size, 1);
+    return {};
   }
+  valid_.resize(size);
+  size_t numbers = size;
+  WithType(batch.mask.data, batch.mask.type, [&](auto* from) {
+    from += batch.RowBegin(batch.mask, row);
+    for (size_t i = 0; i < size; ++i) valid_[i] = from[i] != 0;
+    if constexpr (std::is_floating_point_v<std::decay_t<decltype(*from)>>) {
+      const auto* nan = std::find_if(from, from + size, [](auto v) { return std::isnan(v); });
+      numbers = static_cast<size_t>(nan - from);
+    }
+  });
+  if (numbers < size) return BadMaskError(row, static_cast<int64_t>(numbers));
+  return {};
+}
+
+// Appends the runs of valid_, counting tokens.
+void RlRow::FindRuns() {
+  const size_t size = valid_.size();
   for (size_t at = 0; at < size;) {
     const auto* first = static_cast<const uint8_t*>(std::memchr(&valid_[at], 1, size - at));
     if (first == nullptr) break;
@@ -210,6 +213,14 @@ Result<> RlRow::Load(const RlBatch& batch, int64_t row) {
     tokens += runs.back().length;
     at = end;
   }
+}
+
+Result<> RlRow::Load(const RlBatch& batch, int64_t row) {
+  tokens = 0;
+  zero_ratio = infinite_ratio = 0;
+  runs.clear();
+  KCC_TRY_VOID(LoadMask(batch, row));
+  FindRuns();
   // A few entries more, so that kernels may run over the end (row_kernel.h).
   const auto room = static_cast<size_t>(tokens) + 8;
   for (auto* array : {&train, &rollout, &log_ratio}) array->resize(room);

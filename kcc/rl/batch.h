@@ -95,6 +95,8 @@ struct RlRow {
   void KeepFinite();
 
  private:
+  Result<> LoadMask(const RlBatch& batch, int64_t row);
+  void FindRuns();
   Result<> CheckExtras(int64_t row) const;
 
   std::vector<uint8_t> valid_;
