@@ -17,7 +17,7 @@ std::string CodeList(std::string_view words) {
   return out;
 }
 
-void PrintMarkdown(Console& console) {
+void PrintDialectTables(Console& console) {
   std::vector<std::vector<std::string>> rows;
   for (const Dialect* dialect : Dialects()) {
     std::string name = MarkdownCode(dialect->id);
@@ -36,7 +36,7 @@ void PrintMarkdown(Console& console) {
   }
 }
 
-void PrintText(Console& console) {
+void PrintDialects(Console& console) {
   for (const Dialect* dialect : Dialects()) {
     console.out << Paint(Style::kBold, dialect->id, console.colour_out) << ": "
                 << dialect->repository << " at " << dialect->commit;
@@ -54,9 +54,9 @@ int RunRlDialects(const RlDialectsOptions& options, Console& console) {
   if (console.json) {
     console.out << DialectsJson();
   } else if (options.markdown) {
-    PrintMarkdown(console);
+    PrintDialectTables(console);
   } else {
-    PrintText(console);
+    PrintDialects(console);
   }
   return kExitOk;
 }
