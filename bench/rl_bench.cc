@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
     const auto step = Clock::now();
     kcc::RlSummary summary;
     const auto stepped = kcc::StepRl(batch, correction, output, threads, &summary);
-    const auto all = summary.Figures();
+    const auto all = summary.Metrics();
     if (!all.has_value()) return 1;
     const auto judged = kcc::JudgeRl(*all, clauses);
     best = std::min(best, Milliseconds(step));

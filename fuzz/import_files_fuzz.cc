@@ -98,7 +98,7 @@ void ReadDump(const std::vector<std::string>& inputs) {
   kcc::RlSummary summary;
   const auto added = summary.Add(*batch);
   if (!added) return CheckWords(added.error());
-  (void)summary.Figures();
+  (void)summary.Metrics();
 }
 
 }  // namespace

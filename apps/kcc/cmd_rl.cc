@@ -59,7 +59,7 @@ Result<RlSummary> Summarize(const RlStepFlags& step) {
   return summary;
 }
 
-void PrintLevel(std::string_view name, const RlLevelFigures& level, Console& console) {
+void PrintLevel(std::string_view name, const RlLevelMetrics& level, Console& console) {
   const auto cell = [&](double value) {
     std::string text = ReadableNumber(value);
     console.out << std::string(text.size() < 12 ? 12 - text.size() : 1, ' ') << text;
@@ -72,7 +72,7 @@ void PrintLevel(std::string_view name, const RlLevelFigures& level, Console& con
   console.out << '\n';
 }
 
-void PrintFigures(const RlFigures& f, Console& console) {
+void PrintMetrics(const RlMetrics& f, Console& console) {
   console.out << (f.slice.empty() ? "everything" : Shown(f.slice)) << ": "
               << Counted(static_cast<size_t>(f.tokens), "token") << " in "
               << Counted(static_cast<size_t>(f.rows), "row");
@@ -134,13 +134,13 @@ void PrintVerdicts(const std::vector<RlClauseVerdict>& verdicts, Console& consol
 }
 
 // Of everything, then by slice.
-Result<std::vector<RlFigures>> AllFigures(const RlSummary& summary) {
-  std::vector<RlFigures> out;
-  KCC_TRY(RlFigures all, summary.Figures());
+Result<std::vector<RlMetrics>> AllMetrics(const RlSummary& summary) {
+  std::vector<RlMetrics> out;
+  KCC_TRY(RlMetrics all, summary.Metrics());
   out.push_back(std::move(all));
   for (const std::string& slice : summary.slices()) {
-    KCC_TRY(RlFigures figures, summary.Figures(slice));
-    out.push_back(std::move(figures));
+    KCC_TRY(RlMetrics metrics, summary.Metrics(slice));
+    out.push_back(std::move(metrics));
   }
   return out;
 }
@@ -182,15 +182,15 @@ int RunRlDiagnose(const RlDiagnoseOptions& options, Console& console) {
     const auto written = WriteFileAtomically(options.output, summary->Serialize());
     if (!written.has_value()) return ReportError(written.error(), console);
   }
-  const auto figures = AllFigures(*summary);
-  if (!figures.has_value()) return ReportError(figures.error(), console);
-  const auto verdicts = JudgeRl((*figures)[0], clauses);
+  const auto metrics = AllMetrics(*summary);
+  if (!metrics.has_value()) return ReportError(metrics.error(), console);
+  const auto verdicts = JudgeRl((*metrics)[0], clauses);
   if (!verdicts.has_value()) return ReportError(verdicts.error(), console);
   if (console.json) {
-    console.out << DiagnoseJson(*figures, *verdicts);
+    console.out << DiagnoseJson(*metrics, *verdicts);
     return VerdictCode(*verdicts);
   }
-  for (const RlFigures& each : *figures) PrintFigures(each, console);
+  for (const RlMetrics& each : *metrics) PrintMetrics(each, console);
   PrintVerdicts(*verdicts, console);
   return VerdictCode(*verdicts);
 }

@@ -48,11 +48,11 @@ std::string WeightFile(const RlBatch& batch, std::span<const float> weights,
   return bytes;
 }
 
-void PrintCorrection(const RlCorrection& correction, std::span<const RlCorrectionFigures> figures,
+void PrintCorrection(const RlCorrection& correction, std::span<const RlCorrectionMetrics> metrics,
                      Console& console) {
   console.out << DescribeCorrection(correction) << "\n  bias at most " << BiasExpression(correction)
               << '\n';
-  for (const RlCorrectionFigures& f : figures) {
+  for (const RlCorrectionMetrics& f : metrics) {
     console.out << "  " << (f.slice.empty() ? "everything" : Shown(f.slice)) << ": keeps "
                 << f.tokens_kept << " of " << f.tokens << " tokens, " << f.rows_kept << " of "
                 << f.rows << " rows; mean weight " << ReadableNumber(f.mean_weight) << ", ESS "
@@ -73,7 +73,7 @@ void PrintReplay(const RlReplay& replay, Console& console) {
   };
   for (size_t i = 0; i < replay.rows.size(); ++i) {
     const RlReplayRow& row = replay.rows[i];
-    const RlCorrectionFigures& f = row.figures[0];
+    const RlCorrectionMetrics& f = row.metrics[0];
     const double kept = static_cast<double>(f.tokens_kept) / static_cast<double>(f.tokens);
     console.out << (static_cast<int>(i) == replay.recommended ? "=>" : row.pareto ? " *" : "  ");
     cell(ReadableNumber(100 * kept) + "%", 7);
@@ -148,18 +148,18 @@ int RunRlCorrect(const RlCorrectOptions& options, Console& console) {
   RlCorrectOutput output;
   output.weights = weights;
   output.mask = mask;
-  const auto figures = CorrectRl(*batch, *correction, output, options.step.threads);
-  if (!figures.has_value()) return ReportError(figures.error(), console);
+  const auto metrics = CorrectRl(*batch, *correction, output, options.step.threads);
+  if (!metrics.has_value()) return ReportError(metrics.error(), console);
   if (!options.output.empty()) {
     const auto written = WriteFileAtomically(options.output, WeightFile(*batch, weights, mask));
     if (!written.has_value()) return ReportError(written.error(), console);
   }
   if (console.json) {
-    console.out << CorrectJson(*correction, *figures);
+    console.out << CorrectJson(*correction, *metrics);
   } else {
-    PrintCorrection(*correction, *figures, console);
+    PrintCorrection(*correction, *metrics, console);
   }
-  return (*figures)[0].everything_rejected() ? kExitViolated : kExitOk;
+  return (*metrics)[0].everything_rejected() ? kExitViolated : kExitOk;
 }
 
 int RunRlReplay(const RlReplayCommandOptions& options, Console& console) {

@@ -69,7 +69,7 @@ class Checker {
             << slack.Double() << "\n";
   }
 
-  void Check(const std::string& name, const RlLevelFigures& got, const std::vector<Unit>& units,
+  void Check(const std::string& name, const RlLevelMetrics& got, const std::vector<Unit>& units,
              long double rounding) {
     if (got.units != static_cast<int64_t>(units.size())) return Fail(name + ".units");
     if (units.empty()) return;
@@ -150,7 +150,7 @@ struct Row {
   }
 };
 
-void CheckFigures(const std::vector<Row>& rows, const FarCase& of, const RlFigures& got,
+void CheckFigures(const std::vector<Row>& rows, const FarCase& of, const RlMetrics& got,
                   Checker* checker) {
   std::vector<Unit> token, sequence, geometric, segment;
   long double longest = 1;
@@ -215,7 +215,7 @@ class Corrected {
   }
   bool decided() const { return decided_; }
 
-  void Check(const RlCorrectionFigures& got, const std::vector<double>& weights,
+  void Check(const RlCorrectionMetrics& got, const std::vector<double>& weights,
              Checker* checker) const {
     Real sum, square, bias_token, bias_sequence, before;
     long double n = 0, kept = 0, longest = 1;

@@ -151,10 +151,10 @@ Result<std::string> AllFigures(const RlSummary& summary, double confidence) {
   RlReportOptions options;
   options.confidence = confidence;
   JsonWriter json;
-  KCC_TRY(const RlFigures all, summary.Figures(options));
+  KCC_TRY(const RlMetrics all, summary.Metrics(options));
   json.BeginObject().Key("").Raw(rl_version1::FiguresJson(all));
   for (const std::string& slice : summary.slices()) {
-    KCC_TRY(const RlFigures figures, summary.Figures(slice, options));
+    KCC_TRY(const RlMetrics figures, summary.Metrics(slice, options));
     json.Key(slice).Raw(rl_version1::FiguresJson(figures));
   }
   json.EndObject();
@@ -232,7 +232,7 @@ kcc_status kcc_rl_summary_judge(const kcc_rl_summary* summary, const char* limit
     KCC_TRY(const std::vector<kcc::RlClause> parsed, ParseLimits(limits));
     kcc::RlReportOptions options;
     options.confidence = confidence;
-    KCC_TRY(const kcc::RlFigures figures, summary->summary.Figures(options));
+    KCC_TRY(const kcc::RlMetrics figures, summary->summary.Metrics(options));
     KCC_TRY(const std::vector<kcc::RlClauseVerdict> verdicts, kcc::JudgeRl(figures, parsed));
     return GiveText(kcc::rl_version1::JudgementsJson(verdicts), out);
   });

@@ -1,5 +1,5 @@
-// CorrectRl and StepRl: rows shared out to threads, figures added up in the order of the rows, so
-// that neither weights nor figures depend on the number of threads.
+// CorrectRl and StepRl: rows shared out to threads, metrics added up in the order of the rows, so
+// that neither weights nor metrics depend on the number of threads.
 #include "kcc/base/strings.h"
 #include "kcc/rl/correction.h"
 #include "kcc/rl/corrector.h"
@@ -25,8 +25,8 @@ struct Totals {
     rows_kept += row.tokens_kept > 0;
   }
 
-  Result<RlCorrectionFigures> Figures(std::string slice, const WideDouble& normalizer) const {
-    RlCorrectionFigures out;
+  Result<RlCorrectionMetrics> Metrics(std::string slice, const WideDouble& normalizer) const {
+    RlCorrectionMetrics out;
     out.slice = std::move(slice);
     out.tokens = sum.tokens;
     out.tokens_kept = sum.tokens_kept;
@@ -80,7 +80,7 @@ Result<> CheckOutput(const RlBatch& batch, const RlCorrectOutput& output) {
 }
 
 // Totals of everything, then by slice, in the order of the rows.
-Result<std::vector<RlCorrectionFigures>> AllFigures(const RlBatch& batch,
+Result<std::vector<RlCorrectionMetrics>> AllMetrics(const RlBatch& batch,
                                                     const std::vector<RlRowResult>& rows,
                                                     const WideDouble& normalizer) {
   Totals all;
@@ -89,14 +89,14 @@ Result<std::vector<RlCorrectionFigures>> AllFigures(const RlBatch& batch,
     all.Add(rows[r]);
     if (!by_slice.empty()) by_slice[static_cast<size_t>(batch.slice_of_row[r])].Add(rows[r]);
   }
-  std::vector<RlCorrectionFigures> figures;
-  KCC_TRY(RlCorrectionFigures whole, all.Figures("", normalizer));
-  figures.push_back(std::move(whole));
+  std::vector<RlCorrectionMetrics> metrics;
+  KCC_TRY(RlCorrectionMetrics whole, all.Metrics("", normalizer));
+  metrics.push_back(std::move(whole));
   for (size_t s = 0; s < by_slice.size(); ++s) {
-    KCC_TRY(RlCorrectionFigures slice, by_slice[s].Figures(batch.slice_names[s], normalizer));
-    figures.push_back(std::move(slice));
+    KCC_TRY(RlCorrectionMetrics slice, by_slice[s].Metrics(batch.slice_names[s], normalizer));
+    metrics.push_back(std::move(slice));
   }
-  return figures;
+  return metrics;
 }
 
 // Corrects every row; with passes, diagnoses it too.
@@ -122,7 +122,7 @@ Result<> VisitRows(const RlBatch& batch, const RlCorrection& correction,
 }
 
 // Only if every row is sound is anything added to the summary.
-Result<std::vector<RlCorrectionFigures>> Run(const RlBatch& batch, const RlCorrection& correction,
+Result<std::vector<RlCorrectionMetrics>> Run(const RlBatch& batch, const RlCorrection& correction,
                                              const RlCorrectOutput& output, int threads,
                                              RlSummary* summary) {
   KCC_TRY_VOID(CheckRlBatch(batch));
@@ -137,22 +137,22 @@ Result<std::vector<RlCorrectionFigures>> Run(const RlBatch& batch, const RlCorre
   }
   KCC_TRY_VOID(VisitRows(batch, correction, output, normalizer, threads, &results,
                          summary == nullptr ? nullptr : &passes));
-  KCC_TRY(auto figures, AllFigures(batch, results, normalizer));
+  KCC_TRY(auto metrics, AllMetrics(batch, results, normalizer));
   RlSummary added;
   for (RlPass& pass : passes) pass.MergeInto(&added);
   if (summary != nullptr) summary->Merge(std::move(added));
-  return figures;
+  return metrics;
 }
 
 }  // namespace
 
-Result<std::vector<RlCorrectionFigures>> CorrectRl(const RlBatch& batch,
+Result<std::vector<RlCorrectionMetrics>> CorrectRl(const RlBatch& batch,
                                                    const RlCorrection& correction,
                                                    const RlCorrectOutput& output, int threads) {
   return Run(batch, correction, output, threads, nullptr);
 }
 
-Result<std::vector<RlCorrectionFigures>> StepRl(const RlBatch& batch,
+Result<std::vector<RlCorrectionMetrics>> StepRl(const RlBatch& batch,
                                                 const RlCorrection& correction,
                                                 const RlCorrectOutput& output, int threads,
                                                 RlSummary* summary) {

@@ -98,7 +98,7 @@ std::string CorrectionJson(const RlCorrection& correction);
 Result<RlCorrection> ParseCorrection(std::string_view json);
 
 // What a correction does to one slice (or to everything: slice empty).
-struct RlCorrectionFigures {
+struct RlCorrectionMetrics {
   std::string slice;
   // Loss denominators before and after rejection: token mean divides by the one or the other
   // depending on the framework, which changes the effective learning rate.
@@ -109,7 +109,7 @@ struct RlCorrectionFigures {
   double mean_weight_kept = 0;
   double normalizer = 1;  // what weights were divided by
   // (sum phi)^2 / (n sum phi^2) over valid tokens, rejected ones as 0: in (0, 1], 0 if no token has
-  // a weight. Figures are computed at any size; beyond double's range they are infinite or 0.
+  // a weight. Metrics are computed at any size; beyond double's range they are infinite or 0.
   double ess = 0;
   // E|w - phi(w)| per token, phi the final weight and w the token's own ratio: bias per unit of
   // A G if only the token's context counts (docs/math.md A.7, one context). Sequence: E|W - phi|
@@ -121,19 +121,19 @@ struct RlCorrectionFigures {
 
 // Writes the final weights and the mask after rejection into the caller's arrays, laid out as the
 // batch's train array with stride `columns` (padded) or packed. Padding gets weight 0 and mask 0.
-// Either may be empty. Returns the figures of everything, then by slice.
+// Either may be empty. Returns the metrics of everything, then by slice.
 struct RlCorrectOutput {
   std::span<float> weights;
   std::span<double> weights_double;  // instead of `weights`, for those who want them
   std::span<uint8_t> mask;
 };
-Result<std::vector<RlCorrectionFigures>> CorrectRl(const RlBatch& batch,
+Result<std::vector<RlCorrectionMetrics>> CorrectRl(const RlBatch& batch,
                                                    const RlCorrection& correction,
                                                    const RlCorrectOutput& output, int threads = 1);
 
 // Diagnoses into `summary` and corrects in one visit of the arrays: the same state as
 // RlSummary::Add leaves, and what CorrectRl gives. On an error nothing was added.
-Result<std::vector<RlCorrectionFigures>> StepRl(const RlBatch& batch,
+Result<std::vector<RlCorrectionMetrics>> StepRl(const RlBatch& batch,
                                                 const RlCorrection& correction,
                                                 const RlCorrectOutput& output, int threads,
                                                 RlSummary* summary);

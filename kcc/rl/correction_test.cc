@@ -31,7 +31,7 @@ OwnedBatch SmallBatch() {
 struct Outcome {
   std::vector<double> weights;
   std::vector<uint8_t> mask;
-  std::vector<RlCorrectionFigures> figures;
+  std::vector<RlCorrectionMetrics> metrics;
 };
 
 Outcome Correct(const OwnedBatch& batch, const RlCorrection& correction, int threads = 1) {
@@ -41,9 +41,9 @@ Outcome Correct(const OwnedBatch& batch, const RlCorrection& correction, int thr
   RlCorrectOutput output;
   output.weights_double = out.weights;
   output.mask = out.mask;
-  auto figures = CorrectRl(batch.View(), correction, output, threads);
-  EXPECT_TRUE(figures.has_value()) << figures.error().message();
-  if (figures.has_value()) out.figures = *figures;
+  auto metrics = CorrectRl(batch.View(), correction, output, threads);
+  EXPECT_TRUE(metrics.has_value()) << metrics.error().message();
+  if (metrics.has_value()) out.metrics = *metrics;
   return out;
 }
 
@@ -111,10 +111,10 @@ TEST(RlCorrect, RejectionByStatisticAndAggregate) {
   EXPECT_EQ(Correct(SmallBatch(), veto).mask, (std::vector<uint8_t>{0, 0, 0, 1, 0, 1}));
 }
 
-TEST(RlCorrect, FiguresSayWhatTheWeightsDo) {
+TEST(RlCorrect, MetricsSayWhatTheWeightsDo) {
   RlCorrection correction = Weight(RlWeightMode::kTruncate, RlLevel::kToken, 0, 1.5);
   correction.reject = {{RlStatistic::kRatio, RlAggregate::kTokenwise, 0.5, 3}};
-  const RlCorrectionFigures f = Correct(SmallBatch(), correction).figures[0];
+  const RlCorrectionMetrics f = Correct(SmallBatch(), correction).metrics[0];
   const double e = std::exp(0.1);
   EXPECT_EQ(f.tokens, 5);
   EXPECT_EQ(f.tokens_kept, 4);
@@ -133,9 +133,9 @@ TEST(RlCorrect, NormalisedWeightsHaveMeanOne) {
   for (const RlLevel level : {RlLevel::kToken, RlLevel::kSegment}) {
     RlCorrection correction = Weight(RlWeightMode::kTruncate, level, 0, 1.2);
     correction.weight.batch_normalize = true;
-    const auto figures = Correct(NoisyBatch(20, 30, 0.3, 4), correction).figures;
-    EXPECT_NEAR(figures[0].mean_weight_kept, 1, 1e-12);
-    EXPECT_NE(figures[0].normalizer, 1);
+    const auto metrics = Correct(NoisyBatch(20, 30, 0.3, 4), correction).metrics;
+    EXPECT_NEAR(metrics[0].mean_weight_kept, 1, 1e-12);
+    EXPECT_NE(metrics[0].normalizer, 1);
   }
 }
 
@@ -148,17 +148,17 @@ TEST(RlCorrect, ThreadsChangeNothing) {
   const Outcome four = Correct(batch, correction, 4);
   EXPECT_EQ(one.weights, four.weights);
   EXPECT_EQ(one.mask, four.mask);
-  EXPECT_EQ(rl_version1::CorrectionFiguresJson(one.figures),
-            rl_version1::CorrectionFiguresJson(four.figures));
-  EXPECT_EQ(one.figures.size(), 4u);  // everything and three slices
+  EXPECT_EQ(rl_version1::CorrectionFiguresJson(one.metrics),
+            rl_version1::CorrectionFiguresJson(four.metrics));
+  EXPECT_EQ(one.metrics.size(), 4u);  // everything and three slices
 }
 
 TEST(RlCorrect, EverythingRejectedIsSaid) {
   RlCorrection correction;
   correction.reject = {{RlStatistic::kRatio, RlAggregate::kTokenwise, 3, 4}};
   const Outcome got = Correct(SmallBatch(), correction);
-  EXPECT_TRUE(got.figures[0].everything_rejected());
-  EXPECT_EQ(got.figures[0].ess, 0);
+  EXPECT_TRUE(got.metrics[0].everything_rejected());
+  EXPECT_EQ(got.metrics[0].ess, 0);
 }
 
 TEST(RlCorrection, JsonRoundTrips) {

@@ -6,7 +6,7 @@
 //   chi2 = E(w - 1)^2       ess = (E w)^2 / E w^2       mean w = the kept mass of a cut sampler
 // Units: the token, the sequence (w = product, log w = S), its geometric mean (log w = S/T), and
 // the segment (a run of ones in the mask: a turn). Nothing is clamped, nothing overflows on the
-// way: a figure beyond double's range is infinite or 0, ess never is (rl/level_state.h).
+// way: a metric beyond double's range is infinite or 0, ess never is (rl/level_state.h).
 //
 // A row's sums are taken in a fixed order over its valid tokens; rows are added up exactly. So a
 // summary of rows is the same bytes whatever the padding, the split over ranks or steps, and the
@@ -33,8 +33,8 @@ inline constexpr std::array kRlLevels = {RlLevel::kToken, RlLevel::kSequence, Rl
                                          RlLevel::kSegment};
 std::string_view RlLevelName(RlLevel level);  // "token", "sequence", "geometric", "segment"
 
-// The figures of one level; NaN where there is nothing to say (no unit; sd of one).
-struct RlLevelFigures {
+// The metrics of one level; NaN where there is nothing to say (no unit; sd of one).
+struct RlLevelMetrics {
   int64_t units = 0;
   double k1 = 0, k2 = 0, k3 = 0, k3_reverse = 0;  // means
   double tv = 0, tv_abs = 0;                      // means
@@ -58,13 +58,13 @@ struct RlQuantile {
   Interval log_ratio;  // bucket that holds the quantile of d, 1/64 wide relatively
 };
 
-struct RlFigures {
+struct RlMetrics {
   std::string slice;  // empty: everything
   int64_t rows = 0, empty_rows = 0, tokens = 0;
   // Tokens with log w below -700 or above 700: one side gives them no chance. They are left out of
-  // all figures but tv, where the former count as 1: a finding, not a number.
+  // all metrics but tv, where the former count as 1: a finding, not a number.
   int64_t zero_ratio = 0, infinite_ratio = 0;
-  std::array<RlLevelFigures, 4> level;            // by RlLevel
+  std::array<RlLevelMetrics, 4> level;            // by RlLevel
   double train_log_ppl = 0, rollout_log_ppl = 0;  // -mean log-prob over tokens
   double train_ppl = 0, rollout_ppl = 0;
   double tv_rows = 0;     // mean over rows of the row's mean of (1-w)+: what tv_bound is about
@@ -76,10 +76,10 @@ struct RlFigures {
   bool has_advantages = false;
   RlSkew skew;
   bool has_old = false;
-  RlLevelFigures mismatch;   // old - rollout, tokens
-  RlLevelFigures staleness;  // train - old, tokens
+  RlLevelMetrics mismatch;   // old - rollout, tokens
+  RlLevelMetrics staleness;  // train - old, tokens
 
-  const RlLevelFigures& at(RlLevel l) const { return level[static_cast<size_t>(l)]; }
+  const RlLevelMetrics& at(RlLevel l) const { return level[static_cast<size_t>(l)]; }
 };
 
 struct RlReportOptions {
@@ -112,10 +112,10 @@ class RlSummary {
 
   int64_t tokens() const;
   std::vector<std::string> slices() const;  // sorted; without the whole
-  // Of everything, and of one slice. Unknown slice: figures of nothing. An effective sample size
+  // Of everything, and of one slice. Unknown slice: metrics of nothing. An effective sample size
   // outside (0, 1], which no rows give, is an error that names it: the summary's bytes were wrong.
-  Result<RlFigures> Figures(const RlReportOptions& options = {}) const;
-  Result<RlFigures> Figures(std::string_view slice, const RlReportOptions& options = {}) const;
+  Result<RlMetrics> Metrics(const RlReportOptions& options = {}) const;
+  Result<RlMetrics> Metrics(std::string_view slice, const RlReportOptions& options = {}) const;
 
  private:
   friend class RlPass;
@@ -124,7 +124,7 @@ class RlSummary {
 };
 
 // One call for the common case.
-Result<RlFigures> DiagnoseRl(const RlBatch& batch, const RlReportOptions& options = {},
+Result<RlMetrics> DiagnoseRl(const RlBatch& batch, const RlReportOptions& options = {},
                              int threads = 1);
 
 }  // namespace kcc

@@ -33,7 +33,7 @@ struct Naive {
   }
 };
 
-void ExpectLevel(const RlLevelFigures& got, const Naive& want) {
+void ExpectLevel(const RlLevelMetrics& got, const Naive& want) {
   const auto near = [](double value, long double exact) {
     EXPECT_NEAR(value, static_cast<double>(exact),
                 1e-9 * static_cast<double>(fabsl(exact)) + 1e-17);
@@ -52,8 +52,8 @@ void ExpectLevel(const RlLevelFigures& got, const Naive& want) {
 TEST(RlDiagnostics, EveryLevelFollowsItsDefinition) {
   for (const double noise : {1e-5, 1e-2, 0.3}) {
     const OwnedBatch batch = NoisyBatch(30, 50, noise, 7);
-    const auto figures = DiagnoseRl(batch.View());
-    ASSERT_TRUE(figures.has_value());
+    const auto metrics = DiagnoseRl(batch.View());
+    ASSERT_TRUE(metrics.has_value());
     Naive token, sequence, geometric, segment;
     for (int64_t r = 0; r < batch.rows; ++r) {
       double sum = 0, run = 0, count = 0;
@@ -77,10 +77,10 @@ TEST(RlDiagnostics, EveryLevelFollowsItsDefinition) {
       sequence.Add(sum);
       geometric.Add(sum / count);
     }
-    ExpectLevel(figures->at(RlLevel::kToken), token);
-    ExpectLevel(figures->at(RlLevel::kSequence), sequence);
-    ExpectLevel(figures->at(RlLevel::kGeometric), geometric);
-    ExpectLevel(figures->at(RlLevel::kSegment), segment);
+    ExpectLevel(metrics->at(RlLevel::kToken), token);
+    ExpectLevel(metrics->at(RlLevel::kSequence), sequence);
+    ExpectLevel(metrics->at(RlLevel::kGeometric), geometric);
+    ExpectLevel(metrics->at(RlLevel::kSegment), segment);
   }
 }
 
@@ -128,7 +128,7 @@ TEST(RlDiagnostics, BytesDoNotDependOnTheSplitPaddingOrThreads) {
   const auto read = RlSummary::Parse(want);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->Serialize(), want);
-  EXPECT_EQ(rl_version1::FiguresJson(*read->Figures()), rl_version1::FiguresJson(*whole.Figures()));
+  EXPECT_EQ(rl_version1::FiguresJson(*read->Metrics()), rl_version1::FiguresJson(*whole.Metrics()));
 }
 
 TEST(RlDiagnostics, PackedRowsAreThePaddedOnes) {
@@ -149,11 +149,11 @@ TEST(RlDiagnostics, PackedRowsAreThePaddedOnes) {
   packed.offsets = offsets;
   packed.train = {train.data(), RlType::kF32, 0};
   packed.rollout = {rollout.data(), RlType::kF32, 0};
-  const auto figures = DiagnoseRl(packed);
-  ASSERT_TRUE(figures.has_value());
-  EXPECT_EQ(figures->tokens, static_cast<int64_t>(train.size()));
+  const auto metrics = DiagnoseRl(packed);
+  ASSERT_TRUE(metrics.has_value());
+  EXPECT_EQ(metrics->tokens, static_cast<int64_t>(train.size()));
   const auto padded = DiagnoseRl(batch.View());
-  EXPECT_NEAR(figures->at(RlLevel::kToken).k3, padded->at(RlLevel::kToken).k3, 1e-6);
+  EXPECT_NEAR(metrics->at(RlLevel::kToken).k3, padded->at(RlLevel::kToken).k3, 1e-6);
 }
 
 TEST(RlDiagnostics, SmallNoiseIsMeasuredWithinATenthOfAPercent) {
@@ -176,14 +176,14 @@ TEST(RlDiagnostics, SmallNoiseIsMeasuredWithinATenthOfAPercent) {
     batch.columns = 2048;
     batch.train = {train.data(), RlType::kF64, 2048};
     batch.rollout = {rollout.data(), RlType::kF64, 2048};
-    const auto figures = DiagnoseRl(batch);
-    ASSERT_TRUE(figures.has_value());
+    const auto metrics = DiagnoseRl(batch);
+    ASSERT_TRUE(metrics.has_value());
     const long double n = 64 * 2048;
     const auto exact_k3 = static_cast<double>(k3 / n);
     const auto exact_sd = static_cast<double>(sqrtl(square / n - (e / n) * (e / n)));
-    EXPECT_NEAR(figures->at(RlLevel::kToken).k3, exact_k3, 1e-3 * exact_k3);
-    EXPECT_NEAR(figures->at(RlLevel::kToken).sd_w, exact_sd, 1e-3 * exact_sd);
-    EXPECT_NEAR(figures->at(RlLevel::kToken).k3, noise * noise / 2, 0.02 * noise * noise / 2);
+    EXPECT_NEAR(metrics->at(RlLevel::kToken).k3, exact_k3, 1e-3 * exact_k3);
+    EXPECT_NEAR(metrics->at(RlLevel::kToken).sd_w, exact_sd, 1e-3 * exact_sd);
+    EXPECT_NEAR(metrics->at(RlLevel::kToken).k3, noise * noise / 2, 0.02 * noise * noise / 2);
   }
 }
 
@@ -194,23 +194,23 @@ TEST(RlDiagnostics, SkewSplitsByTheAdvantagesSign) {
   batch.rollout = {std::log(0.5), std::log(0.5)};
   batch.train = {std::log(0.6), std::log(0.4)};  // w = 1.2 and 0.8
   batch.advantages = {2.0, -1.0};
-  const auto figures = DiagnoseRl(batch.View());
-  ASSERT_TRUE(figures.has_value());
-  EXPECT_NEAR(figures->skew.positive, -0.2 * 2 / 2, 1e-12);
-  EXPECT_NEAR(figures->skew.negative, -(-0.2) * -1 / 2, 1e-12);
-  EXPECT_NEAR(figures->skew.bias_bound, (0.4 + 0.2) / 2, 1e-12);
-  EXPECT_EQ(figures->skew.tokens_positive, 1);
+  const auto metrics = DiagnoseRl(batch.View());
+  ASSERT_TRUE(metrics.has_value());
+  EXPECT_NEAR(metrics->skew.positive, -0.2 * 2 / 2, 1e-12);
+  EXPECT_NEAR(metrics->skew.negative, -(-0.2) * -1 / 2, 1e-12);
+  EXPECT_NEAR(metrics->skew.bias_bound, (0.4 + 0.2) / 2, 1e-12);
+  EXPECT_EQ(metrics->skew.tokens_positive, 1);
 }
 
 TEST(RlDiagnostics, StalenessAndMismatchAddUpInLogs) {
   OwnedBatch batch = NoisyBatch(12, 30, 0.02, 9);
   batch.old = batch.rollout;
   for (double& x : batch.old) x -= 0.001;
-  const auto figures = DiagnoseRl(batch.View());
-  ASSERT_TRUE(figures.has_value());
-  ASSERT_TRUE(figures->has_old);
-  EXPECT_NEAR(figures->mismatch.k1, 0.001, 1e-12);
-  EXPECT_NEAR(figures->mismatch.k1 + figures->staleness.k1, figures->at(RlLevel::kToken).k1, 1e-12);
+  const auto metrics = DiagnoseRl(batch.View());
+  ASSERT_TRUE(metrics.has_value());
+  ASSERT_TRUE(metrics->has_old);
+  EXPECT_NEAR(metrics->mismatch.k1, 0.001, 1e-12);
+  EXPECT_NEAR(metrics->mismatch.k1 + metrics->staleness.k1, metrics->at(RlLevel::kToken).k1, 1e-12);
 }
 
 TEST(RlDiagnostics, TokensWithoutAChanceAreCountedAndLeftOut) {
@@ -219,13 +219,13 @@ TEST(RlDiagnostics, TokensWithoutAChanceAreCountedAndLeftOut) {
   batch.columns = 4;
   batch.rollout = {-1, -1, -kInf, -1};
   batch.train = {-1, -kInf, -1, -1};
-  const auto figures = DiagnoseRl(batch.View());
-  ASSERT_TRUE(figures.has_value());
-  EXPECT_EQ(figures->tokens, 2);
-  EXPECT_EQ(figures->zero_ratio, 1);
-  EXPECT_EQ(figures->infinite_ratio, 1);
-  EXPECT_EQ(figures->at(RlLevel::kToken).k3, 0);
-  EXPECT_NEAR(figures->at(RlLevel::kToken).tv, 1.0 / 3, 1e-15);
+  const auto metrics = DiagnoseRl(batch.View());
+  ASSERT_TRUE(metrics.has_value());
+  EXPECT_EQ(metrics->tokens, 2);
+  EXPECT_EQ(metrics->zero_ratio, 1);
+  EXPECT_EQ(metrics->infinite_ratio, 1);
+  EXPECT_EQ(metrics->at(RlLevel::kToken).k3, 0);
+  EXPECT_NEAR(metrics->at(RlLevel::kToken).tv, 1.0 / 3, 1e-15);
 }
 
 TEST(RlDiagnostics, BrokenNumbersAreRefusedWithTheirPlace) {
@@ -314,15 +314,15 @@ TEST(RlDiagnostics, QuantilesHoldTheSortedValueAndTheTailIndexSeesAHeavyTail) {
   batch.columns = 1000;
   batch.train = {train.data(), RlType::kF64, 1000};
   batch.rollout = {rollout.data(), RlType::kF64, 1000};
-  const auto figures = DiagnoseRl(batch);
-  ASSERT_TRUE(figures.has_value());
+  const auto metrics = DiagnoseRl(batch);
+  ASSERT_TRUE(metrics.has_value());
   std::sort(d.begin(), d.end());
-  for (const RlQuantile& quantile : figures->quantiles) {
+  for (const RlQuantile& quantile : metrics->quantiles) {
     const auto rank = static_cast<size_t>(std::ceil(quantile.p * 100000));
     EXPECT_LE(quantile.log_ratio.lo, d[rank - 1]);
     EXPECT_GE(quantile.log_ratio.hi, d[rank - 1]);
   }
-  EXPECT_NEAR(figures->tail_index, 0.8, 0.08);
+  EXPECT_NEAR(metrics->tail_index, 0.8, 0.08);
 }
 
 TEST(RlSummary, DamagedBytesAreRefused) {

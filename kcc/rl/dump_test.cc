@@ -41,7 +41,7 @@ TEST(RlDump, ReadsAPairOfTracesOfSampledTokens) {
   RlSummary summary;
   ASSERT_TRUE(summary.Add(*batch).has_value());
   EXPECT_EQ(summary.tokens(), 5 * 4 + 2);
-  const double gap = summary.Figures()->at(RlLevel::kToken).mean_abs_log_ratio;
+  const double gap = summary.Metrics()->at(RlLevel::kToken).mean_abs_log_ratio;
   EXPECT_GT(gap, 1e-4);
   EXPECT_LT(gap, 0.1);
 }
@@ -75,7 +75,7 @@ TEST(RlDump, ReadsAPairOfTracesOfFullLogits) {
     }
   }
   const auto n = static_cast<double>(pair->token_count());
-  EXPECT_NEAR(summary.Figures()->at(RlLevel::kToken).k3, k3 / n, 1e-8 * k3 / n);
+  EXPECT_NEAR(summary.Metrics()->at(RlLevel::kToken).k3, k3 / n, 1e-8 * k3 / n);
 }
 
 TEST(RlDump, TracesWithoutLogProbsAreRefusedByName) {
@@ -150,7 +150,7 @@ TEST(RlDump, ReadsPrimeRlTokenExports) {
     RlSummary summary;
     ASSERT_TRUE(summary.Add(*batch).has_value());
     EXPECT_EQ(summary.tokens(), 94);
-    EXPECT_EQ(summary.Figures("code")->tokens, 46);
+    EXPECT_EQ(summary.Metrics("code")->tokens, 46);
   }
   const auto half = ReadRlDump({exports + "/step_7/rank_1.jsonl"});
   ASSERT_TRUE(half.has_value());

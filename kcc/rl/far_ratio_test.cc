@@ -1,4 +1,4 @@
-// Products of ratios far outside double's range: every figure of w against its definition in logs.
+// Products of ratios far outside double's range: every metric of w against its definition in logs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,7 +84,7 @@ struct LogMoments {
   }
 };
 
-void ExpectMoments(const RlLevelFigures& got, const LogMoments& want) {
+void ExpectMoments(const RlLevelMetrics& got, const LogMoments& want) {
   EXPECT_GT(got.ess, 0);
   EXPECT_LE(got.ess, 1);
   EXPECT_NEAR(got.ess, static_cast<double>(want.ess), 1e-9 * static_cast<double>(want.ess));
@@ -99,14 +99,14 @@ void ExpectMoments(const RlLevelFigures& got, const LogMoments& want) {
 TEST(RlFarRatios, LongSequencesWithASmallDriftHaveAnEffectiveSampleSize) {
   for (const double mean : {-5e-4, -0.0022, -0.012, 0.03, 0.2}) {
     const Packed packed = Noisy(64, 16384, mean, 0.03);
-    const auto figures = DiagnoseRl(packed.View());
-    ASSERT_TRUE(figures.has_value()) << figures.error().message();
+    const auto metrics = DiagnoseRl(packed.View());
+    ASSERT_TRUE(metrics.has_value()) << metrics.error().message();
     const LogMoments want(packed.LogRatios());
     SCOPED_TRACE(mean);
-    ExpectMoments(figures->at(RlLevel::kSequence), want);
-    ExpectMoments(figures->at(RlLevel::kSegment), want);
+    ExpectMoments(metrics->at(RlLevel::kSequence), want);
+    ExpectMoments(metrics->at(RlLevel::kSegment), want);
     const RlClause clause = {"sequence.ess", 0.3, true};
-    const auto judged = JudgeRl(*figures, std::span(&clause, 1));
+    const auto judged = JudgeRl(*metrics, std::span(&clause, 1));
     ASSERT_TRUE(judged.has_value());
     EXPECT_EQ((*judged)[0].verdict, RlVerdict::kViolated) << (*judged)[0].value;
   }
@@ -117,20 +117,20 @@ TEST(RlFarRatios, TokensBeyondTheRootOfTheLargestDoubleCount) {
     Packed packed;
     packed.AddRow({d});
     packed.AddRow({d - 0.25, d - 0.5});
-    const auto figures = DiagnoseRl(packed.View());
-    ASSERT_TRUE(figures.has_value()) << figures.error().message();
+    const auto metrics = DiagnoseRl(packed.View());
+    ASSERT_TRUE(metrics.has_value()) << metrics.error().message();
     SCOPED_TRACE(d);
-    ExpectMoments(figures->at(RlLevel::kToken), LogMoments({d, d - 0.25L, d - 0.5L}));
+    ExpectMoments(metrics->at(RlLevel::kToken), LogMoments({d, d - 0.25L, d - 0.5L}));
   }
 }
 
-TEST(RlFarRatios, FiguresBeyondDoubleAreInfiniteOrZeroAndDecideTheirLimits) {
+TEST(RlFarRatios, MetricsBeyondDoubleAreInfiniteOrZeroAndDecideTheirLimits) {
   Packed packed;
   packed.AddRow(std::vector<double>(10, 600.0));
   packed.AddRow(std::vector<double>(10, -600.0));
-  const auto figures = DiagnoseRl(packed.View());
-  ASSERT_TRUE(figures.has_value());
-  const RlLevelFigures& sequence = figures->at(RlLevel::kSequence);
+  const auto metrics = DiagnoseRl(packed.View());
+  ASSERT_TRUE(metrics.has_value());
+  const RlLevelMetrics& sequence = metrics->at(RlLevel::kSequence);
   EXPECT_EQ(sequence.mean_w, kInf);
   EXPECT_EQ(sequence.sd_w, kInf);
   EXPECT_EQ(sequence.chi2, kInf);
@@ -138,7 +138,7 @@ TEST(RlFarRatios, FiguresBeyondDoubleAreInfiniteOrZeroAndDecideTheirLimits) {
   EXPECT_EQ(sequence.ess, 0.5);
   EXPECT_EQ(sequence.tv, 0.5);
   // Of tokens the mean is a double, though no sum of squares is.
-  const RlLevelFigures& token = figures->at(RlLevel::kToken);
+  const RlLevelMetrics& token = metrics->at(RlLevel::kToken);
   const double w = std::exp(600.0);
   EXPECT_NEAR(token.mean_w, w / 2, 1e-12 * w);
   EXPECT_NEAR(token.sd_w, w / 2, 1e-12 * w);
@@ -155,14 +155,14 @@ TEST(RlFarRatios, SumsBeyondDoubleHaveAMean) {
   RlBatch batch = packed.View();
   const double advantage = -100;
   batch.advantages = {&advantage, RlType::kF64, 1};
-  const auto figures = DiagnoseRl(batch);
-  ASSERT_TRUE(figures.has_value());
+  const auto metrics = DiagnoseRl(batch);
+  ASSERT_TRUE(metrics.has_value());
   const double w = std::exp(699.5);
-  EXPECT_NEAR(figures->at(RlLevel::kToken).mean_w / w, 1, 1e-12);
-  EXPECT_NEAR(figures->at(RlLevel::kToken).k3_reverse / w, 698.5, 1e-9);
-  EXPECT_NEAR(figures->skew.negative / w, 100, 1e-9);
-  EXPECT_NEAR(figures->skew.bias_bound / w, 100, 1e-9);
-  EXPECT_EQ(figures->skew.positive, 0);
+  EXPECT_NEAR(metrics->at(RlLevel::kToken).mean_w / w, 1, 1e-12);
+  EXPECT_NEAR(metrics->at(RlLevel::kToken).k3_reverse / w, 698.5, 1e-9);
+  EXPECT_NEAR(metrics->skew.negative / w, 100, 1e-9);
+  EXPECT_NEAR(metrics->skew.bias_bound / w, 100, 1e-9);
+  EXPECT_EQ(metrics->skew.positive, 0);
 
   Packed near_the_end;  // |w - 1| has no double, half of it has
   near_the_end.AddRow({699.0, 11.0});
@@ -175,22 +175,22 @@ TEST(RlFarRatios, ASampleOfEqualRatiosHasNoSpread) {
   for (const double d : {0.5, 5.0, -5.0, 300.0, -300.0, 650.0}) {
     Packed packed;
     for (int r = 0; r < 7; ++r) packed.AddRow({d, d});
-    const auto figures = DiagnoseRl(packed.View());
-    ASSERT_TRUE(figures.has_value());
-    EXPECT_EQ(figures->at(RlLevel::kSequence).sd_w, 0) << d;
-    EXPECT_EQ(figures->at(RlLevel::kSequence).ess, 1) << d;
-    EXPECT_EQ(figures->at(RlLevel::kToken).ess, 1) << d;
+    const auto metrics = DiagnoseRl(packed.View());
+    ASSERT_TRUE(metrics.has_value());
+    EXPECT_EQ(metrics->at(RlLevel::kSequence).sd_w, 0) << d;
+    EXPECT_EQ(metrics->at(RlLevel::kSequence).ess, 1) << d;
+    EXPECT_EQ(metrics->at(RlLevel::kToken).ess, 1) << d;
   }
 }
 
-RlCorrectionFigures Corrected(const Packed& packed, const RlCorrection& correction,
+RlCorrectionMetrics Corrected(const Packed& packed, const RlCorrection& correction,
                               std::vector<double>* weights) {
   weights->assign(packed.train.size(), -1);
   RlCorrectOutput output;
   output.weights_double = *weights;
-  const auto figures = CorrectRl(packed.View(), correction, output);
-  EXPECT_TRUE(figures.has_value());
-  return figures.has_value() ? (*figures)[0] : RlCorrectionFigures();
+  const auto metrics = CorrectRl(packed.View(), correction, output);
+  EXPECT_TRUE(metrics.has_value());
+  return metrics.has_value() ? (*metrics)[0] : RlCorrectionMetrics();
 }
 
 TEST(RlFarRatios, FullSequenceWeightsAreUnbiasedAtAnySize) {
@@ -201,13 +201,13 @@ TEST(RlFarRatios, FullSequenceWeightsAreUnbiasedAtAnySize) {
     RlCorrection full;
     full.weight = {RlWeightMode::kFull, RlLevel::kSequence, 0, 2, false};
     std::vector<double> weights;
-    const RlCorrectionFigures f = Corrected(packed, full, &weights);
+    const RlCorrectionMetrics f = Corrected(packed, full, &weights);
     EXPECT_EQ(f.bias_sequence, 0) << d;
     const double ratio = std::exp(-0.2);
     EXPECT_NEAR(f.ess, (1 + ratio) * (1 + ratio) / 2 / (1 + ratio * ratio), 1e-12) << d;
 
     full.weight.batch_normalize = true;
-    const RlCorrectionFigures normal = Corrected(packed, full, &weights);
+    const RlCorrectionMetrics normal = Corrected(packed, full, &weights);
     if (d < 0) {  // a mean weight below 1e-8 is left alone
       EXPECT_EQ(normal.normalizer, 1);
     } else {
@@ -227,7 +227,7 @@ TEST(RlFarRatios, TruncatedAndMaskedWeightsStayInTheirBand) {
   RlCorrection correction;
   correction.weight = {RlWeightMode::kTruncate, RlLevel::kSequence, 0, 2, false};
   std::vector<double> weights;
-  RlCorrectionFigures f = Corrected(packed, correction, &weights);
+  RlCorrectionMetrics f = Corrected(packed, correction, &weights);
   EXPECT_EQ(weights[0], 2);
   EXPECT_EQ(weights[10], 0);  // e^-6000
   EXPECT_NEAR(weights[20], std::exp(0.1), 1e-14);
@@ -284,22 +284,22 @@ TEST(RlFarRatios, OldSummariesSayNothingWhereTheyLostTheRatios) {
     ASSERT_TRUE(bytes.starts_with("kccrl1\n"));
     auto summary = RlSummary::Parse(bytes);
     ASSERT_TRUE(summary.has_value()) << summary.error().message();
-    const auto figures = summary->Figures();
-    ASSERT_TRUE(figures.has_value()) << figures.error().message();
-    const double ess = figures->at(RlLevel::kSequence).ess;
+    const auto metrics = summary->Metrics();
+    ASSERT_TRUE(metrics.has_value()) << metrics.error().message();
+    const double ess = metrics->at(RlLevel::kSequence).ess;
     EXPECT_TRUE(std::isnan(c.ess) ? std::isnan(ess) : std::fabs(ess - c.ess) < 1e-5) << ess;
     const RlClause clause = {"sequence.ess", 0.3, true};
-    EXPECT_EQ((*JudgeRl(*figures, std::span(&clause, 1)))[0].verdict, c.verdict);
+    EXPECT_EQ((*JudgeRl(*metrics, std::span(&clause, 1)))[0].verdict, c.verdict);
     const auto again = RlSummary::Parse(summary->Serialize());
     ASSERT_TRUE(again.has_value()) << again.error().message();
-    EXPECT_EQ(rl_version1::FiguresJson(*again->Figures()), rl_version1::FiguresJson(*figures));
+    EXPECT_EQ(rl_version1::FiguresJson(*again->Metrics()), rl_version1::FiguresJson(*metrics));
     // What was lost stays lost in company.
     Packed packed;
     packed.AddRow({2.0});
     ASSERT_TRUE(summary->Add(packed.View()).has_value());
-    const auto merged = summary->Figures();
+    const auto merged = summary->Metrics();
     ASSERT_TRUE(merged.has_value()) << merged.error().message();
-    EXPECT_EQ(merged->at(RlLevel::kSequence).units, figures->at(RlLevel::kSequence).units + 1);
+    EXPECT_EQ(merged->at(RlLevel::kSequence).units, metrics->at(RlLevel::kSequence).units + 1);
     if (std::string_view(c.name) == "high") {
       EXPECT_TRUE(std::isnan(merged->at(RlLevel::kSequence).ess));
     }
@@ -319,17 +319,17 @@ TEST(RlFarRatios, AnEffectiveSampleSizeThatNoRowsHaveIsAnErrorWithItsPlace) {
       forged[at] = static_cast<char>(forged[at] ^ flip);
       const auto read = RlSummary::Parse(forged);
       if (!read.has_value()) continue;
-      const auto figures = read->Figures();
-      if (figures.has_value()) {
-        for (const RlLevelFigures& level : figures->level) {
+      const auto metrics = read->Metrics();
+      if (metrics.has_value()) {
+        for (const RlLevelMetrics& level : metrics->level) {
           EXPECT_FALSE(level.ess <= 0 || level.ess > 1) << at << ": " << level.ess;
         }
         continue;
       }
       ++refused;
-      EXPECT_EQ(figures.error().code(), ErrorCode::kBrokenEvidence);
-      EXPECT_NE(figures.error().message().find(".ess of everything is "), std::string::npos)
-          << figures.error().message();
+      EXPECT_EQ(metrics.error().code(), ErrorCode::kBrokenEvidence);
+      EXPECT_NE(metrics.error().message().find(".ess of everything is "), std::string::npos)
+          << metrics.error().message();
     }
   }
   EXPECT_GT(refused, 10);

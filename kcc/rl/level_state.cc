@@ -171,8 +171,8 @@ void RlLevelState::Visit(Archive& archive, int version) {
   if (unsplit == 0 && Overflowed()) archive.Fail("a sum that overflowed where none does");
 }
 
-RlLevelFigures RlLevelState::Figures() const {
-  RlLevelFigures out;
+RlLevelMetrics RlLevelState::Metrics() const {
+  RlLevelMetrics out;
   out.units = static_cast<int64_t>(units);
   out.k1 = 0 - d.Mean(units);
   out.k2 = square_d.Mean(units) / 2;
@@ -201,14 +201,14 @@ bool RlLevelState::Overflowed() const {
 }
 
 // What version 1 summed about 1 is lost where it overflowed, and where little was left of w beside
-// the 1: there figures of w would be noise.
-void RlLevelState::LeaveOutTheLost(RlLevelFigures* out) const {
+// the 1: there metrics of w would be noise.
+void RlLevelState::LeaveOutTheLost(RlLevelMetrics* out) const {
   const bool overflowed = Overflowed();
   if (overflowed) out->k3 = out->k3_reverse = out->tv_abs = out->chi2 = kNaN;
   if (overflowed || !(out->mean_w >= 1e-3)) out->mean_w = out->sd_w = out->ess = kNaN;
 }
 
-void RlLevelState::FillNear(RlLevelFigures* out) const {
+void RlLevelState::FillNear(RlLevelMetrics* out) const {
   const auto n = static_cast<double>(units);
   const double mean_e = e.Mean(units);
   out->k3 = k3.Mean(units);
@@ -224,7 +224,7 @@ void RlLevelState::FillNear(RlLevelFigures* out) const {
   out->ess = Ess(out->mean_w, 1 + 2 * mean_e + out->chi2, 1);
 }
 
-void RlLevelState::FillFar(RlLevelFigures* out) const {
+void RlLevelState::FillFar(RlLevelMetrics* out) const {
   const auto n = static_cast<double>(units), far_count = static_cast<double>(far);
   const auto near_count = static_cast<double>(units - far);
   const int64_t lead = w.LeadingExponent();

@@ -1,12 +1,12 @@
 // The exact state of one level (tokens, sequences, …): sums over its units' log-ratios d.
 //
-// Figures of w = e^d need care at both ends. Where w is near 1 they are taken about 1, from
+// Metrics of w = e^d need care at both ends. Where w is near 1 they are taken about 1, from
 // e = w - 1, or the small gaps that are looked for cancel. Far from 1 that loses w itself: e of a
 // sequence with w = e^-40 is -1, and with w = e^400 its square is infinite. So a unit with |d| > 1
 // is far, and its w and w^2 are summed as they are (WideSum: exact, of any size, in any order).
 // Tokens come as sums of a row; a row whose sums say enough of its w stays near as a whole, any
 // other is taken apart. Near or far is decided by the unit or row alone, so that states still add
-// in any order. Nothing overflows; a figure beyond double's range is its rounding, infinite or 0.
+// in any order. Nothing overflows; a metric beyond double's range is its rounding, infinite or 0.
 #pragma once
 
 #include <cstdint>
@@ -76,13 +76,13 @@ struct RlLevelState {
   void Visit(Archive& archive, int version);
   // Their ess is in (0, 1], or NaN without units or where version 1 has lost it; anything else
   // comes from sums that contradict each other.
-  RlLevelFigures Figures() const;
+  RlLevelMetrics Metrics() const;
 
  private:
   bool Overflowed() const;
-  void LeaveOutTheLost(RlLevelFigures* out) const;
-  void FillNear(RlLevelFigures* out) const;
-  void FillFar(RlLevelFigures* out) const;
+  void LeaveOutTheLost(RlLevelMetrics* out) const;
+  void FillNear(RlLevelMetrics* out) const;
+  void FillFar(RlLevelMetrics* out) const;
 };
 
 }  // namespace kcc

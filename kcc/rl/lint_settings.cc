@@ -92,7 +92,7 @@ RlSettingFinding Finding(const Part& part, RlSettingFault fault, std::string mes
 }
 
 // The range of w that the batch shows, beside the bounds.
-std::vector<RlEvidence> Seen(const Part& part, const RlLevelFigures& level) {
+std::vector<RlEvidence> Seen(const Part& part, const RlLevelMetrics& level) {
   if (!part.bounds_ratio)
     return {{"largest |log w| seen", std::max(-level.log_ratio_min, level.log_ratio_max), 0}};
   std::vector<RlEvidence> seen;
@@ -102,11 +102,11 @@ std::vector<RlEvidence> Seen(const Part& part, const RlLevelFigures& level) {
 }
 
 // How a rule treats the batch: units of the weight's level, or tokens that a rejection takes.
-void JudgePart(const Part& part, const RlFigures& seen,
-               const std::vector<RlCorrectionFigures>& figures,
+void JudgePart(const Part& part, const RlMetrics& seen,
+               const std::vector<RlCorrectionMetrics>& metrics,
                std::vector<RlSettingFinding>* findings) {
-  const RlCorrectionFigures& all = figures[0];
-  const RlLevelFigures& level = seen.at(part.level);
+  const RlCorrectionMetrics& all = metrics[0];
+  const RlLevelMetrics& level = seen.at(part.level);
   const int64_t acted = part.is_weight ? all.units_outside : all.tokens - all.tokens_kept;
   const int64_t units = part.is_weight ? level.units : all.tokens;
   const std::string name =
@@ -139,28 +139,28 @@ void JudgePart(const Part& part, const RlFigures& seen,
   }
 }
 
-void JudgeWhole(const std::vector<RlCorrectionFigures>& figures,
+void JudgeWhole(const std::vector<RlCorrectionMetrics>& metrics,
                 std::vector<RlSettingFinding>* findings) {
-  const auto evidence = [](const RlCorrectionFigures& f) {
+  const auto evidence = [](const RlCorrectionMetrics& f) {
     return std::vector<RlEvidence>{{"tokens kept", static_cast<double>(f.tokens_kept), 1},
                                    {"tokens", static_cast<double>(f.tokens), 0}};
   };
-  if (figures[0].everything_rejected()) {
+  if (metrics[0].everything_rejected()) {
     for (const RlSettingFinding& finding : *findings) {
       if (finding.fault == RlSettingFault::kRejectsEverything) return;  // one rule does it alone
     }
     findings->push_back({"correction", RlSettingFault::kRejectsEverything,
-                         "rejects all " + std::to_string(figures[0].tokens) +
+                         "rejects all " + std::to_string(metrics[0].tokens) +
                              " tokens: nothing is left to learn from",
-                         evidence(figures[0])});
+                         evidence(metrics[0])});
     return;
   }
-  for (size_t i = 1; i < figures.size(); ++i) {
-    if (!figures[i].everything_rejected()) continue;
+  for (size_t i = 1; i < metrics.size(); ++i) {
+    if (!metrics[i].everything_rejected()) continue;
     findings->push_back({"correction", RlSettingFault::kRejectsSlice,
-                         "rejects all " + std::to_string(figures[i].tokens) +
-                             " tokens of the slice \"" + figures[i].slice + "\"",
-                         evidence(figures[i])});
+                         "rejects all " + std::to_string(metrics[i].tokens) +
+                             " tokens of the slice \"" + metrics[i].slice + "\"",
+                         evidence(metrics[i])});
   }
 }
 
@@ -185,7 +185,7 @@ std::string_view RlSettingFaultName(RlSettingFault fault) {
 Result<std::vector<RlSettingFinding>> LintCorrection(const RlBatch& batch,
                                                      const RlCorrection& correction, int threads) {
   KCC_TRY_VOID(CheckCorrection(correction));
-  KCC_TRY(const RlFigures seen, DiagnoseRl(batch, {}, threads));
+  KCC_TRY(const RlMetrics seen, DiagnoseRl(batch, {}, threads));
   std::vector<RlSettingFinding> findings;
   if (seen.tokens == 0) return findings;
   for (const Part& part : PartsOf(correction)) {

@@ -26,31 +26,31 @@ RlCorrection Rejecting(RlStatistic statistic, RlAggregate aggregate, double low,
   return correction;
 }
 
-double BiasOf(const RlCorrectionFigures& f, bool outcome) {
+double BiasOf(const RlCorrectionMetrics& f, bool outcome) {
   return outcome ? f.bias_sequence : f.bias_token;
 }
 
-double ScoreOf(const RlCorrectionFigures& f, bool outcome) {
+double ScoreOf(const RlCorrectionMetrics& f, bool outcome) {
   const double bias = BiasOf(f, outcome);
   return bias * bias + f.variance / static_cast<double>(std::max<int64_t>(1, f.rows));
 }
 
 void MarkPareto(bool outcome, std::vector<RlReplayRow>* rows) {
   for (RlReplayRow& row : *rows) {
-    const double bias = BiasOf(row.figures[0], outcome);
-    const double variance = row.figures[0].variance;
-    row.pareto = std::isfinite(bias) && std::isfinite(variance) && row.figures[0].tokens_kept > 0;
+    const double bias = BiasOf(row.metrics[0], outcome);
+    const double variance = row.metrics[0].variance;
+    row.pareto = std::isfinite(bias) && std::isfinite(variance) && row.metrics[0].tokens_kept > 0;
     for (const RlReplayRow& other : *rows) {
-      if (other.figures[0].tokens_kept == 0) continue;
-      const double b = BiasOf(other.figures[0], outcome);
-      const double v = other.figures[0].variance;
+      if (other.metrics[0].tokens_kept == 0) continue;
+      const double b = BiasOf(other.metrics[0], outcome);
+      const double v = other.metrics[0].variance;
       if (b <= bias && v <= variance && (b < bias || v < variance)) row.pareto = false;
     }
   }
 }
 
 void FillKept(RlReplayRow* row) {
-  for (const RlCorrectionFigures& f : row->figures) {
+  for (const RlCorrectionMetrics& f : row->metrics) {
     if (f.tokens == 0) continue;
     const double kept = static_cast<double>(f.tokens_kept) / static_cast<double>(f.tokens);
     if (kept >= row->kept_min) continue;
@@ -64,7 +64,7 @@ void Recommend(const RlReplayOptions& options, RlReplay* replay) {
   int too_few = 0, too_thin = 0, too_shifted = 0;
   for (size_t i = 0; i < replay->rows.size(); ++i) {
     const RlReplayRow& row = replay->rows[i];
-    const RlCorrectionFigures& f = row.figures[0];
+    const RlCorrectionMetrics& f = row.metrics[0];
     if (row.kept_min < options.kept_min) {
       ++too_few;
       continue;
@@ -89,7 +89,7 @@ void Recommend(const RlReplayOptions& options, RlReplay* replay) {
                      " and a mean weight near 1: close the gap before correcting it";
     return;
   }
-  const RlCorrectionFigures& f = replay->rows[static_cast<size_t>(replay->recommended)].figures[0];
+  const RlCorrectionMetrics& f = replay->rows[static_cast<size_t>(replay->recommended)].metrics[0];
   replay->reason = "least bias^2 + variance/rows (" + ReadableNumber(best) + ": bias " +
                    ReadableNumber(BiasOf(f, options.outcome_advantages)) + ", E phi^2 " +
                    ReadableNumber(f.variance) + ") of those that keep " +
@@ -158,11 +158,11 @@ Result<RlReplay> ReplayRl(const RlBatch& batch, std::span<const RlCorrection> gr
   for (const RlCorrection& correction : grid) {
     RlReplayRow row;
     row.correction = correction;
-    KCC_TRY(row.figures, CorrectRl(batch, correction, {}, options.threads));
+    KCC_TRY(row.metrics, CorrectRl(batch, correction, {}, options.threads));
     FillKept(&row);
     replay.rows.push_back(std::move(row));
   }
-  if (replay.rows.empty() || replay.rows[0].figures[0].tokens == 0) {
+  if (replay.rows.empty() || replay.rows[0].metrics[0].tokens == 0) {
     return BrokenEvidenceError("the dump has no valid token: there is nothing to replay");
   }
   MarkPareto(options.outcome_advantages, &replay.rows);

@@ -17,7 +17,7 @@ namespace kcc {
 
 struct RlReplayRow {
   RlCorrection correction;
-  std::vector<RlCorrectionFigures> figures;  // of everything, then by slice
+  std::vector<RlCorrectionMetrics> metrics;  // of everything, then by slice
   bool pareto = false;                       // none is better in both bias and variance
   // The slice (or everything) that comes nearest to losing all its tokens, and its kept share.
   double kept_min = 1;

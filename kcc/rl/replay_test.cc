@@ -33,9 +33,9 @@ TEST(RlReplay, TheFrontHoldsNothingThatAnotherBeats) {
     front += row.pareto;
     if (!row.pareto) continue;
     for (const RlReplayRow& other : replay->rows) {
-      if (other.figures[0].tokens_kept == 0) continue;
-      EXPECT_FALSE(other.figures[0].bias_sequence < row.figures[0].bias_sequence &&
-                   other.figures[0].variance < row.figures[0].variance);
+      if (other.metrics[0].tokens_kept == 0) continue;
+      EXPECT_FALSE(other.metrics[0].bias_sequence < row.metrics[0].bias_sequence &&
+                   other.metrics[0].variance < row.metrics[0].variance);
     }
   }
   EXPECT_GT(front, 0);

@@ -28,12 +28,12 @@ void WriteWords(std::string_view key, std::string_view words, JsonWriter* json) 
 }
 
 // "all": {…}, "slices": [{"slice": NAME, …}]. Two keys, since a slice may be called "all" too.
-template <class Figures, class WriteFields>
-void WriteBySlice(std::span<const Figures> figures, WriteFields write_fields, JsonWriter* json) {
+template <class Metrics, class WriteFields>
+void WriteBySlice(std::span<const Metrics> metrics, WriteFields write_fields, JsonWriter* json) {
   json->Key("all").BeginObject();
-  write_fields(figures.front(), json);
+  write_fields(metrics.front(), json);
   json->EndObject().Key("slices").BeginArray();
-  for (const Figures& of_slice : figures.subspan(1)) {
+  for (const Metrics& of_slice : metrics.subspan(1)) {
     json->BeginObject().Field("slice", of_slice.slice);
     write_fields(of_slice, json);
     json->EndObject();
@@ -43,15 +43,15 @@ void WriteBySlice(std::span<const Figures> figures, WriteFields write_fields, Js
 
 // ---- diagnose ----------------------------------------------------------------------------------
 
-void WriteFigures(const RlFigures& figures, JsonWriter* json) {
+void WriteMetrics(const RlMetrics& metrics, JsonWriter* json) {
   json->Key("metrics").BeginObject();
-  for (const RlMetric& metric : RlMetrics(figures)) json->Field(metric.name, metric.value);
+  for (const RlNamedMetric& metric : NamedMetrics(metrics)) json->Field(metric.name, metric.value);
   json->EndObject();
   json->Key("confidenceIntervals").BeginObject().Key(kRlCertifiedMetric);
-  WriteInterval(figures.tv_bound, json);
+  WriteInterval(metrics.tv_bound, json);
   json->EndObject();
   json->Key("logRatioQuantiles").BeginArray();
-  for (const RlQuantile& quantile : figures.quantiles) {
+  for (const RlQuantile& quantile : metrics.quantiles) {
     json->BeginObject().Field("p", quantile.p).Key("interval");
     WriteInterval(quantile.log_ratio, json);
     json->EndObject();
@@ -112,7 +112,7 @@ void WriteRule(const RlCorrection& correction, JsonWriter* json) {
   WriteCorrection(correction, kBatchNormalizeKey, json);
 }
 
-void WriteCorrected(const RlCorrectionFigures& f, JsonWriter* json) {
+void WriteCorrected(const RlCorrectionMetrics& f, JsonWriter* json) {
   json->Field("tokens", f.tokens).Field("tokensKept", f.tokens_kept);
   json->Field("rows", f.rows).Field("rowsKept", f.rows_kept);
   json->Field("unitsOutside", f.units_outside);
@@ -131,7 +131,7 @@ void WriteReplayed(const RlReplayRow& row, JsonWriter* json) {
   } else {
     json->Value(row.kept_min_slice);
   }
-  WriteBySlice(std::span(row.figures), WriteCorrected, json);
+  WriteBySlice(std::span(row.metrics), WriteCorrected, json);
   json->EndObject();
 }
 
@@ -160,7 +160,7 @@ RlVerdict WorstVerdict(std::span<const RlClauseVerdict> verdicts) {
   return worst;
 }
 
-std::string DiagnoseJson(std::span<const RlFigures> figures,
+std::string DiagnoseJson(std::span<const RlMetrics> metrics,
                          std::span<const RlClauseVerdict> verdicts) {
   JsonWriter json;
   json.BeginObject().Field("kccRlDiagnose", kRlJsonVersion).Key("verdict");
@@ -172,7 +172,7 @@ std::string DiagnoseJson(std::span<const RlFigures> figures,
   json.Key("clauses").BeginArray();
   for (const RlClauseVerdict& each : verdicts) WriteClause(each, &json);
   json.EndArray();
-  WriteBySlice(figures, WriteFigures, &json);
+  WriteBySlice(metrics, WriteMetrics, &json);
   json.EndObject();
   return json.Take();
 }
@@ -227,11 +227,11 @@ std::string TranslateJson(const DialectTranslation& translation) {
 }
 
 std::string CorrectJson(const RlCorrection& correction,
-                        std::span<const RlCorrectionFigures> figures) {
+                        std::span<const RlCorrectionMetrics> metrics) {
   JsonWriter json;
   json.BeginObject().Field("kccRlCorrect", kRlJsonVersion);
   WriteRule(correction, &json);
-  WriteBySlice(figures, WriteCorrected, &json);
+  WriteBySlice(metrics, WriteCorrected, &json);
   json.EndObject();
   return json.Take();
 }

@@ -24,17 +24,17 @@ inline constexpr int kRlJsonVersion = 2;
 // The worst of them: violated before inconclusive before satisfied. There must be one.
 RlVerdict WorstVerdict(std::span<const RlClauseVerdict> verdicts);
 
-// figures: of everything, then by slice. "verdict" is null where there is no clause.
-std::string DiagnoseJson(std::span<const RlFigures> figures,
+// metrics: of everything, then by slice. "verdict" is null where there is no clause.
+std::string DiagnoseJson(std::span<const RlMetrics> metrics,
                          std::span<const RlClauseVerdict> verdicts);
 // settings: null where no correction was given.
 std::string LintJson(const RlLintReport& report,
                      const std::vector<RlSettingFinding>* settings = nullptr);
 std::string DialectsJson();  // every row of dialect_list.h
 std::string TranslateJson(const DialectTranslation& translation);
-// figures: of everything, then by slice.
+// metrics: of everything, then by slice.
 std::string CorrectJson(const RlCorrection& correction,
-                        std::span<const RlCorrectionFigures> figures);
+                        std::span<const RlCorrectionMetrics> metrics);
 std::string ReplayJson(const RlReplay& replay);
 
 struct ConformedFile {

@@ -31,11 +31,11 @@ OwnedBatch FullBatch() {
   return batch;
 }
 
-std::vector<RlFigures> FiguresBySlice(const RlBatch& batch) {
+std::vector<RlMetrics> MetricsBySlice(const RlBatch& batch) {
   RlSummary summary;
   EXPECT_TRUE(summary.Add(batch).has_value());
-  std::vector<RlFigures> out = {*summary.Figures()};
-  for (const std::string& slice : summary.slices()) out.push_back(*summary.Figures(slice));
+  std::vector<RlMetrics> out = {*summary.Metrics()};
+  for (const std::string& slice : summary.slices()) out.push_back(*summary.Metrics(slice));
   return out;
 }
 
@@ -43,9 +43,9 @@ Texts MakeTexts() {
   const OwnedBatch owned = FullBatch();
   const RlBatch batch = owned.View();
   Texts out;
-  const std::vector<RlFigures> figures = FiguresBySlice(batch);
+  const std::vector<RlMetrics> metrics = MetricsBySlice(batch);
   const RlClause clauses[] = {{"token.k3", 1}, {"row.mean_tv", 0.03}, {"token.ess", 2, true}};
-  out.diagnose = DiagnoseJson(figures, *JudgeRl(figures[0], clauses));
+  out.diagnose = DiagnoseJson(metrics, *JudgeRl(metrics[0], clauses));
   const auto rule = ParseCorrection(
       R"({"weight": {"mode": "clip", "low": 0.5, "high": 2, "batchNormalize": true}, )"
       R"("reject": [{"statistic": "ratio", "low": 0.9, "high": 1.1}], "veto": {"low": 1e-4}})");
@@ -135,8 +135,8 @@ TEST(RlJson, OneWriterWritesItAll) {
 }
 
 TEST(RlJson, WithoutAClauseThereIsNoVerdict) {
-  const std::vector<RlFigures> figures = FiguresBySlice(FullBatch().View());
-  EXPECT_NE(DiagnoseJson(figures, {}).find("\"verdict\": null"), std::string::npos);
+  const std::vector<RlMetrics> metrics = MetricsBySlice(FullBatch().View());
+  EXPECT_NE(DiagnoseJson(metrics, {}).find("\"verdict\": null"), std::string::npos);
 }
 
 TEST(RlJson, TheVerdictIsTheWorstOfTheClauses) {
@@ -155,7 +155,7 @@ TEST(RlJson, TheVerdictIsTheWorstOfTheClauses) {
 TEST(RlJson, ASliceCalledAllIsNotTheWhole) {
   OwnedBatch owned = FullBatch();
   owned.slice_names[0] = "all";
-  const std::string text = DiagnoseJson(FiguresBySlice(owned.View()), {});
+  const std::string text = DiagnoseJson(MetricsBySlice(owned.View()), {});
   json::parser parser;
   const auto root = ParseJson(parser, text);
   ASSERT_TRUE(root.has_value());

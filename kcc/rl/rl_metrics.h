@@ -17,13 +17,13 @@
 
 namespace kcc {
 
-struct RlMetric {
+struct RlNamedMetric {
   std::string name;      // "token.mean_k3"
   std::string version1;  // "token.k3"
   double value = 0;
 };
-// Every metric that the figures hold, in a fixed order; those of one level are adjacent.
-std::vector<RlMetric> RlMetrics(const RlFigures& figures);
+// All of them by name, in a fixed order; those of one level are adjacent.
+std::vector<RlNamedMetric> NamedMetrics(const RlMetrics& metrics);
 
 // The mean over rows of their mean (1 - w)+: the one metric that a sample can certify.
 inline constexpr std::string_view kRlCertifiedMetric = "row.mean_tv";
@@ -58,7 +58,7 @@ struct RlClauseVerdict {
 };
 // Only row.mean_tv can be certified from samples (docs/math.md B.4); the others are compared as
 // they are and say so. Fails for a metric it does not know, naming the nearest.
-Result<std::vector<RlClauseVerdict>> JudgeRl(const RlFigures& figures,
+Result<std::vector<RlClauseVerdict>> JudgeRl(const RlMetrics& metrics,
                                              std::span<const RlClause> clauses);
 
 }  // namespace kcc

@@ -44,7 +44,7 @@ void WriteFinding(const RlFinding& finding, JsonWriter* json) {
   json->EndObject();
 }
 
-void WriteReplayed(const RlCorrectionFigures& f, JsonWriter* json) {
+void WriteReplayed(const RlCorrectionMetrics& f, JsonWriter* json) {
   json->BeginObject().Field("slice", f.slice).Field("tokens", f.tokens);
   json->Field("tokens_kept", f.tokens_kept).Field("rows", f.rows).Field("rows_kept", f.rows_kept);
   json->Field("ess", f.ess).Field("mean_weight", f.mean_weight);
@@ -55,12 +55,12 @@ void WriteReplayed(const RlCorrectionFigures& f, JsonWriter* json) {
 
 }  // namespace
 
-std::string FiguresJson(const RlFigures& figures) {
+std::string FiguresJson(const RlMetrics& figures) {
   JsonWriter json;
   json.BeginObject();
   json.Field("slice", figures.slice);
   std::string open;  // the object that is being written: names come grouped
-  for (const RlMetric& metric : RlMetrics(figures)) {
+  for (const RlNamedMetric& metric : NamedMetrics(figures)) {
     const std::string& name = metric.version1;
     const size_t dot = name.find('.');
     const std::string group = dot == std::string::npos ? "" : name.substr(0, dot);
@@ -98,10 +98,10 @@ std::string JudgementsJson(std::span<const RlClauseVerdict> verdicts) {
   return json.Take();
 }
 
-std::string CorrectionFiguresJson(std::span<const RlCorrectionFigures> figures) {
+std::string CorrectionFiguresJson(std::span<const RlCorrectionMetrics> figures) {
   JsonWriter json;
   json.BeginArray();
-  for (const RlCorrectionFigures& f : figures) {
+  for (const RlCorrectionMetrics& f : figures) {
     json.BeginObject().Field("slice", f.slice);
     json.Field("tokens", f.tokens).Field("tokens_kept", f.tokens_kept);
     json.Field("rows", f.rows).Field("rows_kept", f.rows_kept);
@@ -155,7 +155,7 @@ std::string ReplayJson(const RlReplay& replay) {
     json.Field("pareto", row.pareto).Field("kept_min", row.kept_min);
     json.Field("kept_min_slice", row.kept_min_slice);
     json.Key("figures").BeginArray();
-    for (const RlCorrectionFigures& f : row.figures) WriteReplayed(f, &json);
+    for (const RlCorrectionMetrics& f : row.metrics) WriteReplayed(f, &json);
     json.EndArray().EndObject();
   }
   json.EndArray().EndObject();

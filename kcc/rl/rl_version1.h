@@ -18,11 +18,11 @@
 namespace kcc::rl_version1 {
 
 // {"tokens": …, "token": {"k1": …}, …}.
-std::string FiguresJson(const RlFigures& figures);
+std::string FiguresJson(const RlMetrics& figures);
 // [{"figure", "atMost" or "atLeast", "outcome", "value", "interval", "certified", "why"}].
 std::string JudgementsJson(std::span<const RlClauseVerdict> verdicts);
 // [{"slice", "tokens", "tokens_kept", …}], of everything first.
-std::string CorrectionFiguresJson(std::span<const RlCorrectionFigures> figures);
+std::string CorrectionFiguresJson(std::span<const RlCorrectionMetrics> figures);
 // {"tokens", "findings", "features"}; with settings also "settings".
 std::string LintJson(const RlLintReport& report,
                      const std::vector<RlSettingFinding>* settings = nullptr);

@@ -1,4 +1,4 @@
-// StepRl is RlSummary::Add and CorrectRl in one visit: same state, same weights, same figures,
+// StepRl is RlSummary::Add and CorrectRl in one visit: same state, same weights, same metrics,
 // whatever the types, masks and threads.
 #include <gtest/gtest.h>
 
@@ -56,14 +56,14 @@ void ExpectSame(const RlBatch& batch, const RlCorrection& correction, int thread
   got_out.mask = got_mask;
   RlSummary want_summary, got_summary;
   ASSERT_TRUE(want_summary.Add(batch).has_value());
-  const auto want_figures = CorrectRl(batch, correction, want_out);
-  const auto got_figures = StepRl(batch, correction, got_out, threads, &got_summary);
-  ASSERT_TRUE(want_figures.has_value() && got_figures.has_value());
+  const auto want_metrics = CorrectRl(batch, correction, want_out);
+  const auto got_metrics = StepRl(batch, correction, got_out, threads, &got_summary);
+  ASSERT_TRUE(want_metrics.has_value() && got_metrics.has_value());
   EXPECT_EQ(want_summary.Serialize(), got_summary.Serialize());
   EXPECT_EQ(std::memcmp(want.data(), got.data(), size * sizeof(float)), 0);
   EXPECT_EQ(want_mask, got_mask);
-  EXPECT_EQ(rl_version1::CorrectionFiguresJson(*want_figures),
-            rl_version1::CorrectionFiguresJson(*got_figures));
+  EXPECT_EQ(rl_version1::CorrectionFiguresJson(*want_metrics),
+            rl_version1::CorrectionFiguresJson(*got_metrics));
 }
 
 TEST(StepRl, IsAddAndCorrectInOneVisit) {
@@ -97,7 +97,7 @@ TEST(StepRl, RowsReadWhereTheyLieGiveWhatCopiesGive) {
     EXPECT_EQ(want, got);
     EXPECT_EQ(rl_version1::CorrectionFiguresJson(*one), rl_version1::CorrectionFiguresJson(*two));
     for (const std::string& slice : a.slices()) {
-      RlFigures x = *a.Figures(slice), y = *b.Figures(slice);
+      RlMetrics x = *a.Metrics(slice), y = *b.Metrics(slice);
       y.has_advantages = x.has_advantages;
       y.skew = x.skew;
       EXPECT_EQ(rl_version1::FiguresJson(x), rl_version1::FiguresJson(y));

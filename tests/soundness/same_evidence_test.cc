@@ -236,7 +236,7 @@ void ExpectRlFigures(const std::string& train, const std::string& infer, const S
   ASSERT_TRUE(batch.has_value()) << place << ": " << batch.error().Format();
   const auto figures = DiagnoseRl(*batch);
   ASSERT_TRUE(figures.has_value()) << place << ": " << figures.error().Format();
-  const RlLevelFigures& token = figures->at(RlLevel::kToken);
+  const RlLevelMetrics& token = figures->at(RlLevel::kToken);
   const auto all = static_cast<size_t>(summary.plan.FindSlice("all"));
   EXPECT_EQ(static_cast<uint64_t>(token.units), summary.slices[all].tokens) << place;
   if (token.units == 0) return;

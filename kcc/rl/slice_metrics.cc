@@ -1,4 +1,4 @@
-// From exact sums to figures: means, effective sample size, quantiles, tail index, bounds.
+// From exact sums to metrics: means, effective sample size, quantiles, tail index, bounds.
 #include <algorithm>
 #include <cmath>
 
@@ -50,26 +50,26 @@ double TailIndex(const std::vector<uint64_t>& buckets, uint64_t total) {
 }
 
 Result<> CheckEss(std::string_view slice, std::string_view level, const RlLevelState& state,
-                  const RlLevelFigures& figures) {
-  const bool lost = state.unsplit > 0 && std::isnan(figures.ess);
-  if (figures.units == 0 || lost || (figures.ess > 0 && figures.ess <= 1)) return {};
+                  const RlLevelMetrics& metrics) {
+  const bool lost = state.unsplit > 0 && std::isnan(metrics.ess);
+  if (metrics.units == 0 || lost || (metrics.ess > 0 && metrics.ess <= 1)) return {};
   return BrokenEvidenceError(
       std::string(level) + ".ess of " +
       (slice.empty() ? "everything" : "slice \"" + std::string(slice) + "\"") + " is " +
-      ShortestNumber(figures.ess) +
+      ShortestNumber(metrics.ess) +
       ", outside (0, 1]: no rows give such sums; the summary was damaged or made up");
 }
 
-Result<RlFigures> FiguresOf(const RlSliceState& state, std::string_view name,
+Result<RlMetrics> MetricsOf(const RlSliceState& state, std::string_view name,
                             const RlReportOptions& options) {
-  RlFigures out;
+  RlMetrics out;
   out.slice = name;
   out.rows = static_cast<int64_t>(state.rows);
   out.empty_rows = static_cast<int64_t>(state.empty_rows);
   out.zero_ratio = static_cast<int64_t>(state.zero_ratio);
   out.infinite_ratio = static_cast<int64_t>(state.infinite_ratio);
   for (size_t l = 0; l < state.level.size(); ++l) {
-    out.level[l] = state.level[l].Figures();
+    out.level[l] = state.level[l].Metrics();
     KCC_TRY_VOID(CheckEss(name, RlLevelName(kRlLevels[l]), state.level[l], out.level[l]));
   }
   const RlLevelState& token = state.level[0];
@@ -103,8 +103,8 @@ Result<RlFigures> FiguresOf(const RlSliceState& state, std::string_view name,
   out.skew.tokens_positive = static_cast<int64_t>(skew.tokens_positive);
   out.skew.tokens_negative = static_cast<int64_t>(skew.tokens_negative);
   out.has_old = state.mismatch.units + state.staleness.units > 0;
-  out.mismatch = state.mismatch.Figures();
-  out.staleness = state.staleness.Figures();
+  out.mismatch = state.mismatch.Metrics();
+  out.staleness = state.staleness.Metrics();
   KCC_TRY_VOID(CheckEss(name, "mismatch", state.mismatch, out.mismatch));
   KCC_TRY_VOID(CheckEss(name, "staleness", state.staleness, out.staleness));
   return out;
@@ -126,21 +126,21 @@ std::string_view RlLevelName(RlLevel level) {
   return "";
 }
 
-Result<RlFigures> RlSummary::Figures(const RlReportOptions& options) const {
+Result<RlMetrics> RlSummary::Metrics(const RlReportOptions& options) const {
   RlSliceState all;
   for (const auto& [name, state] : slices_) all.Merge(*state);
-  return FiguresOf(all, "", options);
+  return MetricsOf(all, "", options);
 }
 
-Result<RlFigures> RlSummary::Figures(std::string_view slice, const RlReportOptions& options) const {
+Result<RlMetrics> RlSummary::Metrics(std::string_view slice, const RlReportOptions& options) const {
   const auto found = slices_.find(slice);
-  return FiguresOf(found == slices_.end() ? RlSliceState() : *found->second, slice, options);
+  return MetricsOf(found == slices_.end() ? RlSliceState() : *found->second, slice, options);
 }
 
-Result<RlFigures> DiagnoseRl(const RlBatch& batch, const RlReportOptions& options, int threads) {
+Result<RlMetrics> DiagnoseRl(const RlBatch& batch, const RlReportOptions& options, int threads) {
   RlSummary summary;
   KCC_TRY_VOID(summary.Add(batch, threads));
-  return summary.Figures(options);
+  return summary.Metrics(options);
 }
 
 }  // namespace kcc
