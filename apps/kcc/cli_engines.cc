@@ -78,13 +78,13 @@ void DeclareGenerate(Program& program) {
 void DeclareAttribute(Program& program) {
   auto& options = program.attribute;
   options.kernels.batch = 64;
-  CLI::App* app = Declare(
-      program, "attribute", "Split the drift between two kernels among its four sources",
-      "kcc attribute --train lab:train --infer lab:fp8 --requests models/kcc-lab/eval.jsonl\n"
-      "kcc attribute --train lab:f32 --infer 'lab:custom?kv=e4m3' --first-divergence\n"
-      "kcc attribute --train 'exec:./engine.py' --infer 'exec:./engine.py --kv=fp8' "
-      "--requests r.jsonl",
-      [&](Console& console) { return RunAttribute(options, console); });
+  CLI::App* app =
+      Declare(program, "attribute", "Split the drift between two kernels among its four sources",
+              "kcc attribute --train lab:train --infer lab:fp8 --max-requests 40\n"
+              "kcc attribute --train lab:f32 --infer 'lab:custom?kv=e4m3' --first-divergence\n"
+              "kcc attribute --train 'exec:./engine.py' --infer 'exec:./engine.py --kv=fp8' "
+              "--requests r.jsonl",
+              [&](Console& console) { return RunAttribute(options, console); });
   DeclarePair(app, options.train, options.infer);
   app->add_option("--contract", options.contract, "Attribute on this contract's slices too")
       ->type_name(std::string(kFileValue));
@@ -112,12 +112,12 @@ void DeclareLab(Program& program) {
     CLI::App* app = Declare(
         program, name, help, example,
         [&options, run](Console& console) { return run(options, console); }, group);
-    app->add_option("--model", options.model, "The checkpoint; default: models/kcc-lab")
+    app->add_option("--model", options.model, "The checkpoint; default: the shipped model")
         ->type_name("DIR");
     app->add_option("--requests", options.requests, "Requests; default: the model's eval.jsonl")
         ->type_name(std::string(kFileValue));
     app->add_option("--contract", options.contract,
-                    "Slices and clauses; default: contracts/lab.yaml")
+                    "Slices and clauses; default: the shipped lab.yaml")
         ->type_name(std::string(kFileValue));
     app->add_option("--max-requests", options.requests_max, "Take so many, spread evenly; 0: all")
         ->type_name("N")

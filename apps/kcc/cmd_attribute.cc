@@ -6,6 +6,7 @@
 #include "apps/kcc/kernels.h"
 #include "apps/kcc/progress.h"
 #include "apps/kcc/safe_output.h"
+#include "apps/kcc/shipped.h"
 #include "kcc/base/strings.h"
 #include "kcc/kernel/spread_requests.h"
 #include "kcc/lab/attribution.h"
@@ -24,26 +25,26 @@ struct LabSides {
   LabSwitches infer;
 };
 
-Result<std::optional<LabSides>> LabSidesOf(const AttributeOptions& options) {
+Result<std::optional<LabSides>> LabSidesOf(const AttributeOptions& options,
+                                           const Console& console) {
   if (!options.train.starts_with("lab:")) return std::optional<LabSides>();
   KCC_TRY(const LabUri train, ParseLabUri(options.train));
   KCC_TRY(const LabUri infer, ParseLabUri(options.infer));
   LabSides sides;
   KCC_TRY(sides.train, ResolveSwitches(train.kernel, train.options));
   KCC_TRY(sides.infer, ResolveSwitches(infer.kernel, infer.options));
-  KCC_TRY(sides.checkpoint, ReadCheckpoint(train.model));
+  KCC_TRY(const std::string model, train.ModelDirectory(ShippedModelOf(console)));
+  KCC_TRY(sides.checkpoint, ReadCheckpoint(model));
   return std::optional<LabSides>(std::move(sides));
 }
 
-std::string RequestsOf(const AttributeOptions& options) {
-  if (!options.kernels.requests.empty()) return options.kernels.requests;
-  return std::string(kLabModelDirectory) + "/eval.jsonl";
-}
-
 // Read once: they may come from a pipe.
-Result<std::vector<KernelRequest>> ChosenRequests(const AttributeOptions& options) {
+Result<std::vector<KernelRequest>> ChosenRequests(const AttributeOptions& options,
+                                                  const Console& console) {
   KernelFlags flags = options.kernels;
-  flags.requests = RequestsOf(options);
+  if (flags.requests.empty()) {
+    KCC_TRY(flags.requests, ShippedRequests(console));
+  }
   KCC_TRY(const auto source, OpenRequests(flags, RequestUse::kScore, SampledBy::kDataset));
   return ReadSpread(*source, options.requests_max);
 }
@@ -56,10 +57,10 @@ struct Attributed {
 Result<Attributed> Compute(const AttributeOptions& options, const Contract* contract,
                            Console& console) {
   const Interruptible interruptible(console);
-  const std::vector<KernelScheme> schemes = KernelSchemes();
-  KCC_TRY(CornerSet corners,
-          CornersBetween(options.train, options.infer,
-                         OpenOptionsOf(options.kernels, interruptible), schemes));
+  const std::vector<KernelScheme> schemes = KernelSchemes(console);
+  KCC_TRY(CornerSet corners, CornersBetween(options.train, options.infer,
+                                            OpenOptionsOf(options.kernels, interruptible), schemes,
+                                            ShippedModelOf(console)));
   AttributionOptions attribution;
   attribution.active = corners.active;
   attribution.measure_base = !corners.repeatable;
@@ -70,10 +71,10 @@ Result<Attributed> Compute(const AttributeOptions& options, const Contract* cont
   const SystemClock clock;
   Progress progress(console.progress, console.terminal_err, clock, "batches of corners");
   attribution.progress = [&](int64_t done, int64_t total) { progress.Show(done, total, 0); };
-  KCC_TRY(const std::vector<KernelRequest> requests, ChosenRequests(options));
+  KCC_TRY(const std::vector<KernelRequest> requests, ChosenRequests(options, console));
   Attributed made;
   KCC_TRY(made.attribution, Attribute(*corners.train, corners.open, requests, attribution));
-  KCC_TRY(const std::optional<LabSides> sides, LabSidesOf(options));
+  KCC_TRY(const std::optional<LabSides> sides, LabSidesOf(options, console));
   if (sides) {
     KCC_TRY(const EnvelopeModel model,
             EnvelopeModel::Measure(sides->checkpoint, requests, sides->infer.group));
@@ -169,15 +170,15 @@ void WriteJson(const Attributed& made, Console& console) {
   console.out << json.EndObject().Take();
 }
 
-Result<FirstDivergence> FindDivergence(const AttributeOptions& options) {
-  KCC_TRY(std::optional<LabSides> sides, LabSidesOf(options));
+Result<FirstDivergence> FindDivergence(const AttributeOptions& options, const Console& console) {
+  KCC_TRY(std::optional<LabSides> sides, LabSidesOf(options, console));
   if (!sides) {
     return InvalidError("--first-divergence reads replay signatures of lab: kernels only");
   }
   sides->train.audit = sides->infer.audit = AuditLevel::kEverything;
   KCC_TRY(const auto train, LabKernel::Make(sides->checkpoint, sides->train));
   KCC_TRY(const auto infer, LabKernel::Make(sides->checkpoint, sides->infer));
-  KCC_TRY(const std::vector<KernelRequest> requests, ChosenRequests(options));
+  KCC_TRY(const std::vector<KernelRequest> requests, ChosenRequests(options, console));
   return FindFirstDivergence(*train, *infer, requests);
 }
 
@@ -221,7 +222,7 @@ void PrintDivergence(const FirstDivergence& found, Console& console) {
 
 int RunAttribute(const AttributeOptions& options, Console& console) {
   if (options.first_divergence) {
-    const Result<FirstDivergence> found = FindDivergence(options);
+    const Result<FirstDivergence> found = FindDivergence(options, console);
     if (!found.has_value()) return ReportError(found.error(), console);
     PrintDivergence(*found, console);
     return kExitOk;

@@ -5,6 +5,7 @@
 #include "apps/kcc/commands.h"
 #include "apps/kcc/progress.h"
 #include "apps/kcc/safe_output.h"
+#include "apps/kcc/shipped.h"
 #include "kcc/base/file.h"
 #include "kcc/kernel/request_source.h"
 #include "kcc/kernel/spread_requests.h"
@@ -40,9 +41,12 @@ struct ExperimentInput {
   std::vector<KernelRequest> requests;
 };
 
-Result<ExperimentInput> ReadInput(const LabOptions& options) {
+Result<ExperimentInput> ReadInput(const LabOptions& options, const Console& console) {
   ExperimentInput input;
-  const std::string model = options.model.empty() ? std::string(kLabModelDirectory) : options.model;
+  std::string model = options.model;
+  if (model.empty()) {
+    KCC_TRY(model, ShippedModelOf(console)());
+  }
   KCC_TRY(input.checkpoint, ReadCheckpoint(model));
   const std::string file = options.requests.empty() ? model + "/eval.jsonl" : options.requests;
   KCC_TRY(const auto source, OpenRequestFile(file, RequestUse::kScore));
@@ -111,10 +115,12 @@ Result<> E2To(const LabOptions& options, const Contract& contract, const Experim
 
 int RunExperiment(const LabOptions& options, Console& console, decltype(&E1To) run) {
   int exit_code = kExitOk;
-  const std::string path = options.contract.empty() ? "contracts/lab.yaml" : options.contract;
-  const std::optional<ValidContract> contract = RequireContract(path, console, &exit_code);
+  const Result<std::string> path =
+      options.contract.empty() ? ShippedLabContract(console) : options.contract;
+  if (!path.has_value()) return ReportError(path.error(), console);
+  const std::optional<ValidContract> contract = RequireContract(*path, console, &exit_code);
   if (!contract) return exit_code;
-  const Result<ExperimentInput> input = ReadInput(options);
+  const Result<ExperimentInput> input = ReadInput(options, console);
   if (!input.has_value()) return ReportError(input.error(), console);
   const SystemClock clock;
   Progress progress(console.progress, console.terminal_err, clock, "steps");

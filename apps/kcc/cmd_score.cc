@@ -17,7 +17,7 @@ Result<> MakeTrace(const ScoreOptions& options, bool generate, Console& console)
   if (std::filesystem::exists(status)) {  // said before an engine has to start
     return InvalidError("exists already; choose another name", Place{options.output});
   }
-  const std::vector<KernelScheme> schemes = KernelSchemes();
+  const std::vector<KernelScheme> schemes = KernelSchemes(console);
   KCC_TRY_VOID(CheckKernelUri(options.kernel, schemes));  // and this before requests are read
   const RequestUse use = generate ? RequestUse::kGenerate : RequestUse::kScore;
   KCC_TRY(const std::unique_ptr<RequestSource> requests,

@@ -7,6 +7,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kcc/base/json_writer.h"
 #include "kcc/base/result.h"
@@ -37,6 +38,7 @@ struct Console {
   bool json = false;          // --json: print data on `out`, and nothing else there
   bool contract = false;      // `out` takes the text of a contract, to be kept as it is
   int interrupted_by = 0;     // a signal that the command cleaned up after; main.cc ends by it
+  std::vector<std::string> shipped = {};  // folders for what comes with kcc (shipped.h), in order
 };
 
 std::string Paint(Style style, std::string_view text, bool colour);

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "apps/kcc/shipped.h"
 #include "kcc/base/check.h"
 #include "kcc/kernel/exec_kernel.h"
 #include "kcc/kernel/server_kernel.h"
@@ -38,8 +39,9 @@ extern "C" void HandleSignal(int signal) {
 
 }  // namespace
 
-std::vector<KernelScheme> KernelSchemes() {
-  return {TraceScheme(), ExecScheme(), ServerScheme(false), ServerScheme(true), LabScheme()};
+std::vector<KernelScheme> KernelSchemes(const Console& console) {
+  return {TraceScheme(), ExecScheme(), ServerScheme(false), ServerScheme(true),
+          LabScheme(ShippedModelOf(console))};
 }
 
 Result<std::optional<std::string>> TraceDirectoryOf(const std::string& uri) {

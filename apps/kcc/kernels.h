@@ -13,7 +13,8 @@
 namespace kcc::cli {
 
 // The one table of kernels; a further kind is a line here.
-std::vector<KernelScheme> KernelSchemes();
+// The console, which says where the lab's model may lie, outlives the table.
+std::vector<KernelScheme> KernelSchemes(const Console& console);
 
 // The directory, if the URI names a trace.
 Result<std::optional<std::string>> TraceDirectoryOf(const std::string& uri);

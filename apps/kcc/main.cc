@@ -7,8 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "apps/kcc/cli.h"
 #include "apps/kcc/safe_output.h"
@@ -28,6 +31,19 @@ int TerminalWidth() {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefault;
   return size.ws_col;
+}
+
+// PREFIX/share/kcc for PREFIX/bin/kcc; the build tree has links in the same place. A program that
+// was copied without its data still finds what lies in the current folder, such as a checkout.
+std::vector<std::string> ShippedFolders() {
+  std::vector<std::string> folders;
+  std::error_code failed;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (!failed) {
+    folders.push_back((program.parent_path().parent_path() / "share/kcc").string());
+  }
+  folders.emplace_back(".");
+  return folders;
 }
 
 int RunInProcess(int argc, char** argv) {
@@ -52,6 +68,7 @@ int RunInProcess(int argc, char** argv) {
   safe_out.Follow(&console.json, &console.contract);
   int code = kcc::cli::kExitError;
   try {
+    console.shipped = ShippedFolders();
     code = kcc::cli::RunProgram(argc, argv, console);
   } catch (const std::bad_alloc&) {
     // No memory is needed to say so.

@@ -136,7 +136,7 @@ Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
     return InvalidError("--shard splits traces, not what engines are asked");
   if (flags.verify)
     return InvalidError("--verify reads traces; what engines say is checked anyway");
-  const std::vector<KernelScheme> schemes = KernelSchemes();
+  const std::vector<KernelScheme> schemes = KernelSchemes(console);
   KCC_TRY_VOID(CheckKernelUri(train, schemes));
   KCC_TRY_VOID(CheckKernelUri(infer, schemes));
   KCC_TRY(const std::unique_ptr<RequestSource> requests,

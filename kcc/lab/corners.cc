@@ -3,21 +3,22 @@
 #include <algorithm>
 #include <utility>
 
-#include "kcc/lab/lab_kernel.h"
-
 namespace kcc {
 namespace {
 
-Result<CornerSet> LabCorners(const std::string& train_uri, const std::string& infer_uri) {
+Result<CornerSet> LabCorners(const std::string& train_uri, const std::string& infer_uri,
+                             const ShippedModel& shipped) {
   KCC_TRY(const LabUri train, ParseLabUri(train_uri));
   KCC_TRY(const LabUri infer, ParseLabUri(infer_uri));
-  if (train.model != infer.model) {
-    return InvalidError("attribution compares two kernels of one model, but train has " +
-                        train.model + " and infer " + infer.model);
+  KCC_TRY(const std::string model, train.ModelDirectory(shipped));
+  KCC_TRY(const std::string other_model, infer.ModelDirectory(shipped));
+  if (model != other_model) {
+    return InvalidError("attribution compares two kernels of one model, but train has " + model +
+                        " and infer " + other_model);
   }
   KCC_TRY(LabSwitches from, ResolveSwitches(train.kernel, train.options));
   KCC_TRY(const LabSwitches to, ResolveSwitches(infer.kernel, infer.options));
-  KCC_TRY(Checkpoint checkpoint, ReadCheckpoint(train.model));
+  KCC_TRY(Checkpoint checkpoint, ReadCheckpoint(model));
   CornerSet set;
   set.repeatable = true;
   const NamedValues before = SwitchTexts(from);
@@ -49,14 +50,15 @@ Result<CornerSet> LabCorners(const std::string& train_uri, const std::string& in
 
 Result<CornerSet> CornersBetween(const std::string& train, const std::string& infer,
                                  const KernelOpenOptions& options,
-                                 std::span<const KernelScheme> schemes) {
+                                 std::span<const KernelScheme> schemes,
+                                 const ShippedModel& shipped) {
   KCC_TRY(const KernelUri train_uri, ParseKernelUri(train));
   KCC_TRY(const KernelUri infer_uri, ParseKernelUri(infer));
   if (train_uri.scheme != infer_uri.scheme) {
     return InvalidError("attribution needs two settings of one kernel, but train is " +
                         train_uri.scheme + ": and infer " + infer_uri.scheme + ":");
   }
-  if (train_uri.scheme == "lab") return LabCorners(train, infer);
+  if (train_uri.scheme == "lab") return LabCorners(train, infer, shipped);
   if (train_uri.scheme != "exec") {
     return InvalidError("only lab: and exec: kernels can be switched source by source; " +
                         train_uri.scheme + ": cannot");

@@ -14,6 +14,7 @@
 #include "kcc/kernel/kernel.h"
 #include "kcc/kernel/uri.h"
 #include "kcc/lab/attribution.h"
+#include "kcc/lab/lab_kernel.h"
 
 namespace kcc {
 
@@ -27,6 +28,7 @@ struct CornerSet {
 // Fails if the kernels are of different kinds or models, or differ in what belongs to no source.
 Result<CornerSet> CornersBetween(const std::string& train, const std::string& infer,
                                  const KernelOpenOptions& options,
-                                 std::span<const KernelScheme> schemes);
+                                 std::span<const KernelScheme> schemes,
+                                 const ShippedModel& shipped = nullptr);
 
 }  // namespace kcc

@@ -79,15 +79,21 @@ Result<LabUri> ParseLabUri(std::string_view text) {
   }
   LabUri parsed;
   parsed.kernel = uri.rest;
-  parsed.model = kLabModelDirectory;
   for (const KernelUri::Option& option : uri.options) {
     if (option.name == "model") {
+      if (option.value.empty()) return InvalidError("'" + uri.text + "' names no model: model=DIR");
       parsed.model = option.value;
     } else {
       parsed.options.emplace_back(option.name, option.value);
     }
   }
   return parsed;
+}
+
+Result<std::string> LabUri::ModelDirectory(const ShippedModel& shipped) const {
+  if (!model.empty()) return model;
+  if (shipped) return shipped();
+  return std::string(kLabModelDirectory);
 }
 
 LabKernel::LabKernel(LabModel model, const LabSwitches& switches, const Clock* clock)
@@ -115,9 +121,11 @@ Result<std::unique_ptr<LabKernel>> LabKernel::Make(const Checkpoint& checkpoint,
   return std::unique_ptr<LabKernel>(new LabKernel(std::move(model), switches, clock));
 }
 
-Result<std::unique_ptr<LabKernel>> LabKernel::Open(const LabUri& uri, const Clock* clock) {
+Result<std::unique_ptr<LabKernel>> LabKernel::Open(const LabUri& uri, const ShippedModel& shipped,
+                                                   const Clock* clock) {
   KCC_TRY(const LabSwitches switches, ResolveSwitches(uri.kernel, uri.options));
-  KCC_TRY(const Checkpoint checkpoint, ReadCheckpoint(uri.model));
+  KCC_TRY(const std::string model, uri.ModelDirectory(shipped));
+  KCC_TRY(const Checkpoint checkpoint, ReadCheckpoint(model));
   return Make(checkpoint, switches, clock);
 }
 
@@ -201,11 +209,12 @@ Request LabKernel::Describe(const KernelRequest& asked, const RequestOutcome& ou
   return request;
 }
 
-KernelScheme LabScheme() {
-  const auto open = [](const KernelUri& uri,
-                       const KernelOpenOptions&) -> Result<std::unique_ptr<Kernel>> {
+KernelScheme LabScheme(ShippedModel shipped) {
+  const auto open = [shipped = std::move(shipped)](
+                        const KernelUri& uri,
+                        const KernelOpenOptions&) -> Result<std::unique_ptr<Kernel>> {
     KCC_TRY(const LabUri parsed, ParseLabUri(uri.text));
-    KCC_TRY(std::unique_ptr<LabKernel> kernel, LabKernel::Open(parsed));
+    KCC_TRY(std::unique_ptr<LabKernel> kernel, LabKernel::Open(parsed, shipped));
     return std::unique_ptr<Kernel>(std::move(kernel));
   };
   const auto check = [](const KernelUri& uri) -> Result<> {

@@ -3,6 +3,7 @@
 // Options are the switches of switches.h, and `model`, the checkpoint's directory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,13 +19,21 @@
 
 namespace kcc {
 
+// The shipped model, in the checkout and wherever else the program's data lies.
 inline constexpr std::string_view kLabModelDirectory = "models/kcc-lab";
+
+// Says where the shipped model lies, for a URI that names none. Where that is depends on the
+// process, so whoever opens kernels hands it in; it is called only when a URI needs it. Empty: in
+// the working directory.
+using ShippedModel = std::function<Result<std::string>()>;
 
 // Where a kernel is opened: the words after `lab:`.
 struct LabUri {
   std::string kernel;  // "fp8"
-  std::string model;   // directory; kLabModelDirectory by default
+  std::string model;   // directory; empty: the shipped model
   NamedValues options;
+
+  Result<std::string> ModelDirectory(const ShippedModel& shipped) const;
 };
 // "lab:fp8?kv=bf16&model=DIR".
 Result<LabUri> ParseLabUri(std::string_view uri);
@@ -32,7 +41,9 @@ Result<LabUri> ParseLabUri(std::string_view uri);
 class LabKernel final : public Kernel {
  public:
   // The clock outlives the kernel; null: the system's.
-  static Result<std::unique_ptr<LabKernel>> Open(const LabUri& uri, const Clock* clock = nullptr);
+  static Result<std::unique_ptr<LabKernel>> Open(const LabUri& uri,
+                                                 const ShippedModel& shipped = nullptr,
+                                                 const Clock* clock = nullptr);
   static Result<std::unique_ptr<LabKernel>> Make(const Checkpoint& checkpoint,
                                                  const LabSwitches& switches,
                                                  const Clock* clock = nullptr);
@@ -61,6 +72,6 @@ class LabKernel final : public Kernel {
 };
 
 // For the table of OpenKernel (kernel/uri.h): `lab:NAME?option=value`.
-KernelScheme LabScheme();
+KernelScheme LabScheme(ShippedModel shipped);
 
 }  // namespace kcc

@@ -127,11 +127,29 @@ TEST(Switches, MistakesAreNamed) {
   }
   EXPECT_FALSE(ResolveSwitches("fp9", {}).has_value());
   EXPECT_FALSE(ParseLabUri("lab:fp8?kv").has_value());
+  EXPECT_FALSE(ParseLabUri("lab:fp8?model=").has_value());
   const auto uri = ParseLabUri("lab:fp8?kv=bf16&model=x/y");
   ASSERT_TRUE(uri.has_value());
   EXPECT_EQ(uri->kernel, "fp8");
   EXPECT_EQ(uri->model, "x/y");
   EXPECT_EQ(uri->options, (NamedValues{{"kv", "bf16"}}));
+}
+
+TEST(LabUriModel, IsTheOneNamedBeforeTheShippedOne) {
+  int asked = 0;
+  const ShippedModel shipped = [&asked]() -> Result<std::string> {
+    ++asked;
+    return std::string("share/model");
+  };
+  const auto named = ParseLabUri("lab:fp8?model=x/y");
+  const auto unnamed = ParseLabUri("lab:fp8");
+  ASSERT_TRUE(named.has_value() && unnamed.has_value());
+  EXPECT_EQ(*named->ModelDirectory(shipped), "x/y");
+  EXPECT_EQ(asked, 0);  // where none is installed, a named model still opens
+  EXPECT_EQ(*unnamed->ModelDirectory(shipped), "share/model");
+  EXPECT_EQ(*unnamed->ModelDirectory(nullptr), kLabModelDirectory);
+  const ShippedModel none = []() -> Result<std::string> { return IoError("looked in a and b"); };
+  EXPECT_EQ(unnamed->ModelDirectory(none).error().message(), "looked in a and b");
 }
 
 }  // namespace
