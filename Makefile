@@ -1,4 +1,5 @@
-# The two commands a newcomer needs are `make demo` and `make test`; both set the machine up first.
+# The two commands a newcomer needs are `make demo` and `make test`. Both set the machine up first: as root they
+# install what is missing, as another user they name it and stop (tools/setup.sh).
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build

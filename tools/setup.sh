@@ -1,11 +1,24 @@
 #!/usr/bin/env bash
-# Installs what is missing on a Debian 12 machine: packages, the Python environment.
-# Idempotent; with everything in place it asks dpkg once and is done.
-#   tools/setup.sh build   only what compiling needs
-#   tools/setup.sh         everything the tests need too
+# Installs what is missing: packages (as root) and the Python environment.
+#   tools/setup.sh build           only what compiling needs
+#   tools/setup.sh                 everything that the tests need too
+#   tools/setup.sh --check [build] installs nothing; exit code 1 if a package is missing
+# It asks dpkg once and is done when everything is there. A user who is not root installs no package: the
+# script names what is missing and the command for it, and stops. Verified on Debian 12. The names for
+# Ubuntu 22.04 and 24.04 (docs/getting-started.md "What the build needs") are not verified here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+check=false
+if [ "${1:-}" = --check ]; then
+  check=true
+  shift
+fi
 what=${1:-all}
+case $what in build | all) ;; *)
+  echo "setup: unknown word '$what'; use tools/setup.sh [--check] [build]" >&2
+  exit 2
+  ;;
+esac
 
 packages=(
   g++ cmake ninja-build ccache pkg-config git
@@ -16,19 +29,72 @@ if [ "$what" = all ]; then
   packages+=(clang clang-format clang-tidy libclang-rt-14-dev python3-venv zsh chromium)
 fi
 
-# One query for all; what dpkg does not call installed is missing.
-installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null | sed -n 's/^installed //p' || true)
+# What an unverified system calls otherwise. KCC_OS_RELEASE is for the test of this script.
+release=${KCC_OS_RELEASE:-/etc/os-release}
+system=unknown
+[ -r "$release" ] && system=$(. "$release" && echo "${ID:-unknown} ${VERSION_ID:-}")
+rename() {
+  local i
+  for i in "${!packages[@]}"; do
+    if [ "${packages[$i]}" = "$1" ]; then packages[$i]=$2; fi
+  done
+}
+cmake_is_old=false
+case $system in
+  "debian 12") ;;
+  "ubuntu 22.04")
+    cmake_is_old=true # its package is 3.22, and kcc needs 3.25
+    rename cmake python3-pip
+    rename g++ g++-12
+    rename chromium chromium-browser
+    ;;
+  "ubuntu 24.04")
+    rename libclang-rt-14-dev libclang-rt-18-dev
+    rename chromium chromium-browser
+    ;;
+esac
+
+# A tool may come from elsewhere than its package; a library's headers may not, as far as can be told here.
+has_program() {
+  case $1 in
+    g++ | cmake | ccache | git | zsh | chromium | clang | clang-format | clang-tidy | pkg-config) command -v "$1" ;;
+    ninja-build) command -v ninja ;;
+    *) return 1 ;;
+  esac >/dev/null
+}
+
 missing=()
-for package in "${packages[@]}"; do
-  grep -qx "$package" <<<"$installed" || missing+=("$package")
-done
-if [ ${#missing[@]} -gt 0 ]; then
-  echo "setup: installing ${missing[*]}"
-  as_root=()
-  if [ "$(id -u)" -ne 0 ]; then as_root=(sudo); fi
-  "${as_root[@]}" apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+if command -v dpkg-query >/dev/null; then
+  # One query for all; what dpkg does not call installed is missing.
+  installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null | sed -n 's/^installed //p' || true)
+  for package in "${packages[@]}"; do
+    grep -qxF -- "$package" <<<"$installed" || has_program "$package" || missing+=("$package")
+  done
+else
+  echo "setup: no dpkg here, so packages are not checked; on Debian 12 they are: ${packages[*]}" >&2
 fi
+
+install="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$system" != "debian 12" ]; then
+    echo "setup: package names are verified on Debian 12 only; this is $system" >&2
+  fi
+  if $check || [ "$(id -u)" -ne 0 ]; then
+    echo "setup: missing packages: ${missing[*]}" >&2
+    echo "setup: install them as root, then run this again:" >&2
+    echo "  $install" >&2
+    exit 1
+  fi
+  echo "setup: installing ${missing[*]}"
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+if $cmake_is_old && ! cmake --version 2>/dev/null | grep -qE 'version (3\.(2[5-9]|[3-9][0-9])|[4-9])'; then
+  echo "setup: CMake 3.25 or newer is missing; install it from PyPI, then run this again:" >&2
+  echo "  python3 -m pip install --user 'cmake>=3.25'   # and put ~/.local/bin on your PATH" >&2
+  exit 1
+fi
+if $check; then exit 0; fi
 
 if [ "$what" = all ]; then
   # The stamp holds the requirements it was made from, so a changed pin is seen.
