@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the examples of README.md and docs/*.md, and checks what they show.
+"""Runs the examples of README.md, docs/*.md and docs/cli/*.md, and checks what they show.
 
   ```console   each `$ command` is run in a scratch copy of the examples with kcc on PATH; what it
                prints, errors included, must be what the page shows. `…` stands for any text within
@@ -30,7 +30,8 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
 def pages():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    docs = ROOT / "docs"
+    return [ROOT / "README.md", *sorted(docs.glob("*.md")), *sorted((docs / "cli").glob("*.md"))]
 
 
 def kcc_binary():

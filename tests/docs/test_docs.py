@@ -1,6 +1,8 @@
 """Every example of README.md and docs/ runs and prints what the page shows."""
 
 import pathlib
+import re
+import subprocess
 import sys
 
 import pytest
@@ -10,7 +12,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import run_docs  # noqa: E402
 
 
-@pytest.mark.parametrize("path", run_docs.pages(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", run_docs.pages(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_page_shows_what_happens(path):
     problems = run_docs.Page(path).run()
     assert not problems, "\n".join(problems)
@@ -20,6 +22,29 @@ def test_every_page_is_reached_from_the_readme():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for page in sorted((ROOT / "docs").glob("*.md")):
         assert f"docs/{page.name}" in readme, f"README.md does not link docs/{page.name}"
+
+
+def commands_of(group=()):
+    """Every command of the program, as words: ["check"], …, ["lab", "e1"]."""
+    done = subprocess.run([run_docs.kcc_binary(), *group, "--help"], capture_output=True, text=True, check=True)
+    listed = re.search(r"^Commands:\n((?:  .*\n)+)", done.stdout, re.M)
+    for name in re.findall(r"^  (\S+)", listed[1] if listed else "", re.M):
+        yield [*group, name]
+        yield from commands_of([*group, name])
+
+
+def test_every_command_has_a_page_with_its_help_and_an_example():
+    commands = list(commands_of())
+    pages = {path.stem for path in (ROOT / "docs/cli").glob("*.md")}
+    assert pages == {words[0] for words in commands}
+    for words in commands:
+        page = (ROOT / "docs/cli" / f"{words[0]}.md").read_text(encoding="utf-8")
+        shown = re.findall(r"^\$ (.*)", page, re.M)
+        assert f"kcc {' '.join(words)} --help" in shown, f"docs/cli/{words[0]}.md lacks the help of {words}"
+    for name in pages - {"completion"}:  # whose example changes the shell it is run in
+        page = (ROOT / "docs/cli" / f"{name}.md").read_text(encoding="utf-8")
+        examples = [line for line in re.findall(r"^\$ (.*)", page, re.M) if "--help" not in line]
+        assert any(f"kcc {name}" in line for line in examples), f"docs/cli/{name}.md has no example that is run"
 
 
 @pytest.mark.parametrize(
