@@ -10,7 +10,6 @@
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 #include "kcc/numeric/target.h"
-#include "kcc/trace/import.h"
 
 namespace kcc::cli {
 namespace {
@@ -63,14 +62,15 @@ void DeclareSchema(Program& program) {
 
 void DeclareMetrics(Program& program) {
   auto& options = program.metrics;
-  CLI::App* app = Declare(program, "metrics", "List quantities, or explain one or a metric",
-                          "kcc metrics\n"
-                          "kcc metrics kl\n"
-                          "kcc metrics p99_logit_linf",
-                          [&](Console& console) { return RunMetrics(options, console); });
+  CLI::App* app =
+      Declare(program, "metrics", "List the quantities, or explain one of them or a metric",
+              "kcc metrics\n"
+              "kcc metrics kl\n"
+              "kcc metrics p99_logit_linf",
+              [&](Console& console) { return RunMetrics(options, console); });
   Argument(app, "NAME", options.name, kMetricValue, "A quantity or a metric");
   AddSwitch(app, "--markdown", options.markdown, "Print the catalog as tables for docs/metrics.md");
-  AddSwitch(app, "--names", options.names, "Print every metric's name, one a line");
+  AddSwitch(app, "--names", options.names, "Print the name of every metric, one per line");
 }
 
 void DeclareExplain(Program& program) {
@@ -80,12 +80,12 @@ void DeclareExplain(Program& program) {
                           "kcc explain contract.yaml N-1",
                           [&](Console& console) { return RunExplain(options, console); });
   Argument(app, "FILE", options.file, kFileValue, "A contract; - is standard input")->required();
-  Argument(app, "ID", options.id, kClauseValue, "A clause; without it, all of them");
-  AddSwitch(app, "--ids", options.ids, "Print the clauses' ids, one a line");
+  Argument(app, "ID", options.id, kClauseValue, "A clause; default: all of them");
+  AddSwitch(app, "--ids", options.ids, "Print the ids of the clauses, one per line");
 }
 
 void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
-  app->add_option("--threads", flags.threads, "Threads; default: one a core")
+  app->add_option("--threads", flags.threads, "Number of threads; default: one per core")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
   // All of them, so that help does not depend on the CPU; one it lacks is refused when run.
@@ -93,8 +93,10 @@ void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
   for (const Target target : {Target::kAvx512, Target::kAvx2, Target::kScalar}) {
     targets.emplace_back(TargetName(target));
   }
-  AddChoice(app, "--target", flags.target, targets, "Vector target; all give the same bits");
-  app->add_flag("--verify", flags.verify, "Read every byte of the traces first; record digests");
+  AddChoice(app, "--target", flags.target, targets,
+            "Vector instructions to use; all give the same bits");
+  app->add_flag("--verify", flags.verify,
+                "First read every byte of the traces, and record digests");
   app->add_option("--temperature", flags.temperature, "Compare logits at this temperature")
       ->type_name("T")
       ->check(CLI::PositiveNumber);
@@ -104,18 +106,19 @@ void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
 void DeclareMeasure(Program& program) {
   auto& options = program.measure;
   CLI::App* app =
-      Declare(program, "measure", "Measure two kernels; write a summary",
+      Declare(program, "measure", "Measure two kernels and write a summary",
               "kcc measure traces/train traces/infer --contract contract.yaml -o s.kccs\n"
               "kcc measure traces/train traces/infer --shard 2/7 -o part2.kccs\n"
               "kcc measure 'exec:./a.py' 'exec:./b.py' --requests r.jsonl -o s.kccs",
               [&](Console& console) { return RunMeasure(options, console); });
   DeclarePair(app, options.train, options.infer);
-  app->add_option("-c,--contract", options.contract, "Count exactly at this contract's thresholds")
+  app->add_option("-c,--contract", options.contract,
+                  "Count exactly at the thresholds of this contract")
       ->type_name(std::string(kFileValue));
   app->add_option("-o,--output", options.output, "The summary to write")
       ->type_name(std::string(kFileValue))
       ->required();
-  app->add_option("--shard", options.flags.shard, "Measure part I of N, split between requests")
+  app->add_option("--shard", options.flags.shard, "Measure part I of N; no request is split")
       ->type_name("I/N");
   DeclareMeasureFlags(app, options.flags);
   DeclareKernelFlags(app, options.kernels);
@@ -123,10 +126,12 @@ void DeclareMeasure(Program& program) {
 
 void DeclareMerge(Program& program) {
   auto& options = program.merge;
-  CLI::App* app = Declare(program, "merge", "Merge summaries of disjoint requests, exactly",
+  CLI::App* app = Declare(program, "merge", "Merge summaries of different requests, exactly",
                           "kcc merge part*.kccs -o all.kccs",
                           [&](Console& console) { return RunMerge(options, console); });
-  Argument(app, "SUMMARY", options.files, kFileValue, "Summaries of one plan")->required();
+  Argument(app, "SUMMARY", options.files, kFileValue,
+           "Summaries made with one contract, or all without")
+      ->required();
   app->add_option("-o,--output", options.output, "The summary to write")
       ->type_name(std::string(kFileValue))
       ->required();
@@ -140,8 +145,10 @@ void DeclareJudge(Program& program) {
                           [&](Console& console) { return RunJudge(options, console); });
   Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
   Argument(app, "SUMMARY", options.summary, kFileValue, "What kcc measure wrote")->required();
-  app->add_option("--traces", options.traces, "TRAIN:INFER it came from: context of worst tokens")
-      ->type_name("TRAIN:INFER...");
+  app->add_option("--traces", options.traces,
+                  "The traces it was made from, as TRAIN:INFER; the report then shows what is "
+                  "around the worst tokens")
+      ->type_name("PAIR...");
   DeclareJudgeFlags(app, options.flags);
 }
 
@@ -165,7 +172,7 @@ void DeclareRun(Program& program) {
 void DeclareBound(Program& program) {
   auto& options = program.bound;
   CLI::App* app =
-      Declare(program, "bound", "What a drift can cost, and which threshold guarantees a budget",
+      Declare(program, "bound", "Say what a drift can cost, or which threshold guarantees a limit",
               "kcc bound --linf 0.02 --reward-max 1 --advantage-max 4 --score-norm-max 8\n"
               "kcc bound --reward-drift 0.04 --reward-max 1 --rewards-from-zero\n"
               "kcc bound --gradient-bias 0.1 --advantage-max 1 --score-norm-max 1 --json\n"
@@ -190,9 +197,9 @@ void DeclareCalibrate(Program& program) {
       ->type_name("EVIDENCE...")
       ->required();
   AddChoice(app, "--stage", options.flags.stage, {"offline", "shadow", "canary", "full"},
-            "Judge the clauses of this stage");
+            "Judge the clauses of this stage; default: offline");
   AddChoice(app, "--about", options.flags.about, {"evaluation-set", "traffic"},
-            "What the verdicts speak of; default: the contract's decision");
+            "What the verdicts are about; default: as the contract says");
   DeclareMeasureFlags(app, options.measure);
 }
 
@@ -208,90 +215,29 @@ void DeclareAuthor(Program& program) {
                               const char* help) {
     app->add_option(name, target, help)->type_name("EVIDENCE...");
   };
-  evidence("--evidence", options.evidence, "Thresholds come from it: TRAIN:INFER or S.kccs");
-  evidence("--conforming", options.conforming, "Held out; the contract must accept it");
-  evidence("--violating", options.violating, "The contract must reject it");
+  evidence("--evidence", options.evidence,
+           "Evidence that sets the thresholds: TRAIN:INFER or S.kccs");
+  evidence("--conforming", options.conforming, "Further evidence, which the contract must accept");
+  evidence("--violating", options.violating, "Evidence that the contract must reject");
   DeclareAuthorInput(app, options.input);
   app->add_option("--checkpoint", options.checkpoint, "Envelopes from these weights (safetensors)")
       ->type_name(std::string(kFileValue));
-  app->add_option("--heads", options.facts.heads, "Its query heads")->type_name("N");
-  app->add_option("--context", options.facts.context, "Keys at most")->type_name("N");
-  app->add_option("--rms-min", options.facts.rms_min, "Least rms of its residual stream")
+  app->add_option("--heads", options.facts.heads, "Query heads of the model")->type_name("N");
+  app->add_option("--context", options.facts.context, "Longest context of the model, in tokens")
+      ->type_name("N");
+  app->add_option("--rms-min", options.facts.rms_min, "Smallest RMS of the model's residual stream")
       ->type_name("X");
-  app->add_option("--rms-max", options.facts.rms_max, "Greatest rms of its residual stream")
+  app->add_option("--rms-max", options.facts.rms_max, "Largest RMS of the model's residual stream")
       ->type_name("X");
-  app->add_option("--train-kernel", options.train_kernel, "Arithmetic, as in store=bf16")
+  app->add_option("--train-kernel", options.train_kernel,
+                  "Arithmetic of the training kernel, as in store=bf16")
       ->type_name("WORDS");
-  app->add_option("--infer-kernel", options.infer_kernel, "… as in weights=fp8-e4m3,store=bf16")
+  app->add_option("--infer-kernel", options.infer_kernel,
+                  "Arithmetic of the inference kernel, as in weights=fp8-e4m3,store=bf16")
       ->type_name("WORDS");
   app->add_option("-o,--output", options.output, "Write the contract here; default: print it")
       ->type_name(std::string(kFileValue));
   DeclareMeasureFlags(app, options.measure);
-}
-
-void DeclareTrace(Program& program) {
-  auto& options = program.trace;
-  CLI::App* group = program.root.add_subcommand("trace", "Look into a trace");
-  group->footer("kcc trace info traces/infer");
-  group->require_subcommand(1);
-  const auto declare = [&](const char* name, const char* help, const char* example,
-                           int (*run)(const TraceOptions&, Console&)) {
-    CLI::App* app = Declare(
-        program, name, help, example,
-        [&options, run](Console& console) { return run(options, console); }, group);
-    Argument(app, "TRACE", options.directory, kFileValue, "The trace's directory")->required();
-    return app;
-  };
-  declare("info", "What it holds and how it was made", "kcc trace info traces/infer", RunTraceInfo);
-  declare("head", "Its first rows", "kcc trace head traces/infer -n 5", RunTraceHead)
-      ->add_option("-n,--rows", options.rows, "How many rows")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000}));
-  declare("verify", "Read and check every byte of it", "kcc trace verify traces/infer",
-          RunTraceVerify);
-}
-
-void DeclareImport(Program& program) {
-  auto& options = program.import;
-  ImportOptions& import = options.import;
-  CLI::App* app = Declare(program, "import", "Make a trace from what a server or a trainer wrote",
-                          "kcc import vllm responses.jsonl --vocab-size 128256 --fingerprint "
-                          "vllm-0.18 -o traces/infer\n"
-                          "kcc import llama-kld base.kld -o traces/base",
-                          [&](Console& console) { return RunImport(options, console); });
-  std::vector<std::string> formats;
-  for (const Importer& row : Importers()) formats.emplace_back(row.name);
-  Argument(app, "FORMAT", options.format, Choices(formats), "What wrote the input")->required();
-  Argument(app, "INPUT", options.inputs, kFileValue, "Its files")->required();
-  app->add_option("-o,--output", options.output, "The trace's directory")
-      ->type_name("DIR")
-      ->required();
-  app->add_option("--fingerprint", import.fingerprint, "What identifies the kernel build")
-      ->type_name("TEXT");
-  app->add_option("--model-digest", import.model_digest, "sha256:… of the weights")
-      ->type_name("DIGEST");
-  app->add_option("--vocab-size", import.vocab_size,
-                  "Vocabulary size, where the input does not say")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, kVocabSizeMax));
-  AddChoice(app, "--semantics", options.semantics, {"raw", "temperature-scaled", "processed"},
-            "What the log-probs mean, where the input does not say");
-  app->add_option("--temperature", import.temperature, "Sampling temperature")
-      ->type_name("T")
-      ->check(CLI::PositiveNumber);
-  AddChoice(app, "--mode", options.mode, {"scored", "generated"}, "How the tokens came about");
-  AddChoice(app, "--sampled-by", options.sampled_by, {"infer", "train", "dataset"},
-            "Who chose the tokens");
-  AddChoice(app, "--side", options.side, {"train", "infer"},
-            "Which side to take where the input holds both");
-  AddSwitch(app, "--prompt", options.prompt, "Take the prompt's log-probs, not the output's");
-  app->add_option("--prompt-tokens", import.prompt_tokens, "Length of the prompt")->type_name("N");
-  app->add_option("--top-k", import.top_k, "Keep at most this many alternatives")->type_name("K");
-  AddSwitch(app, "--mask-missing", import.mask_missing,
-            "Keep tokens without a log-prob as ones that do not count");
-  AddSwitch(app, "--next-token-logits", import.next_token_logits,
-            "Row t of the logits predicts token t + 1");
-  AddSwitch(app, "--replace", import.replace, "Replace an existing trace");
 }
 
 void DeclareCompletion(Program& program) {

@@ -17,17 +17,17 @@ void DeclareAssumptions(CLI::App* app, BoundAssumptions& given) {
          "Rewards lie in [0, R], not in [-R, R]")
       ->disable_flag_override();
   add("--advantage-max", given.advantage_max, "Largest |advantage|");
-  add("--score-norm-max", given.score_norm_max, "Largest norm of the score");
+  add("--score-norm-max", given.score_norm_max, "Largest norm of the gradient of a log-prob");
   app->add_option_function<std::string>(
          "--advantages",
          [&given](const std::string& kind) {
            given.advantages = kind == "token" ? AdvantageKind::kToken : AdvantageKind::kOutcome;
          },
-         "What they may depend on: the whole continuation (default; holds for both), or its prefix "
-         "and token")
+         "What an advantage may depend on: the whole answer (default; always safe), or its tokens "
+         "so far")
       ->type_name("outcome|token")
       ->check(CLI::IsMember({"outcome", "token"}));
-  app->add_option("--tokens", given.tokens, "Tokens of a continuation, at most")
+  app->add_option("--tokens", given.tokens, "Longest continuation, in tokens")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
 }
@@ -47,8 +47,10 @@ void DeclareBoundFlags(CLI::App* app, BoundOptions& options) {
   add("--tv", drift(DriftForm::kTv), "Given: tv");
   add("--kl", drift(DriftForm::kKl), "Given: kl or reverse_kl");
   add("--abs-log-ratio", drift(DriftForm::kAbsLogRatio), "Given: mean abs_log_ratio");
-  add("--reward-drift", options.reward_drift, "Tolerated: thresholds that guarantee it");
-  add("--gradient-bias", options.gradient_bias, "Tolerated: thresholds that guarantee it");
+  add("--reward-drift", options.reward_drift,
+      "Tolerated reward drift: print thresholds that guarantee it");
+  add("--gradient-bias", options.gradient_bias,
+      "Tolerated gradient bias: print thresholds that guarantee it");
   app->add_option("--check", options.check, "Compare every bound with two traces")
       ->type_name("TRAIN INFER")
       ->expected(2);
@@ -66,29 +68,29 @@ void DeclareBoundFlags(CLI::App* app, BoundOptions& options) {
                   "Importance weights are clipped or masked below this; default 0.8")
       ->type_name("A")
       ->check(CLI::Range(1e-9, 1.0));
-  app->add_option("--weight-max", options.assumptions.weights.high, "… and above this; default 1.2")
+  app->add_option("--weight-max", options.assumptions.weights.high, "… or above this; default 1.2")
       ->type_name("C")
       ->check(CLI::Range(1.0, 1e9));
 }
 
 void DeclareAuthorInput(CLI::App* app, AuthorInput& input) {
-  app->add_option("--margin", input.margin, "Thresholds are this many times the limit; default 1.5")
+  app->add_option("--margin", input.margin,
+                  "Thresholds are the measured limit times this; default 1.5")
       ->type_name("X")
       ->check(CLI::Range(1.0, 1e6));
-  app->add_option("--confidence", input.confidence,
-                  "… which holds at this confidence; default 0.95")
+  app->add_option("--confidence", input.confidence, "Confidence of that limit; default 0.95")
       ->type_name("C")
       ->check(CLI::Range(0.5, 0.999999));
   const auto budget = [app](const char* name, std::optional<double>& target, const char* help) {
     app->add_option(name, target, help)->type_name("X")->check(CLI::Range(1e-12, 1e12));
   };
-  budget("--reward-drift", input.reward_drift, "Tolerated: a clause that guarantees it");
-  budget("--gradient-bias", input.gradient_bias, "Tolerated: a clause that guarantees it");
+  budget("--reward-drift", input.reward_drift, "Tolerated reward drift: add a clause for it");
+  budget("--gradient-bias", input.gradient_bias, "Tolerated gradient bias: add a clause for it");
   DeclareAssumptions(app, input.assumptions);
-  app->add_option("--name", input.name, "The contract's name")->type_name("TEXT");
-  app->add_option("--contract-version", input.version, "Its version; default 0.1.0")
+  app->add_option("--name", input.name, "Name of the contract")->type_name("TEXT");
+  app->add_option("--contract-version", input.version, "Version of the contract; default 0.1.0")
       ->type_name("X.Y.Z");
-  app->add_option("--owner", input.owner, "Its owner")->type_name("TEXT");
+  app->add_option("--owner", input.owner, "Owner of the contract")->type_name("TEXT");
 }
 
 }  // namespace kcc::cli

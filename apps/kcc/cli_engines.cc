@@ -11,7 +11,7 @@ CLI::App* DeclareTraceMaker(Program& program, ScoreOptions& options, const char*
   CLI::App* app = Declare(program, name, help, examples,
                           [&options, run](Console& console) { return run(options, console); });
   Argument(app, "KERNEL", options.kernel, "KERNEL", "The kernel")->required();
-  app->add_option("-o,--output", options.output, "The trace's directory")
+  app->add_option("-o,--output", options.output, "Directory of the trace to write")
       ->type_name("DIR")
       ->required();
   // Not looked up by its name: CLI11 does that in a function that must not throw, and allocates.
@@ -23,51 +23,55 @@ CLI::App* DeclareTraceMaker(Program& program, ScoreOptions& options, const char*
 
 CLI::Option* DeclareKernelFlags(CLI::App* app, KernelFlags& flags) {
   CLI::Option* requests = app->add_option("--requests", flags.requests,
-                                          "What engines score: a requests file, or a trace")
+                                          "What the kernels are asked: a requests file, or a trace")
                               ->type_name(std::string(kFileValue));
-  app->add_option("--batch", flags.batch, "Requests at a time")
+  app->add_option("--batch", flags.batch, "Requests per batch")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   AddChoice(app, "--sampled-by", flags.sampled_by, {"infer", "train", "dataset"},
             "Who chose the tokens of the requests file");
   app->add_option("--sampling-temperature", flags.sampling_temperature,
-                  "At which temperature they were sampled; 0: greedily")
+                  "Temperature at which they were sampled; 0: greedily")
       ->type_name("T")
       ->check(CLI::NonNegativeNumber);
-  app->add_option("--start-timeout", flags.start_timeout_s, "Seconds for an engine to start")
+  app->add_option("--start-timeout", flags.start_timeout_s,
+                  "Seconds that an engine may take to start")
       ->type_name("S")
       ->check(CLI::PositiveNumber);
-  app->add_option("--batch-timeout", flags.batch_timeout_s, "Seconds for an engine's batch")
+  app->add_option("--batch-timeout", flags.batch_timeout_s,
+                  "Seconds that an engine may take for a batch")
       ->type_name("S")
       ->check(CLI::PositiveNumber);
-  app->add_option("--scratch", flags.scratch, "Where batches are kept while they are measured")
+  app->add_option("--scratch", flags.scratch, "Directory for batches while they are measured")
       ->type_name("DIR");
   return requests;
 }
 
 void DeclareScore(Program& program) {
-  DeclareTraceMaker(program, program.score, "score", "Ask a kernel about given tokens: a trace",
+  DeclareTraceMaker(program, program.score, "score",
+                    "Let a kernel score given tokens; write a trace",
                     "kcc score 'exec:./engine.py' --requests r.jsonl -o traces/infer", RunScore);
 }
 
 void DeclareGenerate(Program& program) {
   Sampling& sampling = program.generate.sampling;
   CLI::App* app = DeclareTraceMaker(
-      program, program.generate, "generate", "Let a kernel continue the prompts: a trace",
+      program, program.generate, "generate", "Let a kernel continue prompts; write a trace",
       "kcc generate 'exec:./engine.py' --requests r.jsonl --temperature 0 -o traces/greedy\n"
       "kcc generate 'exec:./engine.py' --requests r.jsonl --seed 7 --max-tokens 64 -o traces/a",
       RunGenerate);
   app->add_option("--temperature", sampling.temperature, "Sampling temperature; 0 is greedy")
       ->type_name("T")
       ->check(CLI::NonNegativeNumber);
-  app->add_option("--top-k", sampling.top_k, "Sample from the K best; 0: all")
+  app->add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: from all")
       ->type_name("K")
       ->check(CLI::NonNegativeNumber);
-  app->add_option("--top-p", sampling.top_p, "Sample from the best of this mass")
+  app->add_option("--top-p", sampling.top_p,
+                  "Sample from the likeliest tokens that hold this probability")
       ->type_name("P")
       ->check(CLI::Range(0.0, 1.0));
   app->add_option("--seed", sampling.seed, "Seed of the run")->type_name("N");
-  app->add_option("--max-tokens", sampling.output_tokens_max, "Length of a continuation, at most")
+  app->add_option("--max-tokens", sampling.output_tokens_max, "Longest continuation, in tokens")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24));
   app->add_option("--stop", sampling.stop, "Token ids that end a continuation")
@@ -86,26 +90,28 @@ void DeclareAttribute(Program& program) {
               "--requests r.jsonl",
               [&](Console& console) { return RunAttribute(options, console); });
   DeclarePair(app, options.train, options.infer);
-  app->add_option("--contract", options.contract, "Attribute on this contract's slices too")
+  app->add_option("--contract", options.contract, "Attribute on the slices of this contract too")
       ->type_name(std::string(kFileValue));
-  app->add_option("--quantity", options.quantities, "Token quantities; default: the usual six")
+  app->add_option("--quantity", options.quantities,
+                  "Token quantities to attribute; default: six of them")
       ->type_name("NAME")
       ->delimiter(',');
-  app->add_option("--max-requests", options.requests_max, "Take so many, spread evenly; 0: all")
+  app->add_option("--max-requests", options.requests_max, "Use N requests, spread evenly; 0: all")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   AddSwitch(app, "--first-divergence", options.first_divergence,
-            "Name the first operator at which two lab kernels part, instead");
+            "Instead, name the first operator at which two lab kernels differ");
   DeclareKernelFlags(app, options.kernels);
 }
 
 void DeclareLab(Program& program) {
   auto& options = program.lab;
-  CLI::App* group = program.root.add_subcommand("lab", "The engine with every error on a switch");
+  CLI::App* group = program.root.add_subcommand(
+      "lab", "A small engine in which every source of error has a switch");
   group->footer("kcc lab list\nkcc lab e1 -o out");
   group->require_subcommand(1);
   Declare(
-      program, "list", "The lab's kernels and switches", "kcc lab list",
+      program, "list", "List the kernels and switches of the lab", "kcc lab list",
       [](Console& console) { return RunLabList(console); }, group);
   const auto declare = [&](const char* name, const char* help, const char* example,
                            int (*run)(const LabOptions&, Console&)) {
@@ -114,31 +120,33 @@ void DeclareLab(Program& program) {
         [&options, run](Console& console) { return run(options, console); }, group);
     app->add_option("--model", options.model, "The checkpoint; default: the shipped model")
         ->type_name("DIR");
-    app->add_option("--requests", options.requests, "Requests; default: the model's eval.jsonl")
+    app->add_option("--requests", options.requests,
+                    "Requests file; default: the eval.jsonl of the model")
         ->type_name(std::string(kFileValue));
     app->add_option("--contract", options.contract,
                     "Slices and clauses; default: the shipped lab.yaml")
         ->type_name(std::string(kFileValue));
-    app->add_option("--max-requests", options.requests_max, "Take so many, spread evenly; 0: all")
+    app->add_option("--max-requests", options.requests_max, "Use N requests, spread evenly; 0: all")
         ->type_name("N")
         ->check(CLI::NonNegativeNumber);
-    AddSwitch(app, "--quick", options.quick, "A few requests only, to see the page");
-    app->add_option("-o,--output", options.output, "Where page, table and figures go")
+    AddSwitch(app, "--quick", options.quick,
+              "Use a few requests only, to see the pages in seconds");
+    app->add_option("-o,--output", options.output,
+                    "Directory for the page, the table and the figures")
         ->type_name("DIR")
         ->required();
     return app;
   };
-  declare("e1", "Drift of one perturbation at a time (paper 8.1)", "kcc lab e1 -o out", RunLabE1);
-  CLI::App* sweep = declare("e2", "Pass rates over engines, lengths, load and slices (paper 8.2)",
+  declare("e1", "Measure the drift of one switch at a time: experiment E1", "kcc lab e1 -o out",
+          RunLabE1);
+  CLI::App* sweep = declare("e2", "Pass rates by engine, length, load and slice: experiment E2",
                             "kcc lab e2 -o out\n"
                             "kcc lab e2 -o out --engine fp8,'bf16?kv=e5m2' --length 0,1024,8192",
                             RunLabE2);
-  sweep->add_option("--engine", options.engines, "Engines of the lab, without lab:")
+  sweep->add_option("--engine", options.engines, "Engines of the lab, as in fp8 or 'bf16?kv=e5m2'")
       ->type_name("NAME")
       ->delimiter(',');
-  sweep
-      ->add_option("--length", options.lengths,
-                   "Prompts of so many tokens, each made of other requests; 0: as asked")
+  sweep->add_option("--length", options.lengths, "Lengths of the prompts in tokens; 0: as they are")
       ->type_name("N")
       ->delimiter(',');
 }

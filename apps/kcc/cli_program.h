@@ -35,8 +35,9 @@ struct RlProgram {
 struct Program {
   explicit Program(Console& io) : console(io) {}
   Console& console;
-  CLI::App root{"Kernel contracts: which gap between training and serving kernels you tolerate.",
-                "kcc"};
+  CLI::App root{
+      "Measure the gap between a training and a serving kernel, and judge it under a contract.",
+      "kcc"};
   bool version = false;
   std::vector<Command> commands;
   CheckOptions check;
@@ -121,6 +122,8 @@ void DeclareAttribute(Program& program);
 void DeclareLab(Program& program);
 void DeclareReport(Program& program);
 void DeclareCompare(Program& program);
+void DeclareTrace(Program& program);
+void DeclareImport(Program& program);
 void DeclareRl(Program& program);
 
 }  // namespace kcc::cli

@@ -37,23 +37,25 @@ void DeclareReportFormats(CLI::App* app, AskedFormats& asked) {
 
 void DeclareJudgeFlags(CLI::App* app, JudgeFlags& flags) {
   AddChoice(app, "--stage", flags.stage, {"offline", "shadow", "canary", "full"},
-            "Judge the clauses of this stage");
+            "Judge the clauses of this stage; default: offline");
   AddChoice(app, "--about", flags.about, {"evaluation-set", "traffic"},
-            "What the verdict speaks of; default: the contract's decision");
+            "What the verdict is about; default: as the contract says");
   app->add_option("--report", flags.report, "Write " + WrittenFiles() + " here")->type_name("DIR");
   DeclareReportFormats(app, flags.formats);
   AddChoice(app, "--fail-on", flags.fail_on, {"L1", "L2", "L3"},
-            "Let clauses below this level not decide the exit code");
+            "Ignore clauses below this level in the exit code; default: L1");
   AddSwitch(app, "--all", flags.all, "Print satisfied clauses too");
 }
 
 void DeclareReport(Program& program) {
   auto& options = program.report;
-  CLI::App* app = Declare(program, "report", "Show a report.json again, in every format",
-                          "kcc report out                        # checks its files too\n"
-                          "kcc report out/report.json -o elsewhere",
-                          [&](Console& console) { return RunReport(options, console); });
-  Argument(app, "REPORT", options.file, kFileValue, "A report.json or DIR; - is standard input")
+  CLI::App* app =
+      Declare(program, "report", "Show a stored report again, or write it in every format",
+              "kcc report out                        # checks its files too\n"
+              "kcc report out/report.json -o elsewhere",
+              [&](Console& console) { return RunReport(options, console); });
+  Argument(app, "REPORT", options.file, kFileValue,
+           "A report.json or its directory; - is standard input")
       ->required();
   app->add_option("-o,--output", options.output, "Write all formats here")->type_name("DIR");
   DeclareReportFormats(app, options.formats);
@@ -66,8 +68,10 @@ void DeclareCompare(Program& program) {
                           "kcc compare last/report.json this/report.json\n"
                           "kcc compare --markdown last/report.json this/report.json",
                           [&](Console& console) { return RunCompare(options, console); });
-  Argument(app, "BEFORE", options.before, kFileValue, "The older report.json or DIR")->required();
-  Argument(app, "AFTER", options.after, kFileValue, "The newer report.json or DIR")->required();
+  Argument(app, "BEFORE", options.before, kFileValue, "The older report.json, or its directory")
+      ->required();
+  Argument(app, "AFTER", options.after, kFileValue, "The newer report.json, or its directory")
+      ->required();
   AddSwitch(app, "--markdown", options.markdown, "Print Markdown, for a pull request");
 }
 

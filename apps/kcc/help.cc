@@ -8,6 +8,10 @@ namespace kcc::cli {
 namespace {
 
 constexpr size_t kWidth = 100;
+// A flag that takes one of many words would push every explanation to the right edge. What is wider
+// than this has its explanation below it instead of beside it.
+constexpr size_t kLeftMax = 44;
+constexpr size_t kChoicesMax = 40;  // of an argument, before its name stands for them
 
 struct Row {
   std::string left;
@@ -17,11 +21,18 @@ struct Row {
 void AppendRows(std::string_view title, const std::vector<Row>& rows, std::string* out) {
   if (rows.empty()) return;
   size_t widest = 0;
-  for (const Row& row : rows) widest = std::max(widest, row.left.size());
+  for (const Row& row : rows) {
+    if (row.left.size() <= kLeftMax) widest = std::max(widest, row.left.size());
+  }
   out->append("\n").append(title).append(":\n");
   for (const Row& row : rows) {
     const size_t column = widest + 4;
-    out->append("  ").append(row.left).append(column - 2 - row.left.size(), ' ');
+    out->append("  ").append(row.left);
+    if (row.left.size() <= kLeftMax) {
+      out->append(column - 2 - row.left.size(), ' ');
+    } else {
+      out->append("\n").append(column, ' ');
+    }
     out->append(WrapText(row.right, column, kWidth)).append("\n");
   }
 }
@@ -38,8 +49,19 @@ std::string FlagText(const FlagSpec& flag) {
 
 std::string ArgumentText(const ArgumentSpec& argument) {
   std::string text = argument.name;
-  if (!ChoicesOf(argument.value).empty()) text = argument.value;
+  if (!ChoicesOf(argument.value).empty() && argument.value.size() <= kChoicesMax) {
+    text = argument.value;
+  }
   return argument.repeated ? text + "..." : text;
+}
+
+std::string ArgumentHelp(const ArgumentSpec& argument) {
+  if (argument.value.size() <= kChoicesMax) return argument.help;
+  std::string help = argument.help;
+  for (const std::string& choice : ChoicesOf(argument.value)) {
+    help.append(help.size() == argument.help.size() ? ": " : ", ").append(choice);
+  }
+  return help;
 }
 
 }  // namespace
@@ -72,7 +94,7 @@ std::string HelpText(const CommandSpec& command) {
   AppendRows("Commands", rows, &out);
   rows.clear();
   for (const ArgumentSpec& argument : command.arguments) {
-    rows.push_back({ArgumentText(argument), argument.help});
+    rows.push_back({ArgumentText(argument), ArgumentHelp(argument)});
   }
   AppendRows("Arguments", rows, &out);
   rows.clear();

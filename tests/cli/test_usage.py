@@ -28,6 +28,19 @@ def test_help_has_usage_and_an_example(kcc, command):
     assert max(map(len, outcome.out.splitlines())) <= 100
 
 
+def test_help_keeps_its_columns_however_wide_a_flag_is(kcc):
+    """One flag that takes many words must not push the explanations of all to the right edge."""
+    for command in (["rl", "lint"], ["rl", "translate"], ["import"], ["judge"], ["run"]):
+        text = kcc(*command, "--help").out.split("\nExamples:")[0]
+        assert max(map(len, text.splitlines())) <= 100, text
+        helps = [line for line in text.splitlines() if line.startswith("  -h, --help")]
+        assert [line.split("  ")[-1].strip() for line in helps] == ["Print this help"], text
+    lint = kcc("rl", "lint", "--help").out
+    assert "|open_instruct\n                        Or a framework's options instead\n" in lint
+    assert "FORMAT    What wrote the input: npy, vllm, " in kcc("import", "--help").out
+    assert "--traces PAIR..." in kcc("judge", "--help").out
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_unknown_flag_is_an_error_with_a_suggestion(kcc, command):
     outcome = kcc(command, "--jsno")
