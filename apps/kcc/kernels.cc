@@ -32,6 +32,10 @@ void WriteStop() {
   errno = before;
 }
 
+// Signals become a byte in a pipe. Whoever waits polls the pipe beside what it waits for, fails in
+// the ordinary way, and destructors end programs and remove files. Nothing but write(2) and a flag
+// is touched in the handler: anything else may be in the middle of being changed. The pipe is not
+// emptied, so that every later wait ends at once too.
 extern "C" void HandleSignal(int signal) {
   signal_that_came = signal;
   WriteStop();
@@ -53,6 +57,7 @@ Result<std::optional<std::string>> TraceDirectoryOf(const std::string& uri) {
 Interruptible::Interruptible(Console& console) : console_(console) {
   KCC_CHECK(stop_pipe[0] < 0);
   if (::pipe2(stop_pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) stop_pipe = {-1, -1};
+  // What came before this command is not its business.
   signal_that_came = 0;
   struct sigaction action {};
   action.sa_handler = HandleSignal;

@@ -20,6 +20,7 @@ std::string Duration(double seconds) {
 void Progress::Show(int64_t done, int64_t total, int64_t bytes) {
   constexpr double kBetweenDraws = 0.1;
   const double now = clock_.MonotonicSeconds();
+  // Ten times a second at most: a terminal over a slow line must not slow the work down.
   if (!terminal_ || total <= 0 || now - drawn_s_ < kBetweenDraws) return;
   drawn_s_ = now;
   const double elapsed = now - start_s_;

@@ -63,6 +63,8 @@ double LowOf(const TokenValues& r) {
 }
 double Span(const TokenValues& r) { return r.High(At().span); }
 
+// A bound that decides is a theorem about every token: one violation is a fault of kcc, or evidence
+// that is none. The textbook ones are compared for the reader's sake.
 // clang-format off
 constexpr Rule kRules[] = {
     {"logit_span", "logit_span <= 2 logit_linf/tau", true, LowOf<&Slots::span>,
@@ -159,6 +161,8 @@ void AppendSampleRows(const SampleRows& sums, const BoundAssumptions& assumption
 }
 
 // Holds every bound against every token, and those of samples against their sums.
+// Rows about rewards and weights are about means of samples. A sample can exceed a bound on its
+// mean by chance, so those rows decide nothing.
 class BoundVisitor final : public PairVisitor {
  public:
   BoundVisitor(const PairedTraces& pair, const std::function<void(int64_t tokens)>& progress)
@@ -178,6 +182,7 @@ class BoundVisitor final : public PairVisitor {
     const TokenDrift& drift = token.reading.drift;
     checker_.Add(drift, id_, token.position);
     ++check_.tokens;
+    // Without a finite span there is no bound to set the sums below against.
     if (!drift.known[At().span] || std::isinf(drift.hi[At().span])) return {};
     spans_.push_back(drift.hi[At().span]);
     if (!by_infer_ || !drift.known[At().log_ratio]) return {};
@@ -227,6 +232,8 @@ BoundChecker::BoundChecker(double temperature) : temperature_(temperature) {
 
 SlotSet BoundChecker::Slots() {
   SlotSet slots;
+  // All that any rule reads, on-demand quantities such as hellinger included: a slot that is not
+  // asked for is unknown, and its rules would compare nothing.
   for (const size_t slot : {At().span, At().linf, At().l2, At().kl, At().reverse_kl, At().tv,
                             At().hellinger, At().chi2, At().reverse_chi2, At().abs_log_ratio,
                             At().log_ratio, At().train_margin, At().top1_overlap}) {
@@ -240,11 +247,14 @@ void BoundChecker::Add(const TokenDrift& drift, std::string_view request, int32_
   for (size_t i = 0; i < rows_.size(); ++i) {
     const double measured = kRules[i].measured(reading);
     const double bound = kRules[i].bound(reading);
+    // Unknown on either side: not compared, and not counted as compared.
     if (measured == -kInf || bound == kInf || std::isnan(measured) || std::isnan(bound)) continue;
     CheckedBound& row = rows_[i];
     ++row.compared;
     const bool violated = measured > bound * (1 + kMeasuringError);
+    // Within the error of measuring a bound that is attained is not violated.
     row.violations += violated && row.decides ? 1 : 0;
+    // 0 of 0 is attained and says nothing about how sharp the bound is.
     if (bound == 0 && !violated) continue;
     const double ratio = bound == 0 ? kInf : measured / bound;
     if (!row.closest || ratio > row.ratio_max) {

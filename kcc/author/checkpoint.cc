@@ -22,6 +22,8 @@ constexpr double kOutwardSum = 1 + 1e-6;
 constexpr int64_t kGramColumnsMax = 192;
 
 // Everything about a matrix that can be added up row by row.
+// So a checkpoint larger than memory is read once, from front to back. Norms are rounded outward
+// (kOutwardSum): an envelope is a promise, and one that is a rounding too small would be none.
 class NormsOfRows {
  public:
   NormsOfRows(int64_t rows, int64_t columns)
@@ -60,6 +62,7 @@ class NormsOfRows {
     norms_.frobenius = std::sqrt(squares_) * kOutwardSum;
     norms_.row_max_l2 = std::sqrt(row_max_squares_) * kOutwardSum;
     norms_.group_max_l2 = std::sqrt(group_squares_) * kOutwardSum;
+    // Upper bounds, of which the smallest is kept; the true norm needs an eigenvalue.
     // ||W||_2 <= ||W||_F and <= sqrt(||W||_1 ||W||_inf).
     const double column_sum_max = *std::max_element(column_sums_.begin(), column_sums_.end());
     norms_.spectral =
@@ -113,6 +116,8 @@ bool IsFloat(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
+// Remembers which tensors were asked for. RequireAllUsed then refuses a checkpoint with any other,
+// such as biases or experts: the envelope would not hold for it.
 class CheckpointReader {
  public:
   CheckpointReader(MappedFile file, SafetensorsHeader header)
@@ -124,6 +129,8 @@ class CheckpointReader {
   // Rows of a matrix; a vector is one row.
   template <class Visit>
   Result<> ForEachRow(const TensorInfo& tensor, int64_t columns, Visit visit) {
+    // Through windows, since a matrix may be larger than what one window may hold; rows are never
+    // split between two.
     const auto row_bytes = static_cast<size_t>(columns) * DTypeBits(tensor.dtype) / 8;
     const int64_t rows = tensor.elements() / columns;
     const auto rows_at_once = static_cast<int64_t>(
@@ -165,6 +172,7 @@ class CheckpointReader {
     if (tensor->shape.size() != dimensions || tensor->elements() == 0) {
       return wrong(dimensions == 1 ? "a vector was expected" : "a matrix was expected");
     }
+    // Everything that ForEachRow relies on is checked here, before a byte is read.
     constexpr int64_t kColumnsMax = int64_t{1} << 22;  // a row fits a window
     if (tensor->shape.back() > kColumnsMax) return wrong("its rows are too long");
     return tensor;
@@ -248,6 +256,8 @@ Result<ModelDescription> DescribeCheckpoint(const std::string& path, const Model
   const auto layer_name = [](size_t layer) {
     return "model.layers." + std::to_string(layer) + ".";
   };
+  // Layers are counted by their names, from 0 on until one is missing. Layer 0 is read in any case,
+  // so that a file without layers says which tensor it lacks.
   while (model.layers.size() < kCheckpointLayersMax &&
          (model.layers.empty() ||
           reader.Has(layer_name(model.layers.size()) + "self_attn.q_proj.weight"))) {
@@ -256,10 +266,12 @@ Result<ModelDescription> DescribeCheckpoint(const std::string& path, const Model
   }
   KCC_TRY(model.final_gain_max, reader.MaxAbs("model.norm.weight"));
   model.final_rms_min = facts.rms_min;
+  // A model without an output matrix uses its embedding as one.
   const bool tied = !reader.Has("lm_head.weight");
   KCC_TRY(model.lm_head, reader.Matrix(tied ? "model.embed_tokens.weight" : "lm_head.weight"));
   KCC_TRY_VOID(reader.RequireAllUsed());
 
+  // Shapes are compared with each other, since no config says what they should be.
   model.width = model.lm_head.columns;
   for (const LayerDescription& layer : model.layers) {
     const bool fits = layer.query.columns == model.width && layer.output.rows == model.width &&
@@ -271,6 +283,7 @@ Result<ModelDescription> DescribeCheckpoint(const std::string& path, const Model
           Place{path});
     }
   }
+  // Safetensors do not say how many heads there are: it is the user's word, checked for sense.
   const int64_t query_rows = model.layers[0].query.rows;
   if (facts.heads < 1 || query_rows % facts.heads != 0) {
     return InvalidError(std::to_string(facts.heads) + " heads do not divide the " +

@@ -123,6 +123,8 @@ std::string FolderOf(const std::string& path) {
 // after fsync, close has nothing left to report.
 Result<Temporary> WriteBeside(const std::string& path, const Output& output,
                               std::string_view bytes) {
+  // A file that is replaced keeps its mode. Until it has it, nobody else may read the new bytes:
+  // the old file may have been private.
   const mode_t mode = output.exists ? 0600 : 0666;
   Result<Temporary> made = Temporary::Make(FolderOf(path), Temporary::Kind::kFile, mode);
   if (!made.has_value()) return Error(ErrorCode::kIo, made.error().message(), Place{path});
@@ -135,6 +137,12 @@ Result<Temporary> WriteBeside(const std::string& path, const Output& output,
 }
 
 // Brings files into place one after the other, and all of them back unless Keep is called.
+// The last file is the one that readers look for, such as report.json. It is moved away first and
+// put last, so that at any moment they find the old set, none, or the new one. Example: a exists, b
+// does not, z is the last.
+//
+//     done:     z moved aside, a exchanged, b made, z put, Keep
+//     b fails:  z moved aside, a exchanged; then a exchanged back and z brought back
 class Replacement {
  public:
   Replacement() = default;

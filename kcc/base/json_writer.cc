@@ -47,6 +47,7 @@ std::string JsonQuote(std::string_view text) {
   size_t bad = 0;
   while (!IsUtf8(text, &bad)) {
     AppendEscaped(text.substr(0, bad), &out);
+    // U+FFFD: JSON has no place for bytes that are not UTF-8.
     out += "\xEF\xBF\xBD";
     text.remove_prefix(bad + 1);
   }
@@ -60,6 +61,10 @@ void JsonWriter::Indent() {
   text_.append(2 * levels_.size(), ' ');
 }
 
+// Invariant: text_ is the beginning of one JSON document. levels_ holds the closer of everything
+// that is open, and after_key_ is true exactly between a key and its value. A value without a key
+// in an object, a closer that does not fit and a document taken before its end are faults of the
+// caller and end the program: they would give a file that nobody can read.
 void JsonWriter::BeforeValue() {
   if (after_key_) {
     after_key_ = false;
@@ -79,6 +84,7 @@ JsonWriter& JsonWriter::Begin(char opener, char closer) {
   return *this;
 }
 
+// An empty container stays on one line: {} and [].
 JsonWriter& JsonWriter::End(char closer) {
   KCC_CHECK(!levels_.empty() && levels_.back().closer == closer && !after_key_);
   const bool empty = levels_.back().empty;
@@ -104,6 +110,7 @@ JsonWriter& JsonWriter::Key(std::string_view key) {
   return *this;
 }
 
+// Taken as it is: the caller vouches that it is one JSON value.
 JsonWriter& JsonWriter::Raw(std::string_view json) {
   BeforeValue();
   text_ += json;
@@ -113,9 +120,11 @@ JsonWriter& JsonWriter::Raw(std::string_view json) {
 JsonWriter& JsonWriter::Value(std::string_view text) { return Raw(JsonQuote(text)); }
 JsonWriter& JsonWriter::Value(bool value) { return Raw(value ? "true" : "false"); }
 JsonWriter& JsonWriter::Value(double value) {
+  // JSON has no infinities and no NaN: they are written as texts, "inf", "-inf" and "nan".
   return std::isfinite(value) ? Raw(ShortestNumber(value)) : Value(ShortestNumber(value));
 }
 
+// Ends with a line end, so that a file of it is a text file.
 std::string JsonWriter::Take() {
   KCC_CHECK(levels_.empty() && !after_key_);
   text_ += '\n';

@@ -43,6 +43,9 @@ bool IsTemporaryName(std::string_view name) {
   return letters.find_first_not_of(kLetters) == std::string_view::npos;
 }
 
+// A temporary is locked for as long as its writer lives, by the system and not by a file that could
+// stay behind. So whoever gets the lock of a temporary knows that its writer is gone, and may
+// remove it. Where locks are not to be had, nothing is removed.
 enum class Lock { kTaken, kHeldByAnother, kUnknown };
 
 Lock TryLock(int fd) {
@@ -118,6 +121,8 @@ Result<Temporary> Temporary::Make(const std::string& directory, Kind kind, mode_
     if (fd.get() < 0 && errno == EEXIST) continue;
     if (fd.get() < 0) break;
     const Lock lock = TryLock(fd.get());
+    // Between making and locking, another process may have taken it for a leftover and removed it:
+    // then the name is gone, or is another file's by now.
     if (lock == Lock::kHeldByAnother || !NamesOpenFile(path, fd.get())) continue;
     // Moved, since a copy could fail, and then nobody would know of the file.
     return Temporary(std::move(path), std::move(fd));
@@ -154,6 +159,7 @@ bool Temporary::RenameTo(const std::string& target) {
   return true;
 }
 
+// path_ stays: it now names what stood at the target, which goes with this object.
 bool Temporary::ExchangeWith(const std::string& target) {
   return ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0;
 }

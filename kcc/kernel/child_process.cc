@@ -239,6 +239,9 @@ Error ChildProcess::Ended() const {
                  (name == nullptr ? "" : std::string(" (SIG") + name + ")"));
 }
 
+// One line out, one line back, in turn. Invariant between questions: `received` and `unsent` are
+// empty. What stands in `received` before a question was not asked for, and would be taken for the
+// answer to it; what stands in `unsent` at the answer was not read before it was given.
 Result<std::string> ChildProcess::Ask(std::string_view line, double timeout_s) {
   Streams& s = *streams_;
   ReadOutput();

@@ -88,6 +88,8 @@ Result<> CheckTokens(std::span<const KernelRequest> batch, int64_t vocab_size) {
 }
 
 // Every row is the one asked for, in the order asked for, and no number in it is broken.
+// The program is not trusted to know what it was asked. A row too few, one twice or two in the
+// other order would be paired with numbers about other tokens, and look like drift, or like none.
 Result<> CheckRows(const TraceReader& reader, std::span<const KernelRequest> batch) {
   TokenCursor cursor(reader);
   int64_t row = 0;
@@ -116,6 +118,9 @@ Result<> CheckRows(const TraceReader& reader, std::span<const KernelRequest> bat
   return {};
 }
 
+// The program is started once and asked batch by batch. After its first fault child_ is null and
+// every further call fails: a program whose answer was wrong or late may still be writing, and the
+// next answer could be that of the last question.
 class ExecKernel final : public Kernel {
  public:
   ExecKernel(std::string name, std::unique_ptr<ChildProcess> child, KernelOpenOptions options)
@@ -146,6 +151,8 @@ class ExecKernel final : public Kernel {
       return InvalidError("the kernel gives no evidence about tokens; it only generates",
                           Place{name_});
     }
+    // The program writes into a directory of ours and nowhere else. It becomes `directory` once
+    // every row has been checked.
     KCC_TRY(const std::unique_ptr<PartialTrace> partial, PartialTrace::Make(directory));
     const std::string where = "batch " + std::to_string(++batches_);
     Result<std::string> line = child_->Ask(ScoreMessage(batches_, batch, partial->tokens_file()),
@@ -197,12 +204,15 @@ class ExecKernel final : public Kernel {
   // What the program wrote becomes a trace, unless it is not what was asked for.
   Result<> TakeFile(std::span<const KernelRequest> batch, const PartialTrace& partial) const {
     struct stat status {};
+    // lstat: a link could lead to a file that changes after it was checked.
     if (::lstat(partial.tokens_file().c_str(), &status) != 0) {
       return BrokenEvidenceError("it answered, but wrote no file " + partial.tokens_file());
     }
     if (!S_ISREG(status.st_mode)) {
       return BrokenEvidenceError("what it wrote is no regular file: " + partial.tokens_file());
     }
+    // The program writes tensors alone. Who was asked what, and what the kernel is, are written
+    // here from what kcc knows.
     TraceInfo info = TraceInfoOf(info_);
     info.requests = static_cast<int64_t>(batch.size());
     info.tokens = 0;
@@ -225,6 +235,8 @@ class ExecKernel final : public Kernel {
     info.sampled_by = SampledBy::kInfer;
     info.path = TracePath::kDecode;
     info.evidence = EvidenceLevel::kSampledToken;
+    // A trace has one level of evidence: where one answer lacks log-probs, those of the others are
+    // left out.
     for (const GeneratedRequest& row : generated) {
       if (row.logprobs.size() != row.tokens.size()) info.evidence = EvidenceLevel::kNone;
     }

@@ -24,6 +24,8 @@ namespace kcc {
 namespace {
 
 // Runs both at once. If one fails the other is told to stop; the error is that of the first.
+// First in time, not in the order of the sides: the one that was stopped fails too, with
+// "interrupted", and would hide the cause.
 Result<> Both(const std::function<Result<>()>& train, const std::function<Result<>()>& infer,
               const std::function<void()>& stop) {
   std::atomic<int> first_failed{-1};
@@ -109,6 +111,12 @@ Result<> ScoreBatch(const NamedKernel& kernel, std::span<const KernelRequest> ba
   return StampSampling(directory, requests);
 }
 
+// Invariant after every batch: summary_, the two identities and request_set_ speak of the same
+// requests, those of all batches so far, and both directories are gone. A batch that fails ends the
+// run, and no summary leaves it: there is no way to a verdict about the batches that went well.
+//
+// The identities hash the kernels and the requests in order, and nothing that tells where a batch
+// ended. So `--batch 1` and `--batch 64` give the same bytes.
 class Stream {
  public:
   Stream(const KernelPair& pair, RequestSource& requests, const Plan& plan,
@@ -174,6 +182,7 @@ class Stream {
     KCC_TRY(TraceReader infer, TraceReader::Open(infer_directory_));
     KCC_TRY(const PairedTraces pair,
             PairedTraces::Make(std::move(train), std::move(infer), options_.pairing));
+    // A kernel that may leave requests out would choose its own evaluation set.
     if (pair.requests().size() != batch.size()) {
       return BrokenEvidenceError("the kernels answered for " +
                                  std::to_string(pair.requests().size()) + " of " +
@@ -200,6 +209,7 @@ class Stream {
     totals_.requests += last.requests;
     totals_.tokens += last.tokens;
     totals_.bytes += last.bytes;
+    // A batch is no source of its own; the stream is one, described below.
     part.sources.clear();
     KCC_TRY_VOID(MergeInto(part, &summary_));
     return AddSource(DescribeSource(pair));
@@ -213,6 +223,8 @@ class Stream {
       source_ = std::move(source);
       return {};
     }
+    // Counts add up; all else must be as in the first batch. The counts are made equal before the
+    // comparison, so that whatever a Source gains later is compared too.
     const Source before = *source_;
     source_->requests += source.requests;
     source_->tokens += source.tokens;

@@ -16,6 +16,9 @@ namespace {
 using BatchWork =
     std::function<Result<>(std::span<const KernelRequest> batch, const std::string& directory)>;
 
+// Appends the batches' traces to one. The first batch decides what the trace says about its kernel.
+// Request rows count from 0 in every batch, so a token's row is looked up in `rows`: the third
+// request of a second batch of 16 is row 18.
 class TraceCollector {
  public:
   TraceCollector(std::string directory, const RequestSource& requests)
@@ -37,6 +40,7 @@ class TraceCollector {
     std::vector<int32_t> rows;
     for (size_t i = 0; i < reader.requests().size(); ++i) {
       Request request = reader.requests()[i];
+      // Kernels write what they computed; the prompt is known to whoever asked.
       if (i < batch.size()) request.fields["prompt"] = PromptField(batch[i]);
       KCC_TRY(const int32_t row, writer_->AddRequest(request));
       rows.push_back(row);
@@ -69,6 +73,7 @@ Result<int64_t> Collect(const NamedKernel& kernel, RequestSource& requests,
                         const std::string& directory, const StreamOptions& options,
                         const BatchWork& work) {
   KCC_TRY(const PrivateDir scratch, PrivateDir::Make(options.scratch));
+  // One batch at a time is on disk, however many requests there are.
   const std::string batch_directory = scratch / "batch";
   RequestBatches batches(
       requests, LimitsFor(kernel.kernel->info(), options.batch_requests, options.batch_bytes_max));
@@ -78,6 +83,7 @@ Result<int64_t> Collect(const NamedKernel& kernel, RequestSource& requests,
   progress.tokens_total = requests.totals().output_tokens;
   while (true) {
     KCC_TRY(const std::vector<KernelRequest> batch, batches.Next());
+    // Only here does the directory get its name: a run that fails leaves no trace.
     if (batch.empty()) return collector.Finish();
     KCC_TRY_VOID(work(batch, batch_directory));
     KCC_TRY_VOID(collector.Add(batch_directory, batch));

@@ -105,6 +105,10 @@ bool KillChildren() {
   return true;
 }
 
+// Invariant: as long as anything runs that the program started, the supervisor runs and is its
+// ancestor, since it is a subreaper: who loses its parent becomes its child. Example: the program
+// starts a daemon and exits. The daemon becomes the supervisor's child. When kcc closes `control`,
+// or ends (`starter`), EndAll kills children, round by round, until there is none.
 struct Supervisor {
   int control = -1;
   int status = -1;

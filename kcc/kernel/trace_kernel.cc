@@ -10,6 +10,10 @@
 namespace kcc {
 namespace {
 
+// A kernel whose answers were recorded. It answers for exactly the tokens that its trace holds of a
+// request and says which are lacking; it fills nothing in. Example: a trace with positions 4 to 9
+// of a request fails if it is asked about 4 to 8, and if it is asked about 4 to 10. In both cases
+// the other kernel would be asked about another continuation than the one that was recorded.
 class TraceKernel final : public Kernel {
  public:
   TraceKernel(TraceReader reader, TraceRows rows, TraceWriter::Options writer)
@@ -33,6 +37,7 @@ class TraceKernel final : public Kernel {
                           place());
     }
     TraceInfo info = reader_.info();
+    // Counts are of the whole trace; the writer fills in those of the batch.
     info.requests.reset();
     info.tokens.reset();
     TraceWriter::Options options = writer_;
@@ -60,7 +65,9 @@ class TraceKernel final : public Kernel {
     };
     if (at < 0) return fail("the trace does not hold it");
     Request request = reader_.requests()[static_cast<size_t>(at)];
+    // insert does not replace: what the kernel recorded about its run stays.
     for (const auto& field : wanted.request.fields) request.fields.insert(field);
+    // The prompt ends where the asking side says, not where the recording did.
     request.fields["prompt_tokens"] = static_cast<double>(wanted.prompt_tokens);
     KCC_TRY(const int32_t row, writer->AddRequest(request));
     int32_t next = wanted.prompt_tokens;
@@ -100,6 +107,7 @@ Result<TraceWriter::Options> WriterOptionsFor(const TraceReader& reader) {
   TraceWriter::Options options;
   std::optional<std::pair<DType, int64_t>> logits;
   for (const TokenFile& file : reader.files()) {
+    // A column that one file has and another lacks is written for all, as "not recorded".
     options.logprob |= file.logprob.has_value();
     options.advantage |= file.advantage.has_value();
     options.mask |= file.mask.has_value();
@@ -109,6 +117,7 @@ Result<TraceWriter::Options> WriterOptionsFor(const TraceReader& reader) {
     }
     if (!file.logits) continue;
     const std::pair<DType, int64_t> found(file.logits->dtype, file.logits->shape[1]);
+    // One trace stores logits in one format, so files of two formats cannot be copied into it.
     if (logits && *logits != found) {
       return InvalidError("the trace's files store logits of different types or widths",
                           Place{reader.directory()});

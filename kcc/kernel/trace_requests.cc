@@ -21,6 +21,7 @@ class TraceRequests final : public RequestSource {
   TraceRequests(TraceReader reader, TraceRows rows)
       : reader_(std::move(reader)), rows_(std::move(rows)), cursor_(reader_, IndexOnly()) {
     totals_.requests = static_cast<int64_t>(reader_.requests().size());
+    // For progress alone: scored prompt tokens are among them.
     totals_.output_tokens = reader_.token_count();
   }
 
@@ -63,6 +64,9 @@ class TraceRequests final : public RequestSource {
     return {};
   }
 
+  // The tokens of a request are its recorded prompt followed by the rows of its output, which must
+  // go on where the prompt ends: an engine cannot be asked about a sequence with a hole in it. A
+  // prompt that was not recorded may still be there as scored rows from position 0 on.
   Result<> Make(int32_t row, KernelRequest* out) {
     const Request& recorded = reader_.requests()[static_cast<size_t>(row)];
     out->tokens.clear();
@@ -78,6 +82,7 @@ class TraceRequests final : public RequestSource {
       out->tokens.push_back(token->token);
     }
     if (prompt == 0 || out->tokens.size() <= prompt) return Unknown(recorded, out->tokens.size());
+    // Both kernels will carry these fields, so what one of them measured goes out first.
     out->request = recorded;
     std::erase_if(out->request.fields, [](const auto& field) { return OfItsOwnRun(field.first); });
     out->prompt_tokens = static_cast<int32_t>(prompt);

@@ -10,6 +10,14 @@
 namespace kcc {
 namespace {
 
+// softmax(q k) v for some tokens and the query heads that share one KV head. Row r is (token,
+// head); its state is the largest score so far m, the sum of the weights l = sum e^(s - m), and the
+// weighted sum of the values o = sum e^(s - m) v.
+//
+// Invariant after each segment of keys: m, l and o are those of all keys so far. A segment with a
+// larger maximum m' scales the old l and o by e^(m - m'). So the result is o / l for any tiles, up
+// to rounding; that rounding is what the switch `attention` is about. Example: scores 1, 3 in tiles
+// of one. After the first tile m = 1, l = 1; after the second m = 3, l = e^-2 + 1.
 template <class Real>
 class Attention {
  public:
@@ -52,6 +60,7 @@ class Attention {
 
   void Score() {
     // Rows (token, head) one after the other, so that one call serves them all.
+    // A copy of a few rows; the keys, which are many, are read where they lie.
     scratch_->queries.resize(rows_ * job_.head_dim);
     for (size_t t = 0; t < job_.tokens; ++t) {
       const float* from = job_.queries + t * job_.stride;
@@ -115,6 +124,7 @@ class Attention {
         if (count == 0) continue;
         const Real highest = std::max(maxima_[r], *std::max_element(row, row + count));
         const Real total = Weigh(row, count, highest);
+        // Nothing was summed before the first segment, and -inf stands for its maximum.
         if (begin == 0) {
           totals_[r] = total;
         } else {
@@ -163,6 +173,7 @@ class Attention {
     std::vector<Real> part(job_.head_dim);
     for (size_t r = token * job_.heads; r < (token + 1) * job_.heads; ++r) {
       Real* row = ScoresOf(r);
+      // Known in advance here, so that parts can be scaled as they come.
       const Real highest = *std::max_element(row, row + visible);
       Real* sum = sums().data() + r * job_.head_dim;
       for (size_t begin = 0; begin < visible; begin += size) {

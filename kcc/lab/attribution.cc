@@ -21,11 +21,19 @@ struct RequestSums {
   std::vector<int64_t> tokens;  // [slice]
 };
 
+// Sixteen corners are asked for, and only those that differ are run. A corner is a mask of the
+// sources taken from infer; sources in which the kernels agree change nothing, so a mask means the
+// same as its part within `active`. Example: only precision (bit 1) and batch (bit 2) differ. Runs
+// are 0, 2, 4 and 6, and the corner 7 takes its numbers from 6 (same_as_).
+//
+// Sums are kept by request, since the bootstrap draws requests: tokens of one request are not
+// independent.
 class Attributor {
  public:
   Attributor(const AttributionOptions& options, std::vector<size_t> slots, SliceEvaluator slices)
       : options_(options), slots_(std::move(slots)), slices_(std::move(slices)) {
     for (const size_t slot : slots_) wanted_.set(slot);
+    // Always measured, for the comparison with the envelopes.
     linf_slot_ = TokenSlot("logit_linf");
     wanted_.set(linf_slot_);
     for (unsigned mask = 0; mask < kCorners; ++mask) {
@@ -48,6 +56,7 @@ class Attributor {
     walk.wanted = wanted_;
     std::vector<int32_t> order(pair.requests().size());
     std::iota(order.begin(), order.end(), 0);
+    // One thread, so that the double sums of a request have one order.
     return WalkPairs(TraceSource(pair), order, slices_, walk, visitors);
   }
 
@@ -115,6 +124,7 @@ class Attributor {
                                      const std::vector<const RequestSums*>& all) const {
     std::array<double, kCorners> sums{};
     int64_t tokens = 0;
+    // A ratio of sums, not a mean of means: a long request weighs as much as its tokens.
     for (const size_t r : chosen) {
       tokens += all[r]->tokens[s];
       const double* own = &all[r]->sums[(s * slots_.size() + q) * kCorners];
@@ -148,6 +158,7 @@ class Attributor {
                 AttributedCell* cell) const {
     std::array<std::vector<double>, kShapleySources> drawn;
     std::vector<size_t> chosen(all.size());
+    // The same draws every time: the same evidence must give the same figures.
     uint64_t state = 0x243f6a8885a308d3u;
     for (int i = 0; i < options_.resamples; ++i) {
       for (size_t& r : chosen) {
@@ -259,6 +270,7 @@ Result<Attribution> Attribute(Kernel& train, const CornerOpener& open,
   for (size_t at = 0; at < requests.size(); at += batch_size) {
     const auto batch = requests.subspan(at, std::min(batch_size, requests.size() - at));
     KCC_TRY(const PrivateDir scratch, PrivateDir::Make(options.scratch));
+    // Scored once for all corners, which are then asked one after the other: two traces on disk.
     KCC_TRY_VOID(train.Score(batch, scratch / "train"));
     advance();
     for (const unsigned mask : attributor.runs()) {
@@ -272,6 +284,7 @@ Result<Attribution> Attribute(Kernel& train, const CornerOpener& open,
       advance();
     }
   }
+  // The largest mask that was run has every differing source from infer: it is infer.
   const std::string infer = corners.rbegin()->second->info().fingerprint;
   return attributor.Finish(train.info().fingerprint, infer);
 }

@@ -59,6 +59,8 @@ std::string AuditOperatorName(size_t index, size_t layers) {
   return std::string(kNames[(index - 1) % kLayerPoints].op);
 }
 
+// Of bits, not of values: -0 and 0 differ. Never 0, which stands for "not
+// recorded". It guards against accidents, not against somebody who looks for collisions.
 uint64_t HashRow(std::span<const float> row) {
   // Four chains, so that the multiplications overlap.
   std::array<uint64_t, 4> chains = {1, 2, 3, 4};
@@ -88,6 +90,9 @@ bool AuditTrail::Wants(size_t index) const {
           (index - 1) % kLayerPoints == static_cast<size_t>(AuditPoint::kResidual));
 }
 
+// Each (position, point) has a place of its own, so threads may record different rows at once. A
+// token that is computed again after a preemption overwrites its place: with the same bits if the
+// kernel is what it says it is.
 void AuditTrail::Record(size_t position, size_t index, std::span<const float> row) {
   if (Wants(index)) hashes_[position * points_ + index] = HashRow(row);
 }
@@ -97,6 +102,8 @@ void AuditTrail::Grow(size_t positions) {
 }
 
 std::string AuditTrail::Signature() const {
+  // A sum, so that no order counts; each hash is mixed with its place first, since otherwise two
+  // rows that changed places would not be seen.
   uint64_t sum = 0;
   for (size_t i = 0; i < hashes_.size(); ++i) {
     if (hashes_[i] != 0) sum += Mix(hashes_[i] ^ Mix(i + 1));

@@ -66,6 +66,8 @@ size_t Engine::VariantFrom(const KernelRequest& request) const {
   return kNever;
 }
 
+// The only place where a step's size reaches the arithmetic. With batch=invariant it returns the
+// same for every size.
 StepChoice Engine::ChoiceFor(size_t step_tokens, bool variant) const {
   StepChoice choice{1, switches_.attention};
   if (variant) choice = {4, {AttentionKind::kSplit, 2}};
@@ -126,6 +128,13 @@ Result<std::vector<RequestOutcome>> Engine::Generate(std::span<const KernelReque
   return std::move(batch.outcomes);
 }
 
+// Positions and rows: the logits of token t predict token t + 1. A request with prompt p and n
+// tokens in all is computed for tokens 0 to n - 2, and the logits of tokens p - 1 to n - 2 go to
+// the sink as positions p to n - 1. Example: p = 2, tokens A B C D. A, B and C are computed, B's
+// logits are those of position 2 (C) and C's those of position 3 (D).
+//
+// `emitted` says up to where logits have been given out. It survives a preemption, unlike
+// `computed`, so that no position reaches the sink twice.
 Result<> Engine::Drive(Batch* batch, const LogitsSink& sink) {
   const size_t extra =
       batch->sampling == nullptr ? 0 : static_cast<size_t>(batch->sampling->output_tokens_max);
@@ -197,6 +206,7 @@ Result<> Engine::Compute(Batch* batch, std::span<const ScheduledRun> runs, const
     if (sequence.open_ended) from = end == sequence.tokens.size() ? end - 1 : end;
     from = std::min(from, end);
     logits_from.push_back(from);
+    // Grown here, before threads write into it.
     AuditTrail* trail = &batch->outcomes[sequence.request].audit;
     trail->Grow(sequence.tokens.size());
     step.push_back({sequence.request,

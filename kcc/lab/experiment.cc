@@ -13,6 +13,8 @@ namespace kcc {
 namespace {
 
 // Two kernels' logits of the same requests, in memory.
+// Through the same driver as files and arrays, so that an experiment's figures are what kcc measure
+// would give for the same kernels.
 class ScoredSource final : public PairSource {
  public:
   ScoredSource(const ScoredLogits& train, const ScoredLogits& infer,
@@ -63,6 +65,7 @@ class ScoredSource final : public PairSource {
    private:
     void Load(const ScoredLogits& side, TokenEvidence* to) const {
       const KernelRequest& request = source_.requests_[request_];
+      // Rows are of the output alone, in order: the engine gives each position once.
       to->position = request.prompt_tokens + static_cast<int32_t>(next_);
       to->token = request.tokens[static_cast<size_t>(to->position)];
       to->logits = &side.rows[request_][next_ * source_.vocab_];
@@ -89,6 +92,9 @@ class ScoredSource final : public PairSource {
   const size_t vocab_;
 };
 
+// Keeps every value, where a summary would keep statistics: the experiments' pages need percentiles
+// by request, by margin and by slice at once. Lab kernels give full logits, so that each quantity
+// is one number (lo = hi).
 class TableVisitor final : public PairVisitor {
  public:
   TableVisitor(std::span<const size_t> slots, size_t requests) : slots_(slots) {
@@ -118,6 +124,7 @@ class TableVisitor final : public PairVisitor {
 Result<ScoredLogits> ScoreInMemory(const LabModel& model, const LabSwitches& switches,
                                    std::span<const KernelRequest> requests) {
   const SystemClock clock;
+  // Nobody reads signatures here, and hashing takes time.
   LabSwitches quiet = switches;
   quiet.audit = AuditLevel::kOff;
   Engine engine(model, quiet, clock);
@@ -148,6 +155,7 @@ Result<DriftTable> MeasureDrift(const ScoredLogits& train, const ScoredLogits& i
   return visitor.Finish();
 }
 
+// Experiments count requests, and a slice of tokens is no set of requests: those are left out.
 Result<SliceEvaluator> RequestSlices(std::span<const Slice> slices) {
   std::vector<Slice> every = {Slice{"all", {}, {}}};
   for (const Slice& slice : slices) {
@@ -167,6 +175,7 @@ std::vector<std::vector<bool>> SliceMembers(const SliceEvaluator& slices,
   for (const KernelRequest& request : requests) {
     SliceBits bits(slices.size());
     const RequestSides sides{&request.request, &request.request, &request.request, -1};
+    // The lab asks in memory, so the request is its own train and infer side.
     (void)slices.ForRequest(sides, &bits);  // one witness cannot disagree with itself
     std::vector<bool>& own = members.emplace_back();
     for (size_t s = 0; s < slices.size(); ++s) own.push_back(bits.Test(s));
@@ -177,11 +186,13 @@ std::vector<std::vector<bool>> SliceMembers(const SliceEvaluator& slices,
 KernelRequest InContext(const KernelRequest& request, std::span<const KernelRequest> pool,
                         size_t length) {
   KernelRequest made = request;
+  // A request that is long enough stays as it is, with its id: it is the same request.
   const auto own = static_cast<size_t>(request.prompt_tokens);
   if (own >= length) return made;
   const auto self = std::find_if(pool.begin(), pool.end(), [&](const KernelRequest& other) {
     return other.request.id == request.request.id;
   });
+  // A conversation: whole other requests first, then its own prompt and output as before.
   // Strides through the pool, so that the context mixes what lies apart in it.
   const size_t stride = pool.size() / 5 + 1;
   size_t at = static_cast<size_t>(self - pool.begin()) + stride;
@@ -203,6 +214,7 @@ KernelRequest InContext(const KernelRequest& request, std::span<const KernelRequ
   return made;
 }
 
+// Type 1, as in every verdict (docs/math.md C.1): a value that occurred, never one between two.
 double SortedQuantile(std::span<const double> sorted, double p) {
   if (sorted.empty()) return 0;
   const auto rank = static_cast<size_t>(std::ceil(p * static_cast<double>(sorted.size())));

@@ -55,6 +55,8 @@ void ForkJoin::Part(size_t index) noexcept {
 void ForkJoin::Run(size_t count, const std::function<void(size_t, size_t)>& job) {
   if (count == 0) return;
   if (workers_.empty() || count == 1) return job(0, count);
+  // Workers read these after they have seen round_ rise, so they are written before it rises. The
+  // loop below ends when pending_ is 0, so no worker reads them when they are next written.
   job_ = &job;
   count_ = count;
   parts_ = threads();

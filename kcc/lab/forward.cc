@@ -7,6 +7,17 @@
 
 namespace kcc {
 
+// Row r of every buffer (x_, normed_, query_, …) belongs to places_[r]: first all tokens of run 0,
+// then those of run 1. Example: run 0 is tokens 7 and 8 of request A, run 1 is token 3 of request
+// B. Then rows 0 and 1 are A's and row 2 is B's.
+//
+// Invariant: no operator but attention reads another row than its own, and attention reads the keys
+// of its own sequence alone, through the block table. So the bits of a row follow from its sequence
+// and from `choice`. Who else is in the step cannot change them, which is what batch=invariant
+// promises; batch=dynamic changes them through `choice` and in no other way.
+//
+// The second rule is about threads: they share out rows, heads and outputs, never the terms of one
+// sum. So their number cannot be seen either.
 Forward::Forward(const LabModel& model, const LabSwitches& switches, ForkJoin& pool)
     : model_(model),
       switches_(switches),
@@ -47,6 +58,8 @@ size_t Forward::scratch_bytes() const {
   return floats * sizeof(float);
 }
 
+// What a 16-bit engine writes to memory between two operators. FP8 and INT8 are formats of what
+// enters a matrix product, and leave the rest in float32.
 void Forward::StoreRow(float* row, size_t count) const {
   if (switches_.activations == DType::kBF16 || switches_.activations == DType::kF16) {
     RoundValues({row, count}, switches_.activations);
@@ -71,6 +84,7 @@ void Forward::Record(std::span<const StepRun> runs, size_t point, const float* r
       probe_(runs[places_[r].run].request, places_[r].position, point, {rows + r * width, width});
     }
   }
+  // Signatures are hashes of whole rows: not computed unless a trail asks for them.
   const bool wanted = std::any_of(runs.begin(), runs.end(), [&](const StepRun& run) {
     return run.audit != nullptr && run.audit->Wants(point);
   });
@@ -101,6 +115,8 @@ void Forward::Multiply(const float* x, size_t rows, std::span<const Product> pro
   const size_t inputs = products[0].weights->inputs();
   const Reduction reduction{switches_.accumulator_bits, switches_.promote,
                             std::min(split_k, static_cast<int>(inputs / 32))};
+  // Products of one input are one job (query, key and value; gate and up): their panels together
+  // are enough for all threads where those of one are not.
   pool_.Run(panels, [&](size_t begin, size_t end) {
     size_t first = 0;
     for (const Product& product : products) {
@@ -119,6 +135,8 @@ void Forward::Multiply(const float* x, size_t rows, std::span<const Product> pro
 
 void Forward::Normalise(const float* x, const std::vector<float>& gain, float* out) const {
   const size_t n = gain.size();
+  // Both orders of the products are in use, and differ by a rounding. Which one a kernel takes is a
+  // switch because it is a place where real engines differ.
   if (wide_) {
     double sum = 0;
     for (size_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
@@ -169,6 +187,8 @@ void Forward::AttendAll(size_t layer, std::span<const StepRun> runs, const StepC
                         const KvCache& cache) {
   const ModelConfig& config = model_.config;
   const size_t group = config.heads / config.kv_heads;
+  // A job is one KV head and some tokens of one run, with all query heads that share it: its keys
+  // are widened once for all of them.
   std::vector<AttentionJob> jobs;
   size_t row = 0;
   for (const StepRun& run : runs) {
@@ -209,6 +229,8 @@ void Forward::Layer(size_t layer, std::span<const StepRun> runs, const StepChoic
   const Product qkv[] = {
       {&w.query, query_.data()}, {&w.key, key_.data()}, {&w.value, value_.data()}};
   Multiply(normed_.data(), rows_, qkv, choice.split_k);
+  // All rows are in the cache before any row attends: a token of a prompt's chunk attends to those
+  // before it in the same chunk.
   RotateAndCache(layer, runs, cache);
   Record(runs, at(AuditPoint::kQuery), query_.data(), config.queries());
   Record(runs, at(AuditPoint::kKey), key_.data(), config.keys());
@@ -260,6 +282,8 @@ void Forward::Gate(float* gate, float* up) const {
 std::span<const float> Forward::Logits(std::span<const StepRun> runs, const StepChoice& choice) {
   const size_t hidden = model_.config.hidden;
   const size_t vocab = model_.config.vocab;
+  // Most rows of a prompt want no logits: those that do are gathered, and normed_ is filled anew
+  // from its first row on.
   std::vector<size_t> rows;
   size_t first = 0;
   for (const StepRun& run : runs) {

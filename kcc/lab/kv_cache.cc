@@ -14,6 +14,12 @@ bool IsScaled(DType format) { return format == DType::kF8E4M3 || format == DType
 
 }  // namespace
 
+// Invariant: a block is in free_ or in exactly one table. So threads that write different positions
+// of different sequences never write to the same bytes.
+//
+// Keys lie dimension by dimension with a stride of whole vectors, so that a vector holds one
+// dimension of 16 keys. Slots that nobody has written hold zeros, or what an earlier sequence left:
+// whoever reads a block knows how many of its slots are its own.
 KvCache::KvCache(const ModelConfig& config, DType format, size_t page, size_t blocks)
     : layers_(config.layers),
       heads_(config.kv_heads),
@@ -41,6 +47,7 @@ size_t KvCache::block_bytes() const {
 bool KvCache::Reserve(size_t tokens, BlockTable* table) {
   const size_t wanted = BlocksFor(tokens);
   if (wanted <= table->blocks.size()) return true;
+  // All or nothing: the scheduler tries again after a preemption, with the table as it was.
   if (wanted - table->blocks.size() > free_.size()) return false;
   while (table->blocks.size() < wanted) {
     table->blocks.push_back(free_.back());
@@ -49,6 +56,7 @@ bool KvCache::Reserve(size_t tokens, BlockTable* table) {
   return true;
 }
 
+// Last first, so that they are handed out again in the order in which they were before.
 void KvCache::Release(BlockTable* table) {
   free_.insert(free_.end(), table->blocks.rbegin(), table->blocks.rend());
   table->blocks.clear();
@@ -88,7 +96,8 @@ void KvCache::Write(size_t layer, const BlockTable& table, size_t position, cons
     if (IsScaled(format_)) {
       key_scales_[slab * stride_ + slot] = CoveringScale(key, format_);
       value_scales_[slab * page_ + slot] = CoveringScale(value, format_);
-      // A head of zeros has scale 0 and zeros for codes.
+      // A head of zeros has scale 0 and zeros for codes; the divisor is not 0, so that they are not
+      // NaN.
       key_scale = std::max(key_scales_[slab * stride_ + slot], 1e-38f);
       value_scale = std::max(value_scales_[slab * page_ + slot], 1e-38f);
     }

@@ -11,6 +11,9 @@ namespace kcc {
 namespace {
 
 // What identifies the build of a kernel: every switch that can change a bit.
+// Two kernels with the same fingerprint give the same bits, and a switch that cannot change one is
+// left out, so that a trace made with 8 threads binds to a contract that was written with 2. What
+// shapes the steps counts only where the batch decides how sums are split.
 std::string Fingerprint(const LabModel& model, const LabSwitches& switches) {
   std::string text = "kcc-lab/1 model=" + model.digest.substr(0, 23);
   for (const auto& [name, value] : SwitchTexts(switches)) {
@@ -22,6 +25,9 @@ std::string Fingerprint(const LabModel& model, const LabSwitches& switches) {
   return text;
 }
 
+// In double, from the logits that are stored, so that a reader who computes it again finds the
+// same. At most 0: rounding may take the log-prob of a certain token past it, and evidence above 0
+// is refused.
 float LogprobOf(std::span<const float> logits, int32_t token) {
   const double top = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
@@ -72,6 +78,7 @@ double Megabytes(size_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
 }  // namespace
 
+// Names of kernels and switches are checked by ResolveSwitches, which knows them.
 Result<LabUri> ParseLabUri(std::string_view text) {
   KCC_TRY(const KernelUri uri, ParseKernelUri(text));
   if (uri.scheme != "lab") {
@@ -138,6 +145,9 @@ Result<> LabKernel::Generate(std::span<const KernelRequest> batch, const Samplin
   return WriteTrace(batch, directory, &sampling);
 }
 
+// Score and Generate write the same trace but for its mode. Rows of a request arrive in order of
+// position and those of different requests in any order, so each request's are held until the batch
+// is done: a trace then has its rows request by request, whatever the scheduler did.
 Result<> LabKernel::WriteTrace(std::span<const KernelRequest> batch, const std::string& directory,
                                const Sampling* sampling) {
   TraceInfo info;
@@ -145,6 +155,7 @@ Result<> LabKernel::WriteTrace(std::span<const KernelRequest> batch, const std::
   info.model_digest = info_.model_digest;
   info.vocab_size = info_.vocab_size;
   info.evidence = EvidenceLevel::kLogits;
+  // Continuations are decoded token by token, whatever the switch says about scoring.
   info.path = sampling == nullptr ? switches_.path : TracePath::kDecode;
   info.mode = sampling == nullptr ? TraceMode::kScored : TraceMode::kGenerated;
   if (sampling != nullptr) {
@@ -162,6 +173,7 @@ Result<> LabKernel::WriteTrace(std::span<const KernelRequest> batch, const std::
                              [](const KernelRequest& request) { return !request.gold.empty(); });
   KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, info, options));
 
+  // Of the whole batch, which whoever asks keeps to a size that fits.
   std::vector<RequestRows> rows(batch.size());
   const auto sink = [&](size_t request, size_t position, int32_t token,
                         std::span<const float> logits) -> Result<> {

@@ -26,6 +26,14 @@ bool Scheduler::Preempt(const Sequence* keep) {
   return true;
 }
 
+// Invariants between steps: running_ and waiting_ are in order of arrival, and whatever runs
+// arrived before whatever waits; a sequence that runs has blocks for its `computed` tokens; one
+// that waits has no block and has computed nothing.
+//
+// A sequence takes blocks from later ones only, so the earliest always gets on, and no two can wait
+// for each other. Example: of 4 blocks, A has 2 and B, which came later, has 2. A needs a third. B
+// goes back to the queue, A takes its blocks, and B is computed again from its first token once
+// there is room for it.
 Result<std::vector<ScheduledRun>> Scheduler::Next() {
   std::vector<ScheduledRun> runs;
   const uint64_t preemptions_before = preemptions_;
@@ -35,6 +43,7 @@ Result<std::vector<ScheduledRun>> Scheduler::Next() {
     const size_t count = std::min(Wanted(*sequence), budget);
     if (count == 0) continue;
     bool fits = cache_->Reserve(sequence->computed + count, &sequence->table);
+    // The victim stands behind `sequence` in running_, so it is not yet among this step's runs.
     while (!fits && Preempt(sequence)) {
       fits = cache_->Reserve(sequence->computed + count, &sequence->table);
     }

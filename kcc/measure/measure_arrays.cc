@@ -27,6 +27,8 @@ double SamplingTemperature(const ArrayPair& pair) {
   return pair.sampling_temperature.value_or(pair.temperature);
 }
 
+// Arrays come from a caller's memory: what is checked here is what would be read out of bounds or
+// misread. The rows themselves are checked one by one as they are read.
 Result<> CheckSide(const ArraySide& side, const std::string& name, const ArrayPair& pair) {
   if ((side.logits == nullptr) == (side.logprobs == nullptr)) {
     return InvalidError(name + ": give either logits or log-probs");
@@ -56,7 +58,8 @@ Result<> CheckSide(const ArraySide& side, const std::string& name, const ArrayPa
   }
 }
 
-// Each position of a request once, as in a trace; rows that the mask leaves out included.
+// Each position of a request once, as in a trace; rows that the mask leaves out included, since
+// they keep their places.
 Result<> CheckPositions(const ArrayPair& pair, size_t request) {
   if (pair.positions.empty()) return {};
   const auto given = pair.positions.subspan(static_cast<size_t>(pair.first_rows[request]),
@@ -65,6 +68,7 @@ Result<> CheckPositions(const ArrayPair& pair, size_t request) {
     return BrokenEvidenceError("request '" + pair.requests[request].id + "': position " +
                                std::to_string(position) + why);
   };
+  // Nearly always they rise, and then no copy needs to be sorted to find a twin.
   bool rising = true;
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i] < 0) return wrong(given[i], " is negative");
@@ -78,12 +82,17 @@ Result<> CheckPositions(const ArrayPair& pair, size_t request) {
   return {};
 }
 
+// After this every row that a request names lies within every array that was given, and no request
+// or position stands twice. ArrayRows relies on both.
 Result<> Check(const ArrayPair& pair) {
   KCC_TRY_VOID(CheckSide(pair.train, "train", pair));
   KCC_TRY_VOID(CheckSide(pair.infer, "infer", pair));
+  // A trace may hold more on one side; a caller who has logits of one side alone is most likely
+  // wrong.
   if ((pair.train.logits == nullptr) != (pair.infer.logits == nullptr)) {
     return InvalidError("both sides must hold logits or both log-probs");
   }
+  // Greedy decoding has no temperature to be positive; 1 stands in for it in the check.
   const bool greedy = pair.sampling_temperature == 0.0;
   for (const double temperature : {pair.temperature, greedy ? 1 : SamplingTemperature(pair)}) {
     if (!(temperature > 0) || temperature > std::numeric_limits<double>::max()) {
@@ -102,6 +111,7 @@ Result<> Check(const ArrayPair& pair) {
     const auto inside = [&](size_t rows) {
       return rows == 0 || first + count <= static_cast<int64_t>(rows);
     };
+    // Neither the sum nor an offset in bytes may overflow; only then is it compared with sizes.
     if (first >= 0 && count >= 0 && count <= std::numeric_limits<int32_t>::max() &&
         first <= std::numeric_limits<int64_t>::max() / 8 - count && inside(pair.positions.size()) &&
         inside(pair.tokens.size()) && inside(pair.mask.size()) && inside(pair.advantages.size())) {
@@ -127,11 +137,15 @@ double LogprobAt(const ArraySide& side, size_t row) {
 }
 
 // The rows of one request after another, those that the mask leaves out excepted.
+// Nothing is copied: a row's logits stay where the caller has them. Example: first_rows {0, 3},
+// row_counts {3, 2} and mask 1 0 1 1 1. Request 0 gives rows 0 and 2, request 1 gives rows 3 and 4;
+// without given positions they are 0 and 2, and 0 and 1, since a masked row keeps its place.
 class ArrayRows final : public PairRows {
  public:
   explicit ArrayRows(const ArrayPair& pair) : pair_(pair) {
     limits_.evidence = EvidenceOf(pair);
     limits_.vocab_size = pair.vocab_size;
+    // Logits can be compared without knowing which token was sampled.
     limits_.token_optional = true;
   }
 
@@ -141,6 +155,7 @@ class ArrayRows final : public PairRows {
   }
 
   Result<RowPairView> Next() override {
+    // Masked rows are passed over before they are loaded: what padding holds is no evidence.
     const int64_t count = pair_.row_counts[request_];
     const int64_t first = pair_.first_rows[request_];
     if (!pair_.mask.empty()) {
@@ -204,6 +219,8 @@ class ArraySource final : public PairSource {
     const Request& request = pair_.requests[i];
     RequestPair made{request.id, &request, &request, pair_.train.fingerprint,
                      pair_.infer.fingerprint};
+    // Rows that a request claims and the arrays lack are missing evidence, as in a trace. Both
+    // sides share one Request here, so that there is one claim.
     made.output_rows = pair_.row_counts[i];
     const double claimed = request.Number("output_tokens").value_or(0);
     const auto rows = static_cast<double>(pair_.row_counts[i]);
@@ -241,6 +258,7 @@ Source Describe(const ArrayPair& pair) {
   };
   source.train = side(pair.train);
   source.infer = side(pair.infer);
+  // Check made sure that both sides hold the same kind.
   source.evidence = source.train.evidence;
   source.sampled_by = pair.sampled_by;
   source.temperature = pair.temperature;
@@ -250,6 +268,7 @@ Source Describe(const ArrayPair& pair) {
   source.vocab_size = pair.vocab_size;
   source.requests = pair.requests.size();
   for (size_t r = 0; r < pair.requests.size(); ++r) {
+    // Hashes add up, so that the order of the requests cannot be seen in the summary.
     source.manifest += HashText(pair.requests[r].id);
     for (int64_t i = 0; i < pair.row_counts[r]; ++i) {
       const auto row = static_cast<size_t>(pair.first_rows[r] + i);
@@ -269,6 +288,7 @@ RequestSet RequestSetOf(const ArrayPair& pair) {
     const std::span<const int32_t> positions = pair.positions.empty()
                                                    ? std::span<const int32_t>(counted)
                                                    : pair.positions.subspan(first, count);
+    // As for a trace of the same requests, so that binds.requests holds for either.
     const double prompt = pair.requests[r].Number("prompt_tokens").value_or(0);
     set.Add(pair.requests[r].id, static_cast<int32_t>(prompt), positions,
             pair.tokens.subspan(first, count));
@@ -281,6 +301,7 @@ RequestSet RequestSetOf(const ArrayPair& pair) {
 Result<Summary> MeasureArrays(const ArrayPair& pair, const Plan& plan,
                               const MeasureOptions& options) {
   KCC_TRY_VOID(Check(pair));
+  // In the order of the arrays; the summary does not show it.
   std::vector<int32_t> order(pair.requests.size());
   std::iota(order.begin(), order.end(), 0);
   KCC_TRY(Summary summary, MeasureSource(ArraySource(pair), order, plan, options));

@@ -28,6 +28,7 @@ std::vector<Run> MakeRuns(const PairSource& source, std::span<const int32_t> ord
   const auto tokens_of = [&](int32_t i) { return source.tokens(static_cast<size_t>(i)); };
   int64_t tokens_all = 0;
   for (const int32_t i : order) tokens_all += tokens_of(i);
+  // At least four runs per thread, so that none ends long before the others.
   const int64_t fair = tokens_all / (int64_t{4} * static_cast<int64_t>(threads)) + 1;
   const int64_t tokens_max = std::min(kRunBytes / source.bytes_per_token() + 1, fair);
   std::vector<Run> runs;
@@ -47,6 +48,16 @@ std::vector<Run> MakeRuns(const PairSource& source, std::span<const int32_t> ord
 }
 
 // One thread's reading of requests.
+// The row pipeline. The meter works on two rows at a time: the tv of row n is finished while row n
+// + 1 is read (drift/simd.h). So a token goes to the visitor one row late:
+//
+//     row 0   Take(0)
+//     row 1   Take(1)   Give(0)
+//     row 2   Take(2)   Give(1)
+//     end     Finish    Give(2)
+//
+// Invariant: taken_[n % 2] stays where it is, untouched, from Take(n) to Give(n), since the meter
+// writes into it in between. Two places in turn are therefore enough, and one would not be.
 class Walker {
  public:
   Walker(const PairSource& source, const SliceEvaluator& slices, const WalkOptions& options,
@@ -74,6 +85,8 @@ class Walker {
       // A token is handed on once the next one has been begun: only then is all of it known.
       MeasuredToken& now = taken_[count % 2];
       const Result<> read = Take(rows, &now);
+      // The row before a broken one is whole. It is given on first, so that of two faults the
+      // earlier one is reported.
       if (!read) meter_.Finish();
       if (count > 0) KCC_TRY_VOID(Give(taken_[(count - 1) % 2]));
       if (!read) return source_.At(index, rows.infer->position, read.error());
@@ -159,6 +172,8 @@ class Work {
   }
 
  private:
+  // Later runs alone are skipped. An earlier one may hold an earlier fault, and which of two is
+  // reported must not depend on the threads.
   bool After(size_t run) {
     const std::lock_guard lock(mutex_);
     return fault_ && run > fault_run_;

@@ -73,6 +73,8 @@ Result<> TokenMeter::Read(const TokenEvidence& train, const TokenEvidence& infer
 
 Result<> TokenMeter::Begin(const TokenEvidence& train, const TokenEvidence& infer,
                            TokenReading* reading) {
+  // The reading is cleared here and not by the caller: it is one of two that are used in turn, and
+  // a slot left over from two tokens ago would pass for this one's.
   reading->drift = TokenDrift();
   reading->estimates.reset();
   reading->gold = train.gold >= 0 ? train.gold : infer.gold;
@@ -105,6 +107,7 @@ Result<> TokenMeter::ReadLogits(const TokenEvidence& train, const TokenEvidence&
   next.train = static_cast<const char*>(row.train) + row.vocab * DTypeBits(row.train_dtype) / 8;
   next.infer = static_cast<const char*>(row.infer) + row.vocab * DTypeBits(row.infer_dtype) / 8;
   KCC_TRY_VOID(BeginRowSimd(row, wanted_, target_, &scratch_, drift, &next));
+  // Does not touch tv, which is written later (see Begin).
   if (logit_scale_ != 1) Unscale(drift);
   return {};
 }
@@ -125,6 +128,7 @@ void TokenMeter::Finish() { FinishRowSimd(&scratch_); }
 
 Result<> TokenMeter::ReadTopK(const TokenEvidence& train, const TokenEvidence& infer,
                               TokenReading* reading) {
+  // A top-k level is the weaker of the two sides: one of them may hold more.
   // Full logits on one side have no list of their own; the sampled token is what both can show.
   if (train.top_ids == nullptr || infer.top_ids == nullptr) {
     return ReadSampled(train, infer, reading);
@@ -151,6 +155,7 @@ Result<double> SampledLogprob(const TokenEvidence& token, int64_t vocab_size, do
     return BrokenEvidenceError("token " + std::to_string(token.token) +
                                " is not in the vocabulary of " + std::to_string(vocab_size));
   }
+  // Less the largest, so that the exponentials cannot overflow; the log-prob is the same.
   double top = -std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < vocab_size; ++i) {
     const double logit = LogitAt(token, i);

@@ -39,6 +39,8 @@ void Superaccumulator<kLow, kChunks>::AddProduct(double a, double b) {
   AddBits(high, place + 53, negative);
 }
 
+// A chunk holds 32 bits of the sum and has 64, so that many numbers can be added before a carry is
+// due. Carrying changes the chunks and not the number they stand for.
 template <int kLow, int kChunks>
 void Superaccumulator<kLow, kChunks>::Carry() {
   pending_ = 0;

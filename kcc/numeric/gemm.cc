@@ -18,6 +18,10 @@ bool IsScaled(DType format) {
 
 }  // namespace
 
+// A panel holds kPanelOutputs outputs, input by input: [input][output in the panel]. A vector of
+// outputs takes one input at a time, so every output is summed in the order of its inputs, on every
+// vector width. Example: with panels of 32, the weight of output 33 and input 2 is in panel 1, at 2
+// * 32 + 1. The last panel is filled up with zeros.
 PackedMatrix::PackedMatrix(std::span<const float> weights, size_t outputs, size_t inputs,
                            DType format, ScaleGrain grain, size_t group)
     : outputs_(outputs), inputs_(inputs), group_(inputs), format_(format) {
@@ -36,6 +40,7 @@ PackedMatrix::PackedMatrix(std::span<const float> weights, size_t outputs, size_
 
 void PackedMatrix::Quantize(std::span<const float> weights, ScaleGrain grain) {
   scales_.assign(panels() * groups_ * kPanelOutputs, 0.0f);
+  // A scale covers the largest weight it is shared by, so that no code saturates.
   const float whole = CoveringScale(weights, format_);
   for (size_t n = 0; n < outputs_; ++n) {
     for (size_t g = 0; g < groups_; ++g) {
@@ -56,12 +61,14 @@ float PackedMatrix::Scale(size_t output, size_t input) const {
 uint8_t* PackedMatrix::Slot(size_t output, size_t input) {
   const size_t bits = DTypeBits(format_);
   auto* base = reinterpret_cast<uint8_t*>(lines_.data()) + output / kPanelOutputs * panel_bytes();
+  // Two inputs of one output share a byte, so that a vector of bytes is still a vector of outputs.
   if (bits == 4) return base + input / 2 * kPanelOutputs + output % kPanelOutputs;
   return base + (input * kPanelOutputs + output % kPanelOutputs) * (bits / 8);
 }
 
 void PackedMatrix::Store(size_t output, size_t input, float weight) {
   const float scale = Scale(output, input);
+  // A group of zeros has scale 0.
   const float code = scale == 0 ? 0.0f : weight / scale;
   uint8_t* slot = Slot(output, input);
   switch (format_) {
@@ -86,6 +93,7 @@ void PackedMatrix::Store(size_t output, size_t input, float weight) {
       return;
     case DType::kI4: {
       const int8_t nibble = FloatToI4(code);
+      // The other half of the byte is kept: its input is stored before or after this one.
       const bool high = input % 2 == 1;
       *slot = high ? PackI4(UnpackI4(*slot, false), nibble) : PackI4(nibble, UnpackI4(*slot, true));
       return;

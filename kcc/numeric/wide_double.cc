@@ -22,6 +22,9 @@ double WideDouble::ToDouble() const {
   return exponent_ == 0 ? mantissa_ : Shifted(mantissa_, exponent_);
 }
 
+// A number is held plainly, with exponent 0, as long as a double can hold it with room to spare;
+// else spread, with its mantissa in [1, 2). Sums and products are then plain double arithmetic in
+// the common case, and nothing overflows in the other.
 void WideDouble::Spread() {
   if (mantissa_ == 0 || !std::isfinite(mantissa_)) return;
   int shift = 0;
@@ -49,6 +52,7 @@ WideDouble WideDouble::operator-() const {
 WideDouble WideDouble::AddAligned(WideDouble a, WideDouble b) {
   if (a.IsZero()) return b;
   if (b.IsZero()) return a;
+  // Aligned to the larger: the smaller loses bits that the sum could not show.
   a.Spread();
   b.Spread();
   if (a.exponent_ < b.exponent_) std::swap(a, b);

@@ -56,6 +56,9 @@ std::array<double, 4> LeadingParts(const ExactSum& sum) {
 
 }  // namespace
 
+// Invariant: top_ is of the highest block seen, below_ of the one under it; what lies lower is
+// dropped. It is below 2^-511 of the largest term, which no result can show. Which blocks are kept
+// follows from the largest term alone, so the order of adding cannot be seen.
 ExactSum* WideSum::At(int64_t block) {
   if (!empty() && block < block_) return block == block_ - 1 ? &below_ : nullptr;
   if (empty() || block > block_) {

@@ -30,6 +30,10 @@ std::optional<ChangeDetector> ChangeDetector::Make(DetectorKind kind, double thr
   return ChangeDetector(kind, *plan, std::log(alarm_level));
 }
 
+// Each bet has its own statistic, kept as a logarithm since it grows without bound.
+// Shiryaev-Roberts starts a new bet at every observation, M = (M + 1) e^bet; CUSUM keeps the best
+// start, M = max(M, 1) e^bet. The mean over the bets is compared with the alarm level, and an alarm
+// starts afresh.
 bool ChangeDetector::Observe(UnitValue x) {
   for (size_t k = 0; k < bets_.size(); ++k) {
     const double start =

@@ -36,6 +36,19 @@ std::vector<size_t> SlotsOf(const Plan& plan) {
 
 }  // namespace
 
+// A cell holds the statistics of all tokens that belong to exactly the same slices. A token is
+// added to two cells, however many slices there are: that of its request, for the slices that read
+// no token field, and that of its part, for those that do.
+//
+// Example: the slices are all, long (prompt_tokens >= 8192) and late (token.position >= 4096). A
+// long request has the request cell {all, long}. Its tokens up to position 4095 are one part,
+// without a token cell; the others are a second part, with the token cell {late}. In the end `long`
+// is the sum of all request cells that name it, and `late` the sum of all token cells that name it.
+//
+// Invariant, between requests: every token so far is in one request cell, and in one token cell if
+// any slice of tokens holds it. Within a request the shapes and worst tokens of what was flushed
+// are there already; counts and sums wait in the parts, since windows and clusters need them
+// request by request.
 Accumulator::Accumulator(const Plan& plan, const AccumulatorOptions& options)
     : plan_(plan),
       options_(options),
@@ -67,6 +80,8 @@ void Accumulator::BeginRequest(const RequestPair& request, const SliceBits& bits
 }
 
 void Accumulator::AddMissingTokens(int64_t count) {
+  // Any slice of tokens might have held them, so each counts them as missing: evidence that is not
+  // there must never help a verdict.
   SliceBits bits = request_cell_->bits;
   for (const size_t slice : token_slices_) bits.Set(slice);
   GroupTokens& tokens = parts_[PartFor(bits)]->tokens;
@@ -101,6 +116,8 @@ Accumulator::Cell* Accumulator::TokenCellFor(const SliceBits& bits) {
 }
 
 size_t Accumulator::PartFor(const SliceBits& bits) {
+  // Tokens come in long runs of one part, so the last one is tried first. Parts outlive their
+  // request for the sake of their memory; parts_used_ says how many are in use.
   if (parts_used_ != 0 && parts_[last_part_]->bits == bits) return last_part_;
   for (size_t i = 0; i < parts_used_; ++i) {
     if (parts_[i]->bits == bits) return last_part_ = i;
@@ -121,6 +138,8 @@ void Accumulator::AddValue(size_t series, double lo, double hi, const TokenPlace
                            Part* part) {
   const Thresholds thresholds = plan_.thresholds(series);
   const Quantity& quantity = SeriesQuantity(series);
+  // The judge uses the end of an interval that makes a verdict safe, so the worst tokens are listed
+  // by that end too.
   GroupTokens& tokens = part->tokens;
   const double bad_end = quantity.direction == Direction::kHigherIsBetter ? lo : hi;
   for (Cell* cell : {static_cast<Cell*>(request_cell_), part->cell}) {
@@ -164,6 +183,8 @@ void Accumulator::AddColumn(size_t column, size_t series) {
     }
     return;
   }
+  // From here on every value is a single number. Its bucket is looked up once for both cells: all
+  // histograms of a series in this accumulator share one index.
   const Quantity& quantity = SeriesQuantity(series);
   std::array<uint32_t, TokenColumns::kRoom> numbers;
   for (size_t i = 0; i < low.size(); ++i) {
@@ -245,6 +266,7 @@ void Accumulator::AddCurves(Part* part, const TokenDrift& drift) {
 
 Result<> Accumulator::AddToken(const TokenSample& sample, const TokenDrift& drift,
                                const SliceBits& bits, const SampleEstimates* estimates) {
+  // Everything is checked before anything is changed: a token that is refused is in no count.
   for (const size_t slot : slots_) {
     if (drift.known[slot] && !(drift.lo[slot] <= drift.hi[slot])) {
       return BrokenEvidenceError(SlotName(slot) + " is not a number or an empty interval");
@@ -257,6 +279,7 @@ Result<> Accumulator::AddToken(const TokenSample& sample, const TokenDrift& drif
       }
     }
   }
+  // A block holds tokens with estimates or tokens without, never both.
   if (held_.full() || held_estimates_ != (estimates != nullptr)) AddHeldTokens();
   held_estimates_ = estimates != nullptr;
   const size_t index = PartFor(bits);
@@ -336,6 +359,8 @@ void Accumulator::RecordTokenSlices() {
   }
 }
 
+// Counted for all requests alike, in a slice or not: which window a request falls into, and when a
+// window is full, must not depend on the slice.
 void Accumulator::FillWindows() {
   for (WindowFill& fill : summary_.fills) {
     const Window window{Window::Kind::kRequests, fill.size};
@@ -358,6 +383,7 @@ void Accumulator::AddTallies(const GroupTokens& tokens, SliceStats* into) {
 
 void Accumulator::EndRequest() {
   AddHeldTokens();
+  // `whole` may be merged_, which RecordTokenSlices uses again: it is recorded before that.
   const GroupTokens* whole = nullptr;
   if (parts_used_ == 1) {
     whole = &parts_[0]->tokens;
@@ -379,6 +405,7 @@ void Accumulator::EndRequest() {
   parts_used_ = 0;
 }
 
+// Only between requests: request_cell_ and the cells of the parts point into the two maps.
 void Accumulator::ExpandCells() {
   std::vector<SpreadCell> of_tokens, of_requests;
   for (const auto& [bits, cell] : token_cells_) of_tokens.push_back({&cell->bits, &cell->stats});
@@ -394,6 +421,7 @@ void Accumulator::ExpandCells() {
 Result<Summary> Accumulator::Finish() {
   ExpandCells();
   for (SliceStats& slice : summary_.slices) slice.UnshareIndices();
+  // In one order, whatever the order of reading: the same requests give the same bytes.
   std::sort(summary_.requests.begin(), summary_.requests.end());
   KCC_TRY_VOID(summary_.FoldWindows());
   return std::move(summary_);

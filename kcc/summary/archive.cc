@@ -5,10 +5,18 @@
 
 namespace kcc {
 
+// Invariant when reading: offset_ never passes the end, and after the first fault it does not move
+// and every value is 0 or empty. So a Visit function needs no check after each field; it looks at
+// ok() before it believes a length. When writing there are no faults.
+//
+// One state has one sequence of bytes: numbers in their shortest form, sums in canonical form, and
+// a reader that refuses any other. So a summary can be compared and digested by its bytes.
 void Archive::Fail(std::string_view why) {
   if (fault_.empty()) fault_ = std::string(why) + " at byte " + std::to_string(offset_);
 }
 
+// 7 bits a byte, lowest first, the top bit set on all but the last: 300 is AC 02. A last byte of 0
+// would be a longer spelling of the same number, and the tenth byte has one bit to give.
 uint64_t Archive::ReadVariable() {
   if (!ok()) return 0;
   uint64_t value = 0;
@@ -53,6 +61,7 @@ void Archive::U32(uint32_t& value) {
   value = static_cast<uint32_t>(wide);
 }
 
+// 0, -1, 1, -2, … become 0, 1, 2, 3, …: small magnitudes of either sign stay short.
 void Archive::I64(int64_t& value) {
   uint64_t folded = (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
   U64(folded);
@@ -112,6 +121,7 @@ void Archive::Text(std::string& text) {
   offset_ += length;
 }
 
+// A file of 20 bytes cannot ask for a vector of 2^60: each item takes bytes_each at least.
 void Archive::Length(size_t& length, size_t bytes_each) {
   uint64_t wide = length;
   U64(wide);

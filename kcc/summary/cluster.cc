@@ -4,8 +4,11 @@ namespace kcc {
 
 void ClusterSums::Add(const Tally& request, size_t thresholds) {
   ++requests;
+  // 128 bits: the squares of requests of a million tokens pass 2^64 after 18 million of them.
   const __int128 tokens = request.count;
   token_squares += tokens * tokens;
+  // A request with an infinite value has no sum. It is counted, so that a bound that needs the sums
+  // can see that they do not speak for every request.
   if (request.finite() == request.count) {
     const double sum = request.sum.Round();
     if (std::isfinite(sum)) {
@@ -17,6 +20,8 @@ void ClusterSums::Add(const Tally& request, size_t thresholds) {
   }
   if (thresholds == 0) return;
   if (splits.empty()) splits.resize(thresholds);
+  // intervals holds, for thresholds t0 < t1 < …: below t0, at t0, between t0 and t1, at t1, … One
+  // pass gives below, at and above for each of them.
   uint64_t below = 0;
   for (size_t i = 0; i < thresholds; ++i) {
     below += request.intervals[2 * i];
@@ -61,6 +66,8 @@ void ClusterSums::Visit(Archive& archive, size_t thresholds) {
   archive.Sum(sum_squares);
   archive.Sum(sum_tokens);
   if (thresholds == 0 || !archive.ok()) return;
+  // The number of thresholds is the plan's and not in the file: a file cannot claim more memory
+  // than its plan.
   splits.resize(thresholds);
   for (ClusterSplit& split : splits) {
     archive.U64(split.any_above);
@@ -75,6 +82,7 @@ void ClusterSums::Visit(Archive& archive, size_t thresholds) {
   }
 }
 
+// Ends are there only where a value was an interval: most evidence has none.
 void ClusterStats::Merge(const ClusterStats& other) {
   point.Merge(other.point);
   if (other.ends.empty()) return;

@@ -44,8 +44,12 @@ void BucketIndex::Grow() {
   }
 }
 
+// A quarter more than there are numbers, since the index grows with every new value.
 void Histogram::GrowDense() { dense_.resize(index_->size() + index_->size() / 4); }
 
+// Counts are in listed_ while they are few, a pair for every addition, and in dense_ from then on,
+// a counter per number of the index. At most one of the two is in use. Most cells see a handful of
+// values, and a counter for each bucket of the whole series would be mostly zeros.
 void Histogram::MakeDense() {
   GrowDense();
   for (const auto& [number, count] : listed_) dense_[number] += count;
@@ -60,6 +64,8 @@ void Histogram::Share(std::shared_ptr<BucketIndex> index) {
 
 void Histogram::AddBucket(Bucket bucket, uint64_t count) {
   if (index_ == nullptr) index_ = std::make_shared<BucketIndex>();
+  // A copy of a histogram has the same index until one of the two needs a new number: an index that
+  // is not shared on purpose must not grow for another.
   if (!shared_ && index_.use_count() > 1) index_ = std::make_shared<BucketIndex>(*index_);
   AddNumber(index_->NumberOf(bucket), count);
   total_ += count;
@@ -93,12 +99,14 @@ void Histogram::MergeNumbers(const Histogram& other) {
   if (dense_.empty()) MakeDense();
   if (dense_.size() < index_->size()) GrowDense();
   for (const auto& [number, count] : other.listed_) dense_[number] += count;
+  // Counters beyond the index are spare room, and 0.
   const size_t common = std::min(other.dense_.size(), index_->size());
   for (size_t i = 0; i < common; ++i) dense_[i] += other.dense_[i];
 }
 
 void Histogram::Merge(const Histogram& other) {
   if (index_ == nullptr && other.shared_) Share(other.index_);
+  // Same index, same numbers: no bucket is looked up. Otherwise numbers mean different buckets.
   if (index_ != nullptr && index_ == other.index_) {
     MergeNumbers(other);
     total_ += other.total_;
@@ -114,6 +122,8 @@ std::vector<Histogram::Entry> Histogram::Entries() const {
     if (dense_[number] == 0) continue;
     entries.emplace_back(index_->bucket(static_cast<uint32_t>(number)), dense_[number]);
   }
+  // By bucket, and equal ones joined: the order in which buckets appeared must not show in the
+  // bytes.
   std::sort(entries.begin(), entries.end());
   size_t last = 0;
   for (size_t i = 1; i < entries.size(); ++i) {

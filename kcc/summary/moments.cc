@@ -23,6 +23,10 @@ size_t LessThan(Thresholds thresholds, double value) {
 
 }  // namespace
 
+// intervals has 2 n + 1 counters for thresholds t0 < t1 < …: below t0, equal to t0, between t0 and
+// t1, equal to t1, …, above the last. Values at a threshold are counted apart, since "at most" and
+// "at least" both hold there. Example, thresholds 1 and 2: the values 0.5, 1, 1.5, 1.5 and 3 give 1
+// 1 2 0 1.
 void Tally::AddToInterval(double value, Thresholds thresholds) {
   if (intervals.empty()) intervals.resize(2 * thresholds.size() + 1);
   const size_t next = LessThan(thresholds, value);
@@ -69,6 +73,9 @@ double Tally::Sum() const {
   return sum.Round();
 }
 
+// A clause is decided by the mean as it would be printed: the exact sum over the count, rounded
+// once. The exact comparison costs far more than a subtraction, and is needed only where the two
+// are next to each other.
 int Tally::CompareMean(double threshold, double mean) const {
   if (plus_infinite != 0) return 1;
   if (minus_infinite != 0) return -1;
@@ -111,11 +118,14 @@ void Tally::Visit(Archive& archive, size_t thresholds) {
     archive.U64(interval);
     total += interval;
   }
+  // The counts of a file that was changed by hand must not reach the judge as a verdict.
   const bool possible = plus_infinite <= count && minus_infinite <= count - plus_infinite &&
                         zeros <= count - plus_infinite - minus_infinite && total == count;
   if (archive.reading() && !possible) archive.Fail("counts that do not add up");
 }
 
+// What a run of values adds to a cell besides its counts. It is made once and merged into every
+// cell that takes the run.
 void Shape::Assign(std::span<const double> values) {
   squares.Clear();
   double least = std::numeric_limits<double>::infinity();
@@ -157,6 +167,8 @@ void Moments::Merge(const Moments& other) {
   histogram.Merge(other.histogram);
 }
 
+// The memory stays: a cleared Moments is filled again at once. Intervals go, since the next one may
+// be of a series with other thresholds.
 void Moments::Clear() {
   tally.Clear();
   tally.intervals.clear();
@@ -166,6 +178,8 @@ void Moments::Clear() {
   histogram.Clear();
 }
 
+// Type-1 quantile: the value of rank ceil(n p), at least 1 (docs/math.md C.1), in integers, so that
+// p99 of 100 values is the 99th and never the 100th by a rounding.
 Histogram::Bucket Moments::QuantileBucket(int percentile_ppm) const {
   KCC_CHECK(!empty());
   using Wide = unsigned __int128;
@@ -203,6 +217,7 @@ double WorstList::Badness(Direction direction, double value) {
   return std::fabs(value);
 }
 
+// A total order: two lists merged either way, or values offered in any order, keep the same 16.
 bool WorstList::Worse(const Quantity& quantity, const WorstValue& a, const WorstValue& b) {
   const double first = Badness(quantity.direction, a.value);
   const double second = Badness(quantity.direction, b.value);
@@ -211,6 +226,7 @@ bool WorstList::Worse(const Quantity& quantity, const WorstValue& a, const Worst
          std::tie(b.request, b.position, b.token, b.value);
 }
 
+// A value that could not be better is no worst value, even if there is no other.
 double WorstList::Best(const Quantity& quantity) {
   return quantity.direction == Direction::kHigherIsBetter ? -quantity.max
          : quantity.direction == Direction::kSigned       ? 0
@@ -230,6 +246,7 @@ void WorstList::OfferAll(const Quantity& quantity, std::span<const double> value
     return is_signed ? std::fabs(value) : factor * value;
   };
   const double best = Best(quantity);
+  // Below the last of a full list nothing can enter, and most tokens are settled by that.
   const double floor = full() ? floor_ : best;
   double worst = best;
   for (const double value : values) worst = std::max(worst, badness_of(value));
@@ -311,9 +328,11 @@ void WorstList::Visit(Archive& archive, const Quantity& quantity) {
   for (const WorstValue& row : rows) {
     Offer(quantity, row.value, row.request, row.position, row.token);
   }
+  // Offering them again puts them in order; a file in another order is not one that kcc wrote.
   if (values_ != rows) archive.Fail("worst values that are not in order");
 }
 
+// Most evidence is single numbers; ends take room only where there are intervals.
 std::vector<Moments>& SeriesStats::Ends() {
   if (ends.empty()) ends.resize(2);
   return ends;
@@ -334,6 +353,7 @@ void SeriesStats::Merge(const SeriesStats& other, const Quantity& quantity) {
   Ends()[1].Merge(other.ends[1]);
 }
 
+// A single number is both ends of itself: the low stream is the points and the low ends.
 Moments SeriesStats::Stream(End end) const {
   Moments stream = point;
   if (!ends.empty()) stream.Merge(ends[end == End::kLow ? 0 : 1]);

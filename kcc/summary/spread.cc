@@ -15,6 +15,10 @@ constexpr size_t kGroup = 8;
 constexpr size_t kPatterns = size_t{1} << kGroup;
 
 // Up to eight slices, and which of them each cell belongs to.
+// Example with three slices a, b, c and cells of patterns 011, 011, 101 (bit 0 is a): the first two
+// are added up first, since they go to the same slices. Then a takes that sum and the third cell, b
+// the sum, c the third cell: 1 + 2 + 1 + 1 additions, where cell by cell would take 6. With 512
+// cells and 256 patterns at most the saving is larger.
 struct Group {
   std::vector<size_t> slices;
   std::vector<uint8_t> patterns;  // by cell
@@ -69,6 +73,8 @@ class Sums {
       keys_.push_back(key);
       return;
     }
+    // The second part of a key: only now is a sum needed, since the first stays where it is and
+    // belongs to a cell, which must not change.
     if (own_[key] == nullptr) {
       if (used_ == pool_.size()) pool_.push_back(std::make_unique<Part>());
       own_[key] = pool_[used_++].get();
@@ -115,6 +121,7 @@ class Spreader {
     Part* sum = nullptr;
     for (const size_t pattern : patterns_.keys()) {
       if (((pattern >> bit) & 1) == 0) continue;
+      // Asked for late: making room for a part that stays empty would show in the bytes.
       if (sum == nullptr) sum = into(slice);
       if (sum == nullptr) return;
       add(*patterns_.value(pattern), sum);
@@ -177,6 +184,7 @@ class CellSpread {
 
 constexpr auto kMerge = [](const auto& from, auto* into) { into->Merge(from); };
 
+// Plain integers: one addition for each slice costs less than grouping them.
 void CellSpread::AddCounts() {
   for (const SpreadCell& cell : cells_) {
     ForSlices(cell, [&](SliceStats& slice) {
@@ -194,6 +202,8 @@ void CellSpread::AddStream(size_t series, int end) {
     if (end < 0) return from.point.empty() ? nullptr : &from.point;
     return from.ends.empty() ? nullptr : &from.ends[static_cast<size_t>(end)];
   });
+  // Points and ends are added apart, since a slice has ends only if one of its cells has: how the
+  // requests were split among cells must not be seen in the slice.
   const auto into = [&](size_t slice) {
     SeriesStats& stats = slices_[slice].series[series];
     return end < 0 ? &stats.point : &stats.Ends()[static_cast<size_t>(end)];
@@ -224,6 +234,7 @@ void CellSpread::AddWorst(size_t series) {
   for (const size_t slice : targets_) all.Set(slice);
   std::vector<uint64_t> open = all.words();
   size_t left = targets_.size();
+  // Worst first, so that a slice that refuses one row would refuse all that follow: it is closed.
   for (const Row& row : rows) {
     if (left == 0) return;
     for (size_t word = 0; word < open.size(); ++word) {
@@ -307,6 +318,7 @@ bool Names(const std::vector<std::string>& slices, const std::string& name) {
 }
 
 void CellSpread::AddWindows() {
+  // A slice takes a window only if a clause about it does: others would be dead weight.
   Spreader<WindowTally> spreader(groups_);
   for (size_t i = 0; i < plan_.windows().size(); ++i) {
     const PlanWindow& window = plan_.windows()[i];
@@ -346,6 +358,7 @@ void SpreadCells(const Plan& plan, const std::vector<SpreadCell>& cells,
                  const std::vector<size_t>& targets, std::vector<SliceStats>* slices) {
   if (cells.empty()) return;
   CellSpread spread(plan, cells, targets, slices);
+  // Each adds one kind of statistic of all cells, so that what is added to stays in cache.
   spread.AddCounts();
   spread.AddSeries();
   spread.AddClusters();

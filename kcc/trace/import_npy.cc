@@ -40,6 +40,8 @@ struct Columns {
       gold;
 };
 
+// Small columns are read whole, as doubles, which hold every id and every float32 exactly; logits
+// are read through a window. Row i of one column is about the same token as row i of another.
 class ArrayImport {
  public:
   ArrayImport(const NpyArrays& arrays, std::vector<Request> requests, const ImportOptions& options)
@@ -52,6 +54,8 @@ class ArrayImport {
     AlignmentCheck alignment(vocab_size_, !options_.semantics.has_value());
     std::vector<int64_t> next(requests_.size(), 0);
     for (int64_t i = 0; i < count_; ++i) {
+      // A forward pass gives at row t the logits of token t + 1. The first token of each request
+      // then has none, and is left out.
       const int64_t source = logits_ != nullptr && options_.next_token_logits ? i - 1 : i;
       auto token = Row(i, &next);
       if (!token.has_value()) return std::move(token.error());
@@ -71,6 +75,7 @@ class ArrayImport {
       alignment.Add(evidence);
       ++report_.tokens;
     }
+    // Before the trace gets its name: a dump that is shifted by one leaves nothing behind.
     KCC_TRY_VOID(alignment.Check());
     KCC_TRY_VOID(writer.Finish());
     return report_;
@@ -253,6 +258,7 @@ class ArrayImport {
     const bool counts = columns_.mask.empty() || columns_.mask[at] != 0;
     TokenEvidence token;
     if (lead_.size() == 2) {
+      // Of padded tensors; in the flat layout a masked token is kept, since it was scored.
       if (!counts) return std::optional<TokenEvidence>();
       token.request = static_cast<int32_t>(i / lead_[1]);
       token.position = static_cast<int32_t>(i % lead_[1]);
@@ -260,6 +266,7 @@ class ArrayImport {
       KCC_TRY(token.request,
               Integer(columns_.request.empty() ? 0 : columns_.request[at], "request", i));
       if (token.request < 0) return InvalidError("'request' is negative at " + std::to_string(i));
+      // Without given positions a request's tokens are counted in the order in which they stand.
       int64_t& following = (*next)[static_cast<size_t>(token.request)];
       KCC_TRY(token.position, Integer(columns_.position.empty() ? static_cast<double>(following)
                                                                 : columns_.position[at],
@@ -283,6 +290,7 @@ class ArrayImport {
     if (!window_.Holds(offset, static_cast<size_t>(bytes))) {
       const int64_t end = logits_->offset + count_ * bytes;
       const int64_t rows = std::max<int64_t>((int64_t{16} << 20) / bytes, 1);
+      // Unmapped first, so that two windows never stand side by side.
       window_ = FileWindow();
       KCC_TRY(window_, logits_->file->Map(
                            offset, static_cast<size_t>(std::min(rows * bytes, end - offset))));

@@ -31,6 +31,9 @@ struct DumpRequest {
   std::optional<double> latency_s;
 };
 
+// The two JSON files say which tokens there are; the tensors only have rows. A dump in which the
+// two disagree by one row would pair every logit with its neighbour's token, so lengths are
+// compared here and again with the tensors (TensorsOf).
 Result<std::map<std::string, DumpRequest>> ReadRequestsOf(const std::string& directory) {
   std::map<std::string, DumpRequest> requests;
   const std::string ids_path = directory + "/all_token_ids_list.json";
@@ -67,6 +70,7 @@ Result<std::map<std::string, DumpRequest>> ReadRequestsOf(const std::string& dir
       const auto element = JsonMember(fields, name);
       return element ? JsonInteger(*element).value_or(-1) : -1;
     };
+    // -1 where it is missing or no integer, which the check below refuses.
     request.prompt_tokens = integer("prompt_len");
     request.output_tokens = integer("response_len");
     if (const auto time = JsonMember(fields, "processing_time"))
@@ -117,6 +121,7 @@ Result<std::vector<const TorchValue*>> TensorsOf(const TorchFile& file, const st
 }
 
 // The first tensor in the file, which tells width and dtype.
+// A root of another kind has no items, or items that are no tensors: Run says so.
 const TorchValue* FirstTensor(const TorchFile& file) {
   for (size_t i = 1; i < file.root().items.size(); i += 2) {
     const TorchValue& value = file.At(file.root().items[i]);
@@ -154,6 +159,7 @@ Result<std::unordered_map<std::string_view, const TorchValue*>> ByKey(const Torc
   std::unordered_map<std::string_view, const TorchValue*> values;
   const std::vector<int32_t>& items = file.root().items;
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    // Views into the file's own texts, which outlive the map.
     const std::string& key = file.At(items[i]).text;
     if (!values.emplace(key, &file.At(items[i + 1])).second) {
       return InvalidError("holds request '" + key + "' twice", Place{file.path()});
@@ -162,6 +168,8 @@ Result<std::unordered_map<std::string_view, const TorchValue*>> ByKey(const Torc
   return values;
 }
 
+// One pass over all_logits.pt, request by request in the order of the file, so that a dump larger
+// than memory is read once. Its first tensor decides width and dtype for all.
 class DumpImport {
  public:
   DumpImport(const TorchFile& logits, const TorchFile* logprobs, const ImportOptions& options)
@@ -174,6 +182,7 @@ class DumpImport {
         first->kind != TorchValue::Kind::kTensor || first->shape.empty()) {
       return InvalidError("all_logits.pt must hold {request: [tensor, …]}", Place{logits_.path()});
     }
+    // Padded vocabularies are wider than the real one: --vocab-size says where it ends.
     width_ = first->shape.back();
     dtype_ = first->dtype;
     if (dtype_ != DType::kF32 && dtype_ != DType::kF16 && dtype_ != DType::kBF16) {
@@ -196,6 +205,7 @@ class DumpImport {
       seen.insert(id);
       KCC_TRY_VOID(AddRequest(id, it->second, logits_.At(items[i + 1]), &writer, &alignment));
     }
+    // A request without logits is not left out in silence: it would be a smaller evaluation set.
     for (const auto& [id, request] : requests) {
       if (request.output_tokens > 0 && !seen.contains(id)) {
         return BrokenEvidenceError("all_logits.pt does not have request '" + id + "'",
@@ -231,6 +241,7 @@ class DumpImport {
     info.semantics = options_.semantics.value_or(LogprobSemantics::kRaw);
     info.path = options_.path.value_or(TracePath::kDecode);
     info.mode = options_.mode.value_or(TraceMode::kScored);
+    // VeXact dumps what the rollout engine generated, token by token.
     info.sampled_by = options_.sampled_by.value_or(SampledBy::kInfer);
     SetTemperatures(options_.temperature.value_or(1.0), &info);
     TraceWriter::Options writer_options;
@@ -279,6 +290,8 @@ class DumpImport {
       }
       const int64_t count = TorchFile::Elements(*tensor) / width_;
       for (int64_t row = 0; row < count; ++row, ++i) {
+        // Row by row: tensors lie anywhere in the file, and a row is far larger than what mapping
+        // costs.
         KCC_TRY(const FileWindow window, logits_.Map(*tensor, row * width_, width_));
         TokenEvidence token;
         token.request = row_of_request;
@@ -321,6 +334,7 @@ Result<ImportReport> ImportVexact(ImportInputs inputs, const std::string& output
   KCC_TRY(const TorchFile logits, TorchFile::Open(directory + "/all_logits.pt"));
   std::optional<TorchFile> logprobs;
   std::error_code ignored;
+  // Optional: the log-probs follow from the logits, and serve as a check of the alignment.
   if (std::filesystem::exists(directory + "/all_logprobs.pt", ignored)) {
     KCC_TRY(logprobs, TorchFile::Open(directory + "/all_logprobs.pt"));
   }

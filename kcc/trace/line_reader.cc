@@ -29,6 +29,8 @@ ssize_t ReadSome(int descriptor, char* bytes, size_t size) {
 }
 
 // All that comes out of a pipe or a device, in a file without a name that goes with the process.
+// Requests are read twice, to check them all before an engine starts. A pipe says everything once,
+// so it is kept. In memory, not on a disk: it may hold what nobody should find there later.
 Result<FileDescriptor> Keep(const FileDescriptor& pipe, const std::string& path) {
   FileDescriptor kept(::memfd_create("kcc-lines", MFD_CLOEXEC));
   if (kept.get() < 0) return SystemError("cannot keep what the pipe says", path);
@@ -97,6 +99,7 @@ LineReader::~LineReader() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+// Empty lines are passed over and counted: messages name lines as an editor does.
 Result<bool> LineReader::Next(std::string_view* line) {
   while (true) {
     ++number_;
@@ -111,6 +114,9 @@ Error LineReader::TooLong() const {
                       " bytes");
 }
 
+// Invariant: buffer_[begin_, end) is what was read and not yet given out. A line that was given out
+// lies before begin_ and stays where it is until the next call. What was searched for a line end is
+// not searched again, so that a line of 64 MiB costs one pass and not one per block.
 Result<bool> LineReader::NextOfAny(std::string_view* line) {
   size_t scanned = begin_;
   while (true) {
@@ -120,11 +126,14 @@ Result<bool> LineReader::NextOfAny(std::string_view* line) {
       *line = std::string_view(buffer_).substr(begin_, stop - begin_);
       begin_ = stop + (end == std::string::npos ? 0 : 1);
       if (line->size() > line_bytes_max_) return TooLong();
+      // Files from Windows end their lines with both.
       if (!line->empty() && line->back() == '\r') line->remove_suffix(1);
       return true;
     }
     if (at_end_) return false;
+    // Before more is read: a file without line ends must not fill the memory.
     if (buffer_.size() - begin_ > line_bytes_max_) return TooLong();
+    // Fill moves the rest to the front, so that it is counted from there.
     scanned = buffer_.size() - begin_;
     KCC_TRY_VOID(Fill());
   }
@@ -137,6 +146,7 @@ Result<> LineReader::Fill() {
   const ssize_t n = ReadSome(descriptor_, buffer_.data() + have, kBlockBytes);
   if (n < 0) return SystemError("cannot read", path_);
   buffer_.resize(have + static_cast<size_t>(n));
+  // Only a read of nothing is the end: a pipe gives what it has.
   at_end_ = n == 0;
   return {};
 }

@@ -38,6 +38,8 @@ FileWindow& FileWindow::operator=(FileWindow&& other) noexcept {
 
 FileWindow::~FileWindow() { Release(); }
 
+// mapping_ is null exactly if there is no window. The other members are then left as they are,
+// since Holds asks mapping_ first.
 void FileWindow::Release() {
   if (mapping_ != nullptr) ::munmap(mapping_, mapping_size_);
   mapping_ = nullptr;
@@ -76,6 +78,9 @@ MappedFile::~MappedFile() {
 }
 
 Result<> MappedFile::CheckRange(int64_t offset, size_t size) const {
+  // Ranges come from headers that were checked against size_, so one beyond it is a fault of kcc. A
+  // file that has become shorter since is the world's doing, and must be found before mmap: reading
+  // a page past the end is SIGBUS.
   KCC_CHECK(offset >= 0 && size <= static_cast<uint64_t>(size_) &&
             offset <= size_ - static_cast<int64_t>(size));
   struct stat info {};
@@ -93,6 +98,9 @@ Result<> MappedFile::CheckRange(int64_t offset, size_t size) const {
 Result<FileWindow> MappedFile::Map(int64_t offset, size_t size) const {
   KCC_CHECK(size > 0 && size <= kWindowBytesMax);
   KCC_TRY_VOID(CheckRange(offset, size));
+  // mmap wants an offset at a page. The mapping starts up to a page early, and data_ points past
+  // what was not asked for. Example, with pages of 4096: Map(10000, 500) maps 2308 bytes from 8192
+  // on, and data_ is 1808 bytes into them.
   const int64_t skip = offset % PageSize();
   const size_t mapping_size = size + static_cast<size_t>(skip);
   // Populating at once is cheaper than a fault every few pages, and the window will be read whole.
@@ -103,6 +111,7 @@ Result<FileWindow> MappedFile::Map(int64_t offset, size_t size) const {
                    Place{path_});
   }
   const int64_t next = offset + static_cast<int64_t>(size);
+  // Readers go forward: the disk can fetch the next window while this one is computed on.
   if (next < size_) {
     (void)::posix_fadvise(descriptor_, next,
                           std::min<int64_t>(static_cast<int64_t>(size), size_ - next),

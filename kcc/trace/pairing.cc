@@ -21,6 +21,12 @@ TokenCursor IndexCursor(const TraceReader& reader) {
 }
 
 // Where the rows of each request are, in order of position.
+// A writer that goes through its requests one by one leaves each request's rows together and
+// rising, and two numbers say where they are. A server that answers many at once does not; only the
+// requests that need it are listed row by row. Example, with rows of (request, position):
+//
+//     (0, 5) (0, 6) (1, 3) (1, 4)   both requests as extents: first row 0 and first row 2
+//     (0, 5) (1, 3) (0, 6) (1, 4)   both listed: 0 -> rows 0, 2 and 1 -> rows 1, 3
 class RowIndex {
  public:
   // Reads the index columns: once if every request is contiguous and in order, else twice.
@@ -67,6 +73,7 @@ Result<RowIndex> RowIndex::Build(const TraceReader& reader) {
   }
   int64_t listed = 0;
   for (Extent& extent : index.extents_) {
+    // All rows between the first and the last are the request's own exactly if they are as many.
     const bool contiguous = extent.count == 0 || extent.last - extent.first + 1 == extent.count;
     if (contiguous && extent.rising) continue;
     extent.listed = listed;
@@ -93,6 +100,7 @@ Result<> RowIndex::ListOthers(const TraceReader& reader) {
     if (extent.listed < 0) continue;
     const auto begin = rows_.begin() + extent.listed;
     std::sort(begin, begin + extent.count, [](const Row_& a, const Row_& b) {
+      // A position that stands twice is found by PairOne; by row, so that its message is the same.
       return std::tie(a.position, a.row) < std::tie(b.position, b.row);
     });
   }
@@ -108,6 +116,8 @@ std::vector<int32_t> RowsById(const std::vector<Request>& requests) {
   return order;
 }
 
+// Where the prompt ends decides which tokens are judged, so the sides may not disagree, and infer
+// is believed only where train says nothing (prompt_by_infer then records it).
 Result<int32_t> PromptTokens(const Request& train, const Request& infer) {
   const auto a = train.Number("prompt_tokens");
   const auto b = infer.Number("prompt_tokens");
@@ -132,6 +142,7 @@ class PairBuilder {
     const auto& infer = pair_.infer_.requests();
     const std::vector<int32_t> train_order = RowsById(train);
     const std::vector<int32_t> infer_order = RowsById(infer);
+    // Sorted by id on both sides: from here on the i-th of one is the i-th of the other.
     KCC_TRY_VOID(CheckSameRequests(train, train_order, infer, infer_order));
     for (size_t i = 0; i < train_order.size(); ++i) {
       PairedRequest request;
@@ -148,6 +159,7 @@ class PairBuilder {
     return {};
   }
 
+  // Token pairs are of scored traces alone; generated ones have other tokens on either side.
   Result<> PairTokens() {
     KCC_TRY(const RowIndex train, RowIndex::Build(pair_.train_));
     KCC_TRY(const RowIndex infer, RowIndex::Build(pair_.infer_));
@@ -165,6 +177,8 @@ class PairBuilder {
     const int64_t infer_count = infer.count(request->infer_row);
     listed_train_.clear();
     listed_infer_.clear();
+    // Every row pairs, those that will not count included: evidence that differs where nobody looks
+    // is still evidence of another run.
     for (int64_t i = 0; i < std::max(train_count, infer_count); ++i) {
       if (i >= train_count || i >= infer_count) return Diagnose(train, infer, *request);
       const int64_t train_row = train.Row(request->train_row, i);
@@ -188,6 +202,7 @@ class PairBuilder {
       } else if (!TrainSaysPrompt(*request)) {
         pair_.prompt_by_infer_ = true;
       }
+      // Where one side alone has a mask, it speaks for both.
       if (a->masked || b->masked || a->position < request->prompt_tokens) continue;
       listed_train_.push_back(train_row);
       listed_infer_.push_back(infer_row);
@@ -221,6 +236,8 @@ class PairBuilder {
     if (listed_train_.empty()) return;
     request->train_first = listed_train_.front();
     request->infer_first = listed_infer_.front();
+    // Lists cost 8 bytes a token on each side; most requests need none, since their pairs follow
+    // row by row from the first.
     const auto follows = [](const std::vector<int64_t>& rows) {
       return rows.back() - rows.front() + 1 == static_cast<int64_t>(rows.size()) &&
              std::is_sorted(rows.begin(), rows.end());
@@ -267,6 +284,7 @@ PairedTraces::PairedTraces(TraceReader train, TraceReader infer)
 
 Result<PairedTraces> PairedTraces::Make(TraceReader train, TraceReader infer,
                                         const PairingOptions& options) {
+  // What the traces say about themselves is compared before a row is read.
   KCC_TRY(const Comparison comparison, CheckComparable(train.info(), infer.info(), options));
   PairedTraces pair(std::move(train), std::move(infer));
   pair.evidence_ = comparison.evidence;
@@ -297,6 +315,7 @@ const Request& PairedTraces::infer_request(int32_t i) const {
 FieldValue PairedTraces::Field(int32_t i, std::string_view field) const {
   const bool outcome = OriginOf(field) == FieldOrigin::kOutcome;
   const Request& first = outcome ? infer_request(i) : train_request(i);
+  // What a kernel's run gave is infer's to say, what it was asked is train's.
   const FieldValue value = first.Field(field);
   if (!std::holds_alternative<std::monostate>(value)) return value;
   return (outcome ? train_request(i) : infer_request(i)).Field(field);
@@ -306,6 +325,8 @@ std::vector<int32_t> PairedTraces::Order(const Shard& shard) const {
   KCC_CHECK(shard.count >= 1 && shard.index >= 1 && shard.index <= shard.count);
   // A request weighs its tokens and one, so that generated traces are split as well.
   const int64_t total = token_count_ + static_cast<int64_t>(requests_.size());
+  // Part i is [edge(i - 1), edge(i)) of the weight before a request: every request falls into
+  // exactly one part, since the edges of neighbours are the same number.
   const auto edge = [&](int64_t part) {
     return static_cast<int64_t>(static_cast<__int128>(total) * part / shard.count);
   };
@@ -361,6 +382,7 @@ void PairCursor::Seek(int32_t request) {
 
 Result<bool> PairCursor::Next() {
   const PairedRequest& request = pair_->requests_[static_cast<size_t>(request_)];
+  // Tokens that do not count were left out when the pair was made.
   if (next_ >= request.tokens) return false;
   int64_t train_row = request.train_first + next_;
   int64_t infer_row = request.infer_first + next_;
@@ -369,11 +391,13 @@ Result<bool> PairCursor::Next() {
     train_row = pair_->train_rows_[at];
     infer_row = pair_->infer_rows_[at];
   }
+  // Before loading: a row that fails is not asked for again.
   ++next_;
   KCC_TRY_VOID(
       Load(pair_->train_, &train_, train_row, pair_->ignores_train_logprob_, &train_token_));
   KCC_TRY_VOID(
       Load(pair_->infer_, &infer_, infer_row, pair_->ignores_infer_logprob_, &infer_token_));
+  // Not left to whoever reads them: a label that infer gives itself must not reach a verdict.
   if (train_labels_) infer_token_.gold = -1;
   if (train_advantages_) infer_token_.advantage = std::numeric_limits<float>::quiet_NaN();
   return true;

@@ -13,6 +13,8 @@ namespace kcc {
 namespace {
 
 // One tensor seen through its window.
+// Invariant: a pointer that Row gave is valid until Row of the same column maps again. Evidence of
+// a token therefore lives until the next At or Next, which is what the header promises.
 class Column {
  public:
   void Attach(const MappedFile* file, const TensorInfo* tensor, int64_t rows, size_t window_bytes) {
@@ -32,6 +34,7 @@ class Column {
   // The bytes of a row of the file.
   Result<const std::byte*> Row(int64_t row) {
     const int64_t offset = tensor_->begin + row * row_bytes_;
+    // A row is whole within a window: kVocabSizeMax sees to it that one fits.
     const auto size = static_cast<size_t>(row_bytes_);
     if (window_.Holds(offset, size)) return window_.At(offset);
     const auto rows_in_window = static_cast<int64_t>(std::max<size_t>(window_bytes_ / size, 1));
@@ -66,6 +69,8 @@ struct TokenCursor::State {
   Column request, position, token, logits, top_ids, top_logprobs, logprob, advantage, mask, gold;
   TokenEvidence evidence;
 
+  // Each column has its own window, and small columns get small ones: a cursor over logits holds
+  // one large mapping and a few small ones, whatever the number of columns.
   void Enter(size_t index) {
     file = index;
     const TokenFile& tokens = reader->files()[index];
@@ -139,6 +144,7 @@ struct TokenCursor::State {
     evidence.top_ids = reinterpret_cast<const int32_t*>(ids);
     evidence.top_logprobs = reinterpret_cast<const float*>(logprobs);
     evidence.top_k = static_cast<int32_t>(top_ids.tensor().shape[1]);
+    // Lists have one width in the file; -1 fills up the shorter ones.
     while (evidence.top_k > 0 && evidence.top_ids[evidence.top_k - 1] < 0) --evidence.top_k;
     return {};
   }
@@ -157,6 +163,7 @@ TokenCursor::~TokenCursor() = default;
 Result<const TokenEvidence*> TokenCursor::At(int64_t row) {
   KCC_CHECK(row >= 0 && row < state_->reader->token_count());
   KCC_TRY_VOID(state_->Load(row));
+  // Also after a row whose request is wrong: it was read.
   state_->next_row = row + 1;
   const TokenEvidence& evidence = state_->evidence;
   if (evidence.request < 0 ||

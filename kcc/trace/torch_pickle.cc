@@ -33,6 +33,20 @@ Error BrokenPickle(const std::string& what) {
   return InvalidError("the pickle of this torch file cannot be read: " + what);
 }
 
+// A pickle is a program for a stack machine, and loading one in Python runs what it names. This
+// machine runs the few opcodes that torch.save writes for data. It has two functions, OrderedDict()
+// and _rebuild_tensor_v2, which it knows by name and imitates; every other opcode or name is an
+// error. So a hostile file can be refused, or describe tensors, and nothing else.
+//
+// Values live in pickle_.values and are named by index; the stack, the marks and the memo hold
+// indices. Nothing is copied when a value is used twice, so a file cannot grow in memory beyond a
+// constant times its size. Example, {"a": 1}:
+//
+//     }          push dict 0                  stack 0
+//     X "a"      push text 1                  stack 0 1
+//     K 1        push integer 2               stack 0 1 2
+//     s          append the two to the dict   stack 0
+//     .          the root is 0
 class Machine {
  public:
   explicit Machine(std::string_view bytes) : bytes_(bytes) {}
@@ -244,6 +258,7 @@ class Machine {
     return items;
   }
   Result<std::vector<int32_t>> Pop(size_t count) {
+    // What lies under a mark belongs to an outer container: taking it would be a damaged file.
     const size_t floor = marks_.empty() ? 0 : marks_.back();
     if (stack_.size() < floor + count) return BrokenPickle("it is damaged");
     std::vector<int32_t> items(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());

@@ -132,6 +132,12 @@ std::string ParentOf(const std::filesystem::path& path) {
 
 }  // namespace
 
+// A trace is made in a temporary directory beside its place and renamed when it is whole. Until
+// then nothing stands under its name, and what was there stays.
+//
+// A tokens file is written in one pass, though its header comes first and names the number of rows:
+// kPrefixBytes are kept free, the logits follow as they come, the small columns wait in memory and
+// are written behind them, and the header is written last into the free room.
 struct TraceWriter::State {
   std::filesystem::path target;
   Temporary folder;  // beside the target
@@ -281,6 +287,7 @@ Result<TraceWriter> TraceWriter::Create(const std::string& directory, TraceInfo 
   if (info.evidence == EvidenceLevel::kTopK && options.top_k < 1) {
     return InvalidError("top-k evidence needs a k of at least 1", Place{directory});
   }
+  // It is all that such a trace has.
   if (info.evidence == EvidenceLevel::kSampledToken) options.logprob = true;
   if (info.kernel_fingerprint.empty()) {
     return InvalidError("the kernel's fingerprint is missing: name the build that was measured",
@@ -315,6 +322,8 @@ Result<> TraceWriter::AddToken(const TokenEvidence& token) {
   }
   KCC_TRY_VOID(state.options.rows_checked ? CheckEvidenceScalars(EvidenceLimits(state.info), token)
                                           : CheckEvidenceRow(EvidenceLimits(state.info), token));
+  // The first row that finds a file at its limit, or the columns at the memory set aside for them,
+  // starts the next file; a row is never split.
   if (state.tokens_file.is_open() &&
       (state.logits_bytes + static_cast<int64_t>(state.column_bytes()) >=
            state.options.file_bytes_max ||
