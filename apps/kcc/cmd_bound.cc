@@ -175,7 +175,8 @@ Result<> RequireFinite(const BoundOptions& options) {
         options.drift[5], options.reward_drift, options.gradient_bias, given.reward_max,
         given.advantage_max, given.score_norm_max, std::optional(given.temperature)}) {
     if (value && !std::isfinite(*value)) {
-      return InvalidError("'" + ShortestNumber(*value) + "' is no number that bounds start from");
+      return InvalidError("'" + ShortestNumber(*value) +
+                          "' is not a number that a bound can start from");
     }
   }
   return {};

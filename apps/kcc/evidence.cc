@@ -22,7 +22,7 @@ Result<Summary> LoadEvidence(const std::string& name, const Contract* contract,
   if (name.find(':') == std::string::npos) {
     if (!name.ends_with(".kccs")) {
       return InvalidError("'" + name +
-                          "' is no evidence: write TRAIN:INFER for two traces, or name a summary "
+                          "' is not evidence: write TRAIN:INFER for two traces, or name a summary "
                           "(.kccs, from kcc measure)");
     }
     return ReadSummaryFile(name);

@@ -39,7 +39,7 @@ class Answer {
                    std::string(line.substr(0, 80)) +
                    "' (only answers go to standard output; print to standard error instead)");
     }
-    if (root->get(object_) != simdjson::SUCCESS) return Wrong("the answer is no object");
+    if (root->get(object_) != simdjson::SUCCESS) return Wrong("the answer is not an object");
     const std::string_view said = Text("type");
     if (said == "error") return Wrong("the program says: " + std::string(Text("message")));
     if (said != type) {
@@ -325,7 +325,7 @@ Result<std::vector<GeneratedRequest>> ParseGenerated(std::string_view line, int6
   std::vector<GeneratedRequest> generated(list.size());
   for (size_t i = 0; i < list.size(); ++i) {
     json::object object;
-    if (list[i].get(object) != simdjson::SUCCESS) return Wrong("a request is no object");
+    if (list[i].get(object) != simdjson::SUCCESS) return Wrong("a request is not an object");
     KCC_TRY_VOID(Answer::CheckKeys(object, kRequestKeys, "a request"));
     KCC_TRY_VOID(CheckId(JsonText(JsonMember(object, "id")), requests[i], i));
     const auto about = [&](const Error& error) {

@@ -201,7 +201,7 @@ Result<std::vector<size_t>> SlotsOf(const std::vector<std::string>& quantities) 
     const auto found = std::find(names.begin(), names.end(), quantity);
     if (found == names.end()) {
       const auto nearest = NearestWord(quantity, views);
-      return InvalidError("'" + quantity + "' is no quantity of tokens" +
+      return InvalidError("'" + quantity + "' is not a quantity of tokens" +
                           (nearest ? "; did you mean '" + std::string(*nearest) + "'?"
                                    : "; `kcc metrics` lists them"));
     }

@@ -82,7 +82,8 @@ double Megabytes(size_t bytes) { return static_cast<double>(bytes) / 1e6; }
 Result<LabUri> ParseLabUri(std::string_view text) {
   KCC_TRY(const KernelUri uri, ParseKernelUri(text));
   if (uri.scheme != "lab") {
-    return InvalidError("'" + uri.text + "' is no kernel of the lab: lab:NAME?option=value");
+    return InvalidError("'" + uri.text +
+                        "' is not a kernel of the lab; write lab:NAME?option=value");
   }
   LabUri parsed;
   parsed.kernel = uri.rest;

@@ -33,7 +33,7 @@ Result<> ReadEntries(json::array entries, ImportedSequence* sequence) {
   for (const json::element element : entries) {
     json::object entry;
     if (element.get(entry) != simdjson::SUCCESS) {
-      return BrokenEvidenceError("an entry of the probabilities is no object");
+      return BrokenEvidenceError("an entry of the probabilities is not an object");
     }
     const auto id = JsonMember(entry, "id");
     if (!id) {

@@ -247,7 +247,7 @@ class ArrayImport {
 
   static Result<int32_t> Integer(double value, const char* name, int64_t i) {
     if (!(value >= -1 && value <= 2147483647.0) || value != std::floor(value)) {
-      return InvalidError(Element(name, i) + " is no index: " + ShortestNumber(value));
+      return InvalidError(Element(name, i) + " is not an index: " + ShortestNumber(value));
     }
     return static_cast<int32_t>(value);
   }

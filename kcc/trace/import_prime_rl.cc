@@ -96,7 +96,7 @@ Result<int64_t> PositionFrom(double value, size_t i) {
     return static_cast<int64_t>(value);
   }
   return BrokenEvidenceError("entry " + std::to_string(i) + " of 'position_ids' is " +
-                             ShortestNumber(value) + ", which is no position");
+                             ShortestNumber(value) + ", which is not a position");
 }
 
 Result<> ReadTokens(json::object record, const std::vector<int64_t>& ids, ImportSide side,
@@ -136,7 +136,7 @@ Result<ImportedSequence> ReadRecord(json::object record, const ImportOptions& op
   const auto schema = JsonMember(record, "schema_version");
   const auto version = schema ? JsonInteger(*schema) : std::nullopt;
   if (!version || *version < 1 || *version > 2) {
-    return InvalidError("this is no prime-rl token export of schema 1 or 2");
+    return InvalidError("this is not a prime-rl token export of schema 1 or 2");
   }
   ImportedSequence sequence;
   sequence.semantics = options.semantics.value_or(LogprobSemantics::kTemperatureScaled);
@@ -207,7 +207,7 @@ Result<ImportReport> ImportPrimeRl(ImportInputs inputs, const std::string& outpu
         file, kResponseLineBytesMax, [&](std::string_view line, int number) -> Result<> {
           KCC_TRY(const json::element root, ParseJson(parser, line));
           json::object record;
-          if (root.get(record) != simdjson::SUCCESS) return InvalidError("a line is no object");
+          if (root.get(record) != simdjson::SUCCESS) return InvalidError("a line is not an object");
           KCC_TRY(ImportedSequence sequence, ReadRecord(record, options));
           const std::string id =
               sequence.id.empty() ? stem + "-" + std::to_string(number) : sequence.id;

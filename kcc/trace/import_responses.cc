@@ -180,7 +180,7 @@ ResponseSequences ReadChoices(json::object response, const ResponseContext& cont
   std::vector<ImportedSequence> sequences;
   for (const json::element element : choices) {
     json::object choice;
-    if (element.get(choice) != simdjson::SUCCESS) return InvalidError("a choice is no object");
+    if (element.get(choice) != simdjson::SUCCESS) return InvalidError("a choice is not an object");
     ImportedSequence sequence;
     if (choices.size() > 1) sequence.suffix = "#" + std::to_string(sequences.size());
     if (temperature) sequence.temperature = JsonNumber(*temperature);

@@ -212,7 +212,7 @@ ResponseSequences ParseSglangResponse(json::object response, const ResponseConte
     return {};
   };
   return ReadChoices(response, context,
-                     "this is no SGLang response: it has neither meta_info nor choices", read);
+                     "this is not an SGLang response: it has neither meta_info nor choices", read);
 }
 
 Result<ImportReport> ImportSglang(ImportInputs inputs, const std::string& output,

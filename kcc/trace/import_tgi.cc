@@ -11,7 +11,8 @@ namespace {
 
 Result<ImportedToken> ReadToken(json::element element) {
   json::object object;
-  if (element.get(object) != simdjson::SUCCESS) return BrokenEvidenceError("a token is no object");
+  if (element.get(object) != simdjson::SUCCESS)
+    return BrokenEvidenceError("a token is not an object");
   ImportedToken token;
   const auto id = JsonMember(object, "id");
   if (!id) return BrokenEvidenceError("a token has no 'id'");
@@ -91,7 +92,7 @@ Result<std::vector<ImportedSequence>> ParseResponse(json::object response,
   const auto member = JsonMember(response, "details");
   json::object details;
   if (!member || member->get(details) != simdjson::SUCCESS) {
-    return InvalidError("this is no TGI response with details; ask with details: true");
+    return InvalidError("this is not a TGI response with details; ask with details: true");
   }
   ImportedSequence sequence;
   const auto temperature = context.RequestMember("temperature");

@@ -29,7 +29,7 @@ Result<> ReadContext(json::array rows, const std::vector<int64_t>& prompt_ids,
     if (t == prompt_ids.size()) break;  // the last row predicts a token that is not there
     json::array row;
     if (element.get(row) != simdjson::SUCCESS) {
-      return BrokenEvidenceError("a row of context_logits is no list");
+      return BrokenEvidenceError("a row of context_logits is not a list");
     }
     ImportedToken token;
     token.position = static_cast<int64_t>(t);
@@ -37,7 +37,7 @@ Result<> ReadContext(json::array rows, const std::vector<int64_t>& prompt_ids,
     token.logits.reserve(row.size());
     for (const json::element number : row) {
       const auto value = JsonNumber(number);
-      if (!value) return BrokenEvidenceError("a context logit is no number");
+      if (!value) return BrokenEvidenceError("a context logit is not a number");
       token.logits.push_back(static_cast<float>(*value));
     }
     sequence->tokens.push_back(std::move(token));
@@ -106,7 +106,7 @@ ResponseSequences ParseTrtllmResponse(json::object response, const ResponseConte
     KCC_TRY(const std::vector<int64_t> prompt_ids, context.PromptIds());
     return ReadContext(rows, prompt_ids, context, sequence);
   };
-  return ReadChoices(response, context, "this is no response of trtllm-serve: it has no choices",
+  return ReadChoices(response, context, "this is not a response of trtllm-serve: it has no choices",
                      read);
 }
 

@@ -279,7 +279,7 @@ ResponseSequences ParseVllmResponse(json::object response, const ResponseContext
     sequence->semantics = context.options->semantics.value_or(LogprobSemantics::kRaw);
     return ReadOutput(choice, context, sequence);
   };
-  return ReadChoices(response, context, "this is no vLLM response: it has no choices", read);
+  return ReadChoices(response, context, "this is not a vLLM response: it has no choices", read);
 }
 
 Result<ImportReport> ImportVllm(ImportInputs inputs, const std::string& output,

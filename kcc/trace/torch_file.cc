@@ -33,7 +33,7 @@ Result<TorchFile> TorchFile::Open(const std::string& path) {
     }
   }
   if (pickle == nullptr || pickle->size > kPickleBytesMax) {
-    return InvalidError("is no file of torch.save: it has no data.pkl", Place{path});
+    return InvalidError("is not a file of torch.save: it has no data.pkl", Place{path});
   }
   KCC_TRY(const std::string bytes,
           file.file_.Read(pickle->offset, static_cast<size_t>(pickle->size)));

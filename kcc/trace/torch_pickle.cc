@@ -303,7 +303,7 @@ class Machine {
     const TorchValue& id = At(top[0]);
     if (id.kind != Kind::kTuple || id.items.size() != 5 || At(id.items[1]).kind != Kind::kGlobal ||
         At(id.items[2]).kind != Kind::kText || At(id.items[4]).kind != Kind::kInt) {
-      return BrokenPickle("it refers to something that is no storage");
+      return BrokenPickle("it refers to something that is not a storage");
     }
     if (At(id.items[2]).text.size() > kKeyBytesMax) {  // it is copied each time it is named
       return BrokenPickle("a storage's key has " + std::to_string(At(id.items[2]).text.size()) +
