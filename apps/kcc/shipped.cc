@@ -21,8 +21,8 @@ Result<std::string> Find(const Console& console, std::string_view what, std::str
     if (std::filesystem::exists(path, failed)) return path;
     looked += (looked.empty() ? "" : ", nor ") + path;
   }
-  return IoError(std::string(what) + " does not lie beside the program: there is no " + looked +
-                 ". Give " + std::string(instead) +
+  return IoError(std::string(what) + " was not found: there is no " + looked + ". Give " +
+                 std::string(instead) +
                  ", run in a checkout of kcc, or install the program with its data: cmake "
                  "--install build/release --prefix PREFIX");
 }
