@@ -241,7 +241,9 @@ Error ChildProcess::Ended() const {
 
 // One line out, one line back, in turn. Invariant between questions: `received` and `unsent` are
 // empty. What stands in `received` before a question was not asked for, and would be taken for the
-// answer to it; what stands in `unsent` at the answer was not read before it was given.
+// answer to it; what stands in `unsent` at the answer was not read before it was given. Example: a
+// program answers one question twice. Without the check, each answer from then on would be taken
+// for that of the next question.
 Result<std::string> ChildProcess::Ask(std::string_view line, double timeout_s) {
   Streams& s = *streams_;
   ReadOutput();
