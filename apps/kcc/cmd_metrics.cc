@@ -52,7 +52,7 @@ std::vector<std::string> AllMetrics() {
 }
 
 void WriteQuantity(const Quantity& quantity, JsonWriter* json) {
-  json->BeginObject().Field("id", quantity.id).Field("unit", quantity.unit);
+  json->BeginObject().Field("id", quantity.id).Field("unit", Name(quantity.unit));
   json->Field("level", Name(quantity.level)).Field("better", Name(quantity.direction));
   json->Field("evidence", Name(quantity.evidence)).Field("fields", quantity.fields);
   json->Field("sided", quantity.sided).Field("onDemand", quantity.on_demand);
@@ -88,7 +88,7 @@ void PrintMarkdown(Console& console) {
       if (quantity.sided) id += ", " + MarkdownCode("train_" + std::string(quantity.id));
       std::string evidence(Name(quantity.evidence));
       if (!quantity.fields.empty()) evidence += ": " + MarkdownCode(quantity.fields);
-      rows.push_back({id, MarkdownCode(quantity.definition), std::string(quantity.unit),
+      rows.push_back({id, MarkdownCode(quantity.definition), std::string(Name(quantity.unit)),
                       std::string(Name(quantity.direction)), evidence,
                       quantity.on_demand ? "on demand" : "", std::string(quantity.source)});
     }

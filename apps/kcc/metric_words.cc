@@ -51,7 +51,7 @@ std::string QuantityWords(const Quantity& quantity, Side side) {
   } else {
     text.append(", per ").append(Name(quantity.level));
   }
-  if (!quantity.unit.empty()) text.append(", in ").append(quantity.unit);
+  if (quantity.unit != Unit::kPure) text.append(", in ").append(Name(quantity.unit));
   if (quantity.sided) {
     text += side == Side::kTrain ? ", of the training kernel" : ", of the inference kernel";
   }
@@ -92,8 +92,8 @@ std::string DirectionWords(Direction direction) {
 }
 
 std::string AmountWords(double value, const Metric& metric) {
-  const bool pure = metric.aggregate == Aggregate::kRate || metric.quantity->unit.empty();
-  return ShortestNumber(value) + (pure ? "" : " " + std::string(metric.quantity->unit));
+  const Unit unit = metric.aggregate == Aggregate::kRate ? Unit::kPure : metric.quantity->unit;
+  return ShortestNumber(value) + (unit == Unit::kPure ? "" : " " + std::string(Name(unit)));
 }
 
 }  // namespace kcc::cli

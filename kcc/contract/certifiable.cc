@@ -7,9 +7,16 @@ namespace {
 
 // The end of the metric's range in the direction of harm, as the assumptions bound it.
 bool BoundedTowardsHarm(const Clause& clause, const Assumptions& assumptions) {
-  const std::string_view id = clause.metric.quantity->id;
-  if ((id == "reward" || id == "reward_drift") && assumptions.reward_max) return true;
-  if (id == "output_tokens" && assumptions.tokens_max) return true;
+  switch (clause.metric.quantity->bounded_by) {
+    case BoundedBy::kOwnRange:
+      break;
+    case BoundedBy::kRewardMax:
+      if (assumptions.reward_max) return true;
+      break;
+    case BoundedBy::kTokensMax:
+      if (assumptions.tokens_max) return true;
+      break;
+  }
   return std::isfinite(clause.bound == BoundKind::kAtMost ? MetricMax(clause.metric)
                                                           : MetricMin(clause.metric));
 }
@@ -22,9 +29,10 @@ Certifiable CertifiableForTraffic(const Clause& clause, const Assumptions& assum
   const bool most = clause.bound == BoundKind::kAtMost;
   const bool extreme = (aggregate == Aggregate::kMax && most) ||
                        (aggregate == Aggregate::kMin && !most) ||
-                       clause.metric.quantity->unit == "MB";
+                       clause.metric.quantity->form == TestForm::kLargest;
   if (extreme) return Certifiable::kNotExtreme;
-  const bool mean = aggregate == Aggregate::kMean || clause.metric.quantity->id == "reward_drift";
+  const bool mean =
+      aggregate == Aggregate::kMean || clause.metric.quantity->form == TestForm::kMeanGap;
   if (mean && !BoundedTowardsHarm(clause, assumptions)) return Certifiable::kNotUnboundedMean;
   return Certifiable::kYes;
 }

@@ -20,7 +20,6 @@
 
 namespace kcc {
 
-enum class Family : uint8_t { kNumerical, kStatistical, kRuntime, kObservability };
 enum class ViolationLevel : uint8_t { kL1, kL2, kL3 };
 enum class Action : uint8_t { kLog, kGuard, kFreeze, kFallback, kRollback };  // in rising severity
 enum class Stage : uint8_t { kOffline, kShadow, kCanary, kFull };

@@ -126,25 +126,13 @@ void CheckPairs(const std::vector<ClauseDraft>& clauses, const SliceIndex& slice
   }
 }
 
-// Where nearly every reader would look for the quantity; 0 for no opinion. One bit per family.
-unsigned NaturalFamilies(const Quantity& quantity) {
-  constexpr unsigned kN = 1u << static_cast<unsigned>(Family::kNumerical);
-  constexpr unsigned kS = 1u << static_cast<unsigned>(Family::kStatistical);
-  constexpr unsigned kR = 1u << static_cast<unsigned>(Family::kRuntime);
-  constexpr unsigned kO = 1u << static_cast<unsigned>(Family::kObservability);
-  const std::string_view id = quantity.id;
-  if (quantity.level == QuantityLevel::kToken) return kN | kS;
-  if (quantity.unit == "ms" || quantity.unit == "MB" || quantity.unit == "token/s") return kR;
-  if (id == "trace_field_coverage" || id == "fingerprint_match_rate") return kO;
-  return 0;
-}
-
 void CheckFamily(const ClauseDraft& draft, Problems* problems) {
-  const unsigned natural = NaturalFamilies(*draft.clause.metric.quantity);
-  if (natural == 0 || (natural >> static_cast<unsigned>(draft.clause.family) & 1) != 0) return;
+  const FamilySet natural = draft.clause.metric.quantity->families;
+  if (natural.empty() || natural.contains(draft.clause.family)) return;
   std::vector<std::string_view> names;
-  for (unsigned i = 0; i < 4; ++i) {
-    if ((natural >> i & 1) != 0) names.push_back(Name(static_cast<Family>(i)));
+  for (const Family family :
+       {Family::kNumerical, Family::kStatistical, Family::kRuntime, Family::kObservability}) {
+    if (natural.contains(family)) names.push_back(Name(family));
   }
   problems->Warning(*draft.metric, "family",
                     "a clause on " + Quoted(draft.clause.metric.quantity->id) + " stands under " +
@@ -159,7 +147,6 @@ void CheckCertifiable(const ClauseDraft& draft, const Assumptions& assumptions,
   const Certifiable certifiable = CertifiableForTraffic(clause, assumptions);
   const Aggregate aggregate = clause.metric.aggregate;
   const bool most = clause.bound == BoundKind::kAtMost;
-  const std::string_view id = clause.metric.quantity->id;
   const std::string name = MetricName(clause.metric);
   const auto with = [&](Aggregate other) {
     return MetricName({clause.metric.quantity, other, clause.metric.side});
@@ -175,10 +162,19 @@ void CheckCertifiable(const ClauseDraft& draft, const Assumptions& assumptions,
         "no sample of traffic can show " + Quoted(name) + ": the next request may be the worst",
         std::move(hint));
   } else if (certifiable == Certifiable::kNotUnboundedMean) {
-    std::string hint = "write 'metric: " + with(most ? Aggregate::kP99 : Aggregate::kP01) +
-                       "', or add 'exceedance: 1%'";
-    if (id == "reward" || id == "reward_drift") hint = "set assumptions.rewardMax";
-    if (id == "output_tokens") hint = "set assumptions.tokensMax";
+    std::string hint;
+    switch (clause.metric.quantity->bounded_by) {
+      case BoundedBy::kOwnRange:
+        hint = "write 'metric: " + with(most ? Aggregate::kP99 : Aggregate::kP01) +
+               "', or add 'exceedance: 1%'";
+        break;
+      case BoundedBy::kRewardMax:
+        hint = "set assumptions.rewardMax";
+        break;
+      case BoundedBy::kTokensMax:
+        hint = "set assumptions.tokensMax";
+        break;
+    }
     problems->Warning(*draft.metric, "not-certifiable",
                       "no sample of traffic can show " + Quoted(name) +
                           ": the mean of an unbounded quantity has no upper confidence bound",
@@ -193,7 +189,7 @@ bool IsTokenRate(const Clause& clause) {
                      (aggregate == Aggregate::kMean && std::isfinite(MetricMax(clause.metric)));
   const bool extreme = aggregate == Aggregate::kMax || aggregate == Aggregate::kMin;
   const bool token = clause.metric.quantity->level == QuantityLevel::kToken && share && !extreme;
-  return clause.hard() && (token || clause.metric.quantity->id == "flip_rate");
+  return clause.hard() && (token || clause.metric.quantity->form == TestForm::kTokenShare);
 }
 
 void CheckTraffic(const Contract& contract, const std::vector<ClauseDraft>& clauses,

@@ -15,7 +15,7 @@ bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
 
 // A unit is 10^exponent of the base unit, times a factor that is no power of ten.
-struct Unit {
+struct Suffix {
   std::string_view name;
   int exponent;
   double factor = 1;
@@ -23,21 +23,21 @@ struct Unit {
 
 // Of a millisecond.
 constexpr std::array kDurations = {
-    Unit{"us", -3}, Unit{"ms", 0}, Unit{"s", 3}, Unit{"m", 4, 6}, Unit{"h", 5, 36},
+    Suffix{"us", -3}, Suffix{"ms", 0}, Suffix{"s", 3}, Suffix{"m", 4, 6}, Suffix{"h", 5, 36},
 };
 
 // Of a megabyte, 10^6 bytes.
 constexpr std::array kSizes = {
-    Unit{"B", -6},
-    Unit{"kB", -3},
-    Unit{"KB", -3},
-    Unit{"MB", 0},
-    Unit{"GB", 3},
-    Unit{"TB", 6},
-    Unit{"KiB", -6, 1024.0},
-    Unit{"MiB", -6, 1048576.0},
-    Unit{"GiB", -6, 1073741824.0},
-    Unit{"TiB", -6, 1099511627776.0},
+    Suffix{"B", -6},
+    Suffix{"kB", -3},
+    Suffix{"KB", -3},
+    Suffix{"MB", 0},
+    Suffix{"GB", 3},
+    Suffix{"TB", 6},
+    Suffix{"KiB", -6, 1024.0},
+    Suffix{"MiB", -6, 1048576.0},
+    Suffix{"GiB", -6, 1073741824.0},
+    Suffix{"TiB", -6, 1099511627776.0},
 };
 
 // The number times 10^exponent, rounded once.
@@ -68,9 +68,9 @@ std::pair<std::string_view, std::string_view> SplitUnit(std::string_view text) {
   return {text.substr(0, size), text.substr(end)};
 }
 
-std::optional<double> ParseWithUnit(std::string_view text, std::span<const Unit> units) {
+std::optional<double> ParseWithUnit(std::string_view text, std::span<const Suffix> units) {
   const auto [digits, name] = SplitUnit(text);
-  for (const Unit& unit : units) {
+  for (const Suffix& unit : units) {
     if (unit.name != name) continue;
     const std::optional<double> value = ParseScaled(digits, unit.exponent);
     if (!value || unit.factor == 1) return value;
@@ -94,21 +94,22 @@ Error Not(std::string_view text, std::string_view what) {
   return InvalidError("'" + std::string(text) + "' is not " + std::string(what));
 }
 
-bool IsUnit(std::string_view name, std::span<const Unit> units) {
+bool IsUnit(std::string_view name, std::span<const Suffix> units) {
   return std::any_of(units.begin(), units.end(),
-                     [&](const Unit& unit) { return unit.name == name; });
+                     [&](const Suffix& unit) { return unit.name == name; });
 }
 
 // Why a threshold that does carry some unit does not fit the metric.
 Error WrongUnit(std::string_view text, const Metric& metric) {
-  const std::string_view unit = UnitOf(metric);
+  const Unit unit = UnitOf(metric);
   const std::string name = MetricName(metric);
   const std::string wanted =
-      IsShare(metric) ? name + " is a share: write a number from 0 to 1, or a percentage"
-      : unit == "ms"  ? name + " is in ms: write 400, 400ms or 0.4s"
-      : unit == "MB"  ? name + " is in MB: write 512, 512MB or 512MiB"
-      : unit.empty()  ? name + " is a pure number: write it without a unit"
-                      : name + " is in " + std::string(unit) + ": write the number without a unit";
+      IsShare(metric)            ? name + " is a share: write a number from 0 to 1, or a percentage"
+      : unit == Unit::kMs        ? name + " is in ms: write 400, 400ms or 0.4s"
+      : unit == Unit::kMegabytes ? name + " is in MB: write 512, 512MB or 512MiB"
+      : unit == Unit::kPure
+          ? name + " is a pure number: write it without a unit"
+          : name + " is in " + std::string(Name(unit)) + ": write the number without a unit";
   const std::string_view suffix = SplitUnit(text).second;
   const bool known = suffix == "%" || IsUnit(suffix, kDurations) || IsUnit(suffix, kSizes);
   return InvalidError("'" + std::string(text) +
@@ -163,11 +164,11 @@ Result<Window> ReadWindow(std::string_view text) {
 }
 
 bool IsShare(const Metric& metric) {
-  return MetricMin(metric) == 0 && MetricMax(metric) == 1 && UnitOf(metric).empty();
+  return MetricMin(metric) == 0 && MetricMax(metric) == 1 && UnitOf(metric) == Unit::kPure;
 }
 
-std::string_view UnitOf(const Metric& metric) {
-  return metric.aggregate == Aggregate::kRate ? std::string_view() : metric.quantity->unit;
+Unit UnitOf(const Metric& metric) {
+  return metric.aggregate == Aggregate::kRate ? Unit::kPure : metric.quantity->unit;
 }
 
 Result<double> ReadThreshold(std::string_view text, const Metric& metric) {
@@ -175,9 +176,9 @@ Result<double> ReadThreshold(std::string_view text, const Metric& metric) {
   std::optional<double> value;
   if (IsShare(metric)) {
     value = ParsePercentage(text);
-  } else if (UnitOf(metric) == "ms") {
+  } else if (UnitOf(metric) == Unit::kMs) {
     value = ParseWithUnit(text, kDurations);
-  } else if (UnitOf(metric) == "MB") {
+  } else if (UnitOf(metric) == Unit::kMegabytes) {
     value = ParseWithUnit(text, kSizes);
   }
   if (value) return *value;

@@ -33,8 +33,8 @@ Result<double> ReadThreshold(std::string_view text, const Metric& metric);
 // True if the metric lies in [0, 1] by definition.
 bool IsShare(const Metric& metric);
 
-// The unit of the metric's values; "" for a pure number or a share.
-std::string_view UnitOf(const Metric& metric);
+// The unit of the metric's values; a rate is a pure number, whatever it counts.
+Unit UnitOf(const Metric& metric);
 
 inline constexpr int kIdentifierLengthMax = 128;
 bool IsIdentifier(std::string_view text);  // [A-Za-z0-9][-A-Za-z0-9_.]*, at most that long

@@ -141,10 +141,9 @@ SampleEstimates EstimateFromSample(const SampledToken& token, const SlotSet& wan
 }
 
 SlotSet EstimableSlots() {
-  const SampledSlots& s = SlotsOf();
   SlotSet slots;
-  for (const size_t slot : {s.tv, s.kl, s.reverse_kl, s.js, s.hellinger, s.chi2, s.reverse_chi2}) {
-    slots.set(slot);
+  for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+    if (SlotQuantity(slot).estimate != SampleEstimate::kNone) slots.set(slot);
   }
   return slots;
 }

@@ -88,6 +88,9 @@ TEST(SampledToken, EstimatesAreUnbiasedUnderTheInferKernel) {
       const double q = Value(truth, "prob_gap") / std::fabs(std::expm1(l));
       for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
         EXPECT_GE(estimates.value[slot], 0) << SlotName(slot);
+        if (SlotQuantity(slot).estimate == SampleEstimate::kWithinRange) {
+          EXPECT_LE(estimates.value[slot], SlotQuantity(slot).max) << SlotName(slot);
+        }
         mean[slot] += q * estimates.value[slot];
       }
     }
@@ -95,6 +98,22 @@ TEST(SampledToken, EstimatesAreUnbiasedUnderTheInferKernel) {
       if (!EstimableSlots()[slot]) continue;
       EXPECT_NEAR(mean[slot] / truth.lo[slot], 1, 1e-9) << SlotName(slot) << " " << sigma;
     }
+  }
+}
+
+// What the catalog says of a single estimate decides whether a sample can certify their mean.
+TEST(SampledToken, AnEstimateHasAnUpperEndWhereTheCatalogSaysSo) {
+  for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+    if (!EstimableSlots()[slot]) continue;
+    double largest = 0;
+    for (const double l : {-kInf, -800.0, -30.0, -1.0, 0.0, 1.0, 30.0, 800.0}) {
+      SampledToken sampled;
+      sampled.log_ratio = l;
+      largest = std::max(largest, EstimateFromSample(sampled, AllTokenSlots()).value[slot]);
+    }
+    const Quantity& row = SlotQuantity(slot);
+    const bool within = row.estimate == SampleEstimate::kWithinRange;
+    EXPECT_EQ(within, largest <= row.max && std::isfinite(row.max)) << row.id << " " << largest;
   }
 }
 

@@ -120,8 +120,8 @@ TrafficFinding TestByBets(const std::vector<PlanTest>& tests, const Facts& facts
   finding.kind = Kind::kTested;
   const bool truncated = tests[0].truncated;
   const bool at_most = tests[0].bound == BoundKind::kAtMost;
-  // The estimate of tv, (1 - w)+, lies in [0, 1]; the others have no upper end.
-  const bool unbounded_estimate = facts.estimate && tests[0].metric.quantity->id != "tv";
+  const bool unbounded_estimate =
+      facts.estimate && tests[0].metric.quantity->estimate != SampleEstimate::kWithinRange;
   const bool can_pass = !(truncated && at_most) && !unbounded_estimate;
   const bool can_fail = !(truncated && !at_most);
   std::vector<LogEValues> values;

@@ -140,8 +140,7 @@ Facts FactReader::Read(const Clause& clause, const Slice& slice, Side outcomes) 
 }
 
 uint64_t FactReader::MissingUnits(const Clause& clause, const Facts& facts) const {
-  const bool of_tokens = clause.metric.quantity->level == QuantityLevel::kToken ||
-                         clause.metric.quantity->id == "flip_rate";
+  const bool of_tokens = clause.metric.quantity->observation == Observation::kToken;
   return facts.missing + (of_tokens ? tokens_missing_ : requests_missing_);
 }
 
@@ -274,14 +273,15 @@ void FactReader::ReadPopulation(const Clause& clause, Facts* facts) {
   }
   facts->value = value.value;
   if (auto share = BadShare(clause, summary_, *facts->slice)) {
-    share->units.beyond_proven = share->units.beyond_sure;
-    share->units.units_possible = share->units.units + MissingUnits(clause, *facts);
-    return DecideUnits(clause, share->units, facts);
+    share->beyond_proven = share->beyond_sure;
+    share->units_possible = share->units + MissingUnits(clause, *facts);
+    return DecideUnits(clause, *share, facts);
   }
   facts->truth = TruthOfSigns(clause.at_most(), Sign(value.value.lo - clause.threshold),
                               Sign(value.value.hi - clause.threshold));
   // The largest of what was seen stays: more evidence cannot bring it down.
-  facts->fails_surely = facts->truth == Truth::kFails && clause.metric.quantity->unit == "MB";
+  facts->fails_surely =
+      facts->truth == Truth::kFails && clause.metric.quantity->form == TestForm::kLargest;
 }
 
 bool FactReader::EstimatedWindows(const Clause& clause, size_t slice) {

@@ -10,13 +10,9 @@
 
 namespace kcc {
 
-struct ShareCounts {
-  UnitCounts units;          // units and those that are bad; `allowed` is left at 0
-  bool of_requests = false;  // one unit per request, so the units are independent
-};
-
-// None if the quantity is not a share, or the summary lacks the clause's fields.
-std::optional<ShareCounts> BadShare(const Clause& clause, const Summary& summary, size_t slice);
+// Units and those that are bad; `allowed` is left at 0. None if the quantity is not a share, or the
+// summary lacks the clause's fields.
+std::optional<UnitCounts> BadShare(const Clause& clause, const Summary& summary, size_t slice);
 
 // The counts of a gap between two flags of the same requests; null for another quantity.
 const PairedFlagCounts* PairedFlags(const Clause& clause, const SliceStats& stats);

@@ -146,8 +146,9 @@ void AddBreaches(const Contract& contract, const Summary& summary,
                      ReadableNumber(*assumed.advantage_max) +
                      "; what clauses imply for gradients does not hold");
   }
-  for (const char* name : {"reward", "train_reward"}) {
-    const SeriesStats& rewards = all->series[*FindSeries(name)];
+  for (size_t series = TokenSeriesCount(); series < SeriesCount(); ++series) {
+    if (SeriesQuantity(series).bounded_by != BoundedBy::kRewardMax) continue;
+    const SeriesStats& rewards = all->series[series];
     if (!assumed.reward_max || rewards.count() == 0) continue;
     const double most = std::max(std::fabs(rewards.point.min), std::fabs(rewards.point.max));
     if (!(most > *assumed.reward_max)) continue;
@@ -227,9 +228,8 @@ std::vector<std::string> WarningsOf(const Contract& contract, const Summary& sum
       warnings.insert("windows of " + WindowText(clause->window) + " rest on " + Quoted(placing) +
                       ", which the infer side alone recorded; the contract trusts it");
     }
-    const std::string_view quantity = clause->metric.quantity->id;
     if (alone.contains("replay_group") &&
-        (quantity == "determinism_rate" || quantity == "replay_mismatch_rate")) {
+        clause->metric.quantity->observation == Observation::kReplay) {
       warnings.insert(
           "which requests repeat one another is the infer trace's word alone: the train trace "
           "has no replay_group");

@@ -14,6 +14,12 @@ namespace {
 
 using Kind = TrafficFinding::Kind;
 
+constexpr char kNeedsTokensMax[] =
+    "state assumptions.tokensMax, the longest output of traffic, so that tokens can be tested with "
+    "the request as unit";
+constexpr char kNeedsRewardMax[] =
+    "state assumptions.rewardMax: the mean of an unbounded reward cannot be certified from samples";
+
 bool AtMost(const Clause& clause) { return clause.bound == BoundKind::kAtMost; }
 
 TrafficFinding Untestable(std::string why) {
@@ -98,9 +104,9 @@ std::string CountText(const UnitCounts& units, std::string_view unit) {
 // one that has not is a proof, and no sample shows that none will.
 std::optional<TrafficFinding> AtBestPossible(const Clause& clause, const Facts& facts) {
   const Aggregate aggregate = clause.metric.aggregate;
-  const std::string_view id = clause.metric.quantity->id;
   const bool share = aggregate == Aggregate::kRate || aggregate == Aggregate::kMean ||
-                     (aggregate == Aggregate::kNone && facts.units) || id == "determinism_rate";
+                     (aggregate == Aggregate::kNone && facts.units) ||
+                     clause.metric.quantity->form == TestForm::kReplayShare;
   const double best = AtMost(clause) ? MetricMin(clause.metric) : MetricMax(clause.metric);
   if (!share || clause.threshold != best) return {};
   const bool seen = facts.units ? facts.units->beyond_sure > 0 : facts.truth == Truth::kFails;
@@ -114,32 +120,32 @@ std::optional<TrafficFinding> AtBestPossible(const Clause& clause, const Facts& 
 TrafficFinding FindInPopulation(const Clause& clause, const std::vector<PlanTest>& tests,
                                 const Facts& facts, const Summary& summary, double alpha,
                                 Looks looks) {
-  const std::string_view id = clause.metric.quantity->id;
-  if (const auto share = BadShare(clause, summary, *facts.slice); share && share->of_requests) {
-    const double limit = AtMost(clause) ? clause.threshold : 1 - clause.threshold;
-    return TestUnits(*facts.units, limit, alpha, looks, "requests");
-  }
-  if (const PairedFlagCounts* flags = PairedFlags(clause, summary.slices[*facts.slice])) {
-    return TestPairedFlags(*flags, clause.threshold, facts, alpha, looks);
-  }
-  if (clause.metric.quantity->unit == "MB") {
-    if (facts.truth == Truth::kFails) {
+  const Quantity& quantity = *clause.metric.quantity;
+  switch (quantity.form) {
+    case TestForm::kRequestShare:
+      if (!facts.units) break;
+      return TestUnits(*facts.units, AtMost(clause) ? clause.threshold : 1 - clause.threshold,
+                       alpha, looks, "requests");
+    case TestForm::kFlagGap:
+      return TestPairedFlags(*PairedFlags(clause, summary.slices[*facts.slice]), clause.threshold,
+                             facts, alpha, looks);
+    case TestForm::kLargest:
+      if (facts.truth != Truth::kFails) {
+        return Untestable("a maximum cannot be certified from samples");
+      }
       return Proven(Kind::kProvenViolated, "a request recorded " + ReadableNumber(facts.value.lo));
-    }
-    return Untestable("a maximum cannot be certified from samples");
+    case TestForm::kTokenShare:
+    case TestForm::kMeanGap:
+      if (!tests.empty()) return TestByBets(tests, facts, summary, alpha, looks);
+      if (quantity.bounded_by == BoundedBy::kRewardMax) return Untestable(kNeedsRewardMax);
+      if (quantity.observation == Observation::kToken) return Untestable(kNeedsTokensMax);
+      break;
+    case TestForm::kByAggregate:
+    case TestForm::kReplayShare:
+    case TestForm::kNone:
+      break;
   }
-  if (!tests.empty()) return TestByBets(tests, facts, summary, alpha, looks);
-  if (id == "reward_drift") {
-    return Untestable(
-        "state assumptions.rewardMax: the mean of an unbounded reward cannot be certified from "
-        "samples");
-  }
-  if (id == "flip_rate" || id == "brier_gap") {
-    return Untestable(
-        "state assumptions.tokensMax, the longest output of traffic, so that tokens can be tested "
-        "with the request as unit");
-  }
-  return Untestable("no test of " + std::string(id) +
+  return Untestable("no test of " + std::string(quantity.id) +
                     " about traffic is known; judge it about the evaluation set");
 }
 
@@ -176,15 +182,9 @@ TrafficFinding FindInSeries(const Clause& clause, const Assumptions& assumptions
     return TestUnits(*facts.units, limit, alpha, looks, "requests");
   }
   if (!tests.empty()) return TestByBets(tests, facts, summary, alpha, looks);
-  if (of_tokens && !assumptions.tokens_max) {
-    return Untestable(
-        "state assumptions.tokensMax, the longest output of traffic, so that tokens can be tested "
-        "with the request as unit");
-  }
-  if (clause.metric.quantity->id == "reward") {
-    return Untestable(
-        "state assumptions.rewardMax: the mean of an unbounded reward cannot be certified from "
-        "samples");
+  if (of_tokens && !assumptions.tokens_max) return Untestable(kNeedsTokensMax);
+  if (clause.metric.quantity->bounded_by == BoundedBy::kRewardMax) {
+    return Untestable(kNeedsRewardMax);
   }
   const Metric instead{clause.metric.quantity, at_most ? Aggregate::kP99 : Aggregate::kP01,
                        clause.metric.side};

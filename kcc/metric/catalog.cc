@@ -2,15 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "kcc/base/constants.h"
 
 namespace kcc {
 namespace {
 
-constexpr auto kToken = QuantityLevel::kToken;
-constexpr auto kRequest = QuantityLevel::kRequest;
-constexpr auto kPopulation = QuantityLevel::kPopulation;
+constexpr auto kPure = Unit::kPure;
+constexpr auto kLogit = Unit::kLogit;
+constexpr auto kNat = Unit::kNat;
+constexpr auto kUlp = Unit::kUlp;
+constexpr auto kMs = Unit::kMs;
+constexpr auto kTokens = Unit::kTokens;
+constexpr auto kTokensPerSecond = Unit::kTokensPerSecond;
+constexpr auto kMegabytes = Unit::kMegabytes;
 constexpr auto kLower = Direction::kLowerIsBetter;
 constexpr auto kHigher = Direction::kHigherIsBetter;
 constexpr auto kSigned = Direction::kSigned;
@@ -18,127 +24,278 @@ constexpr auto kLogits = EvidenceNeeded::kLogits;
 constexpr auto kSampled = EvidenceNeeded::kSampledToken;
 constexpr auto kFields = EvidenceNeeded::kRequestFields;
 constexpr auto kGold = EvidenceNeeded::kGold;
-constexpr bool kSided = true;
-constexpr bool kPlain = false;
-constexpr bool kAlways = false;
-constexpr bool kOnDemand = true;
-constexpr auto kBins = MergeRule::kBins;
+constexpr auto kOfTokens = Observation::kToken;
+constexpr auto kOfRequests = Observation::kRequest;
+constexpr auto kOfReplays = Observation::kReplay;
+constexpr auto kRequestShare = TestForm::kRequestShare;
+constexpr auto kTokenShare = TestForm::kTokenShare;
+constexpr auto kFlagGap = TestForm::kFlagGap;
+constexpr auto kMeanGap = TestForm::kMeanGap;
+constexpr auto kLargest = TestForm::kLargest;
+constexpr auto kReplayShare = TestForm::kReplayShare;
+constexpr auto kNoTest = TestForm::kNone;
+constexpr auto kRewardMax = BoundedBy::kRewardMax;
+constexpr auto kTokensMax = BoundedBy::kTokensMax;
+constexpr auto kWithinRange = SampleEstimate::kWithinRange;
+constexpr auto kUnbounded = SampleEstimate::kUnbounded;
+constexpr auto kField = TakenFrom::kField;
+constexpr auto kOutputTokens = TakenFrom::kOutputTokens;
+constexpr auto kTimePerToken = TakenFrom::kTimePerToken;
+constexpr auto kTokenSum = TakenFrom::kTokenSum;
+constexpr auto kTokenMean = TakenFrom::kTokenMean;
+constexpr auto kFailures = RequestCounts::kFailures;
+constexpr auto kSignatures = RequestCounts::kSignatures;
+constexpr auto kFingerprints = RequestCounts::kFingerprints;
+constexpr auto kCoverage = RequestCounts::kCoverage;
+constexpr auto kRefusals = RequestCounts::kRefusals;
+constexpr auto kParses = RequestCounts::kParses;
+constexpr auto kRuntime = Family::kRuntime;
+constexpr auto kObservability = Family::kObservability;
+
+// What all rows of one level share.
+constexpr Quantity PerToken(Quantity row) {
+  row.level = QuantityLevel::kToken;
+  row.observation = Observation::kToken;
+  row.form = TestForm::kByAggregate;
+  row.families = {Family::kNumerical, Family::kStatistical};
+  return row;
+}
+
+constexpr Quantity PerRequest(Quantity row) {
+  row.level = QuantityLevel::kRequest;
+  row.observation = Observation::kRequest;
+  row.form = TestForm::kByAggregate;
+  return row;
+}
+
+constexpr Quantity OfPopulation(Quantity row) {
+  row.level = QuantityLevel::kPopulation;
+  row.merge = MergeRule::kBins;
+  return row;
+}
 
 // clang-format off
 constexpr Quantity kCatalog[] = {
     // Per token, from full logits.
-    {"logit_span", "logit", kToken, kLower, kLogits, kPlain, kAlways, 0, kInf, "",
-     "max Delta - min Delta", "Durfee and Rogers 2019"},
-    {"logit_linf", "logit", kToken, kLower, kLogits, kPlain, kAlways, 0, kInf, "",
-     "min over c of max |z_infer - z_train - c|, in unscaled logits", "paper 2.1, shift removed"},
-    {"logit_l2", "logit", kToken, kLower, kLogits, kPlain, kAlways, 0, kInf, "",
-     "Euclidean norm of z_infer - z_train less its mean, in unscaled logits", "paper 2.1, shift removed"},
-    {"raw_logit_linf", "logit", kToken, kLower, kLogits, kPlain, kAlways, 0, kInf, "",
-     "max |z_infer - z_train|, no shift removed", "paper 2.1"},
-    {"raw_logit_l2", "logit", kToken, kLower, kLogits, kPlain, kAlways, 0, kInf, "",
-     "Euclidean norm of z_infer - z_train, no shift removed", "paper 2.1"},
-    {"kl", "nat", kToken, kLower, kLogits, kPlain, kAlways, 0, kInf, "",
-     "KL(train || infer) = sum p (e^x - 1 - x), x = Delta - log sum p e^Delta", "paper eq. 2"},
-    {"reverse_kl", "nat", kToken, kLower, kLogits, kPlain, kAlways, 0, kInf, "",
-     "KL(infer || train) = sum p (x e^x - e^x + 1)", "Kullback and Leibler 1951"},
-    {"js", "nat", kToken, kLower, kLogits, kPlain, kOnDemand, 0, kLn2, "",
-     "Jensen-Shannon divergence of train and infer", "Lin 1991"},
-    {"tv", "", kToken, kLower, kLogits, kPlain, kAlways, 0, 1, "",
-     "total variation = 1/2 sum p |e^x - 1|", "paper eq. 2"},
-    {"hellinger", "", kToken, kLower, kLogits, kPlain, kOnDemand, 0, 1, "",
-     "1 - sum sqrt(p q) = 1/2 sum p (e^(x/2) - 1)^2", "Hellinger 1909"},
-    {"chi2", "", kToken, kLower, kLogits, kPlain, kAlways, 0, kInf, "",
-     "E_infer (w - 1)^2 = sum p (e^x - 1)^2 e^-x", "Pearson 1900"},
-    {"reverse_chi2", "", kToken, kLower, kLogits, kPlain, kAlways, 0, kInf, "",
-     "E_train (1/w - 1)^2 = sum p (e^x - 1)^2", "Neyman 1949"},
-    {"entropy", "nat", kToken, kSigned, kLogits, kSided, kAlways, 0, kInf, "",
-     "-sum q log q", "Shannon 1948"},
-    {"entropy_gap", "nat", kToken, kLower, kLogits, kPlain, kAlways, 0, kInf, "",
-     "|entropy of infer - entropy of train|", "Shannon 1948"},
-    {"margin", "logit", kToken, kSigned, kLogits, kSided, kAlways, 0, kInf, "",
-     "largest less second largest logit, unscaled", "paper 3.3"},
-    {"top1_overlap", "", kToken, kHigher, kLogits, kPlain, kAlways, 0, 1, "",
-     "1 if both sides have the same most likely token (ties: lowest id), else 0", "paper eq. 3"},
-    {"top5_overlap", "", kToken, kHigher, kLogits, kPlain, kAlways, 0, 1, "",
-     "share of the 5 most likely tokens that both sides have (ties: lowest id)", "paper eq. 3"},
-    {"top10_overlap", "", kToken, kHigher, kLogits, kPlain, kAlways, 0, 1, "",
-     "share of the 10 most likely tokens that both sides have (ties: lowest id)", "paper eq. 3"},
-    {"rank", "", kToken, kLower, kLogits, kSided, kOnDemand, 0, kInf, "",
-     "number of tokens ranked before the sampled one (ties: lowest id); 0 is the most likely", "Gehrmann et al. 2019 (GLTR)"},
+    PerToken({.id = "logit_span", .unit = kLogit, .direction = kLower, .evidence = kLogits,
+     .definition = "max Delta - min Delta",
+     .source = "Durfee and Rogers 2019"}),
+    PerToken({.id = "logit_linf", .unit = kLogit, .direction = kLower, .evidence = kLogits,
+     .definition = "min over c of max |z_infer - z_train - c|, in unscaled logits",
+     .source = "paper 2.1, shift removed"}),
+    PerToken({.id = "logit_l2", .unit = kLogit, .direction = kLower, .evidence = kLogits,
+     .definition = "Euclidean norm of z_infer - z_train less its mean, in unscaled logits",
+     .source = "paper 2.1, shift removed"}),
+    PerToken({.id = "raw_logit_linf", .unit = kLogit, .direction = kLower, .evidence = kLogits,
+     .definition = "max |z_infer - z_train|, no shift removed",
+     .source = "paper 2.1"}),
+    PerToken({.id = "raw_logit_l2", .unit = kLogit, .direction = kLower, .evidence = kLogits,
+     .definition = "Euclidean norm of z_infer - z_train, no shift removed",
+     .source = "paper 2.1"}),
+    PerToken({.id = "kl", .unit = kNat, .direction = kLower, .evidence = kLogits,
+     .estimate = kUnbounded,
+     .definition = "KL(train || infer) = sum p (e^x - 1 - x), x = Delta - log sum p e^Delta",
+     .source = "paper eq. 2"}),
+    PerToken({.id = "reverse_kl", .unit = kNat, .direction = kLower, .evidence = kLogits,
+     .estimate = kUnbounded,
+     .definition = "KL(infer || train) = sum p (x e^x - e^x + 1)",
+     .source = "Kullback and Leibler 1951"}),
+    PerToken({.id = "js", .unit = kNat, .direction = kLower, .evidence = kLogits,
+     .on_demand = true, .max = kLn2, .estimate = kUnbounded,
+     .definition = "Jensen-Shannon divergence of train and infer",
+     .source = "Lin 1991"}),
+    PerToken({.id = "tv", .unit = kPure, .direction = kLower, .evidence = kLogits, .max = 1,
+     .estimate = kWithinRange,
+     .definition = "total variation = 1/2 sum p |e^x - 1|",
+     .source = "paper eq. 2"}),
+    PerToken({.id = "hellinger", .unit = kPure, .direction = kLower, .evidence = kLogits,
+     .on_demand = true, .max = 1, .estimate = kUnbounded,
+     .definition = "1 - sum sqrt(p q) = 1/2 sum p (e^(x/2) - 1)^2",
+     .source = "Hellinger 1909"}),
+    PerToken({.id = "chi2", .unit = kPure, .direction = kLower, .evidence = kLogits,
+     .estimate = kUnbounded,
+     .definition = "E_infer (w - 1)^2 = sum p (e^x - 1)^2 e^-x",
+     .source = "Pearson 1900"}),
+    PerToken({.id = "reverse_chi2", .unit = kPure, .direction = kLower, .evidence = kLogits,
+     .estimate = kUnbounded,
+     .definition = "E_train (1/w - 1)^2 = sum p (e^x - 1)^2",
+     .source = "Neyman 1949"}),
+    PerToken({.id = "entropy", .unit = kNat, .direction = kSigned, .evidence = kLogits,
+     .sided = true,
+     .definition = "-sum q log q",
+     .source = "Shannon 1948"}),
+    PerToken({.id = "entropy_gap", .unit = kNat, .direction = kLower, .evidence = kLogits,
+     .definition = "|entropy of infer - entropy of train|",
+     .source = "Shannon 1948"}),
+    PerToken({.id = "margin", .unit = kLogit, .direction = kSigned, .evidence = kLogits,
+     .sided = true,
+     .definition = "largest less second largest logit, unscaled",
+     .source = "paper 3.3"}),
+    PerToken({.id = "top1_overlap", .unit = kPure, .direction = kHigher, .evidence = kLogits,
+     .max = 1,
+     .definition = "1 if both sides have the same most likely token (ties: lowest id), else 0",
+     .source = "paper eq. 3"}),
+    PerToken({.id = "top5_overlap", .unit = kPure, .direction = kHigher, .evidence = kLogits,
+     .max = 1,
+     .definition = "share of the 5 most likely tokens that both sides have (ties: lowest id)",
+     .source = "paper eq. 3"}),
+    PerToken({.id = "top10_overlap", .unit = kPure, .direction = kHigher, .evidence = kLogits,
+     .max = 1,
+     .definition = "share of the 10 most likely tokens that both sides have (ties: lowest id)",
+     .source = "paper eq. 3"}),
+    PerToken({.id = "rank", .unit = kPure, .direction = kLower, .evidence = kLogits, .sided = true,
+     .on_demand = true,
+     .definition = "number of tokens ranked before the sampled one (ties: lowest id); 0 is the most likely",
+     .source = "Gehrmann et al. 2019 (GLTR)"}),
     // Per token, from the sampled token.
-    {"log_ratio", "nat", kToken, kSigned, kSampled, kPlain, kAlways, -kInf, kInf, "",
-     "log w = log p(y) - log q(y)", "paper eq. 7"},
-    {"abs_log_ratio", "nat", kToken, kLower, kSampled, kPlain, kAlways, 0, kInf, "",
-     "|log w|", "paper N-RLHF-1"},
-    {"w", "", kToken, kSigned, kSampled, kPlain, kAlways, 0, kInf, "",
-     "importance ratio p(y)/q(y)", "paper eq. 7"},
-    {"w_log_w", "nat", kToken, kSigned, kSampled, kPlain, kAlways, -0.36787944117144233, kInf, "",
-     "w log w; its mean over infer's samples is KL(train || infer)", "paper N-RLHF-2"},
-    {"k1", "nat", kToken, kSigned, kSampled, kPlain, kAlways, -kInf, kInf, "",
-     "-log w; its mean is KL(infer || train)", "Schulman 2020"},
-    {"k2", "nat", kToken, kLower, kSampled, kPlain, kAlways, 0, kInf, "",
-     "(log w)^2 / 2", "Schulman 2020"},
-    {"k3", "nat", kToken, kLower, kSampled, kPlain, kAlways, 0, kInf, "",
-     "w - 1 - log w; its mean is KL(infer || train)", "Schulman 2020"},
-    {"prob_gap", "", kToken, kLower, kSampled, kPlain, kAlways, 0, 1, "",
-     "|p(y) - q(y)|", "verl, prime-rl"},
-    {"bit_mismatch", "", kToken, kLower, kSampled, kPlain, kAlways, 0, 1, "",
-     "1 if the two float32 log-probs differ in any bit, else 0", "VeXact"},
-    {"ulp_gap", "ulp", kToken, kLower, kSampled, kPlain, kAlways, 0, kInf, "",
-     "float32 numbers between the two log-probs", "IEEE 754"},
+    PerToken({.id = "log_ratio", .unit = kNat, .direction = kSigned, .evidence = kSampled,
+     .min = -kInf,
+     .definition = "log w = log p(y) - log q(y)",
+     .source = "paper eq. 7"}),
+    PerToken({.id = "abs_log_ratio", .unit = kNat, .direction = kLower, .evidence = kSampled,
+     .definition = "|log w|",
+     .source = "paper N-RLHF-1"}),
+    PerToken({.id = "w", .unit = kPure, .direction = kSigned, .evidence = kSampled,
+     .definition = "importance ratio p(y)/q(y)",
+     .source = "paper eq. 7"}),
+    PerToken({.id = "w_log_w", .unit = kNat, .direction = kSigned, .evidence = kSampled,
+     .min = -0.36787944117144233,
+     .definition = "w log w; its mean over infer's samples is KL(train || infer)",
+     .source = "paper N-RLHF-2"}),
+    PerToken({.id = "k1", .unit = kNat, .direction = kSigned, .evidence = kSampled, .min = -kInf,
+     .definition = "-log w; its mean is KL(infer || train)",
+     .source = "Schulman 2020"}),
+    PerToken({.id = "k2", .unit = kNat, .direction = kLower, .evidence = kSampled,
+     .definition = "(log w)^2 / 2",
+     .source = "Schulman 2020"}),
+    PerToken({.id = "k3", .unit = kNat, .direction = kLower, .evidence = kSampled,
+     .definition = "w - 1 - log w; its mean is KL(infer || train)",
+     .source = "Schulman 2020"}),
+    PerToken({.id = "prob_gap", .unit = kPure, .direction = kLower, .evidence = kSampled, .max = 1,
+     .definition = "|p(y) - q(y)|",
+     .source = "verl, prime-rl"}),
+    PerToken({.id = "bit_mismatch", .unit = kPure, .direction = kLower, .evidence = kSampled,
+     .max = 1,
+     .definition = "1 if the two float32 log-probs differ in any bit, else 0",
+     .source = "VeXact"}),
+    PerToken({.id = "ulp_gap", .unit = kUlp, .direction = kLower, .evidence = kSampled,
+     .definition = "float32 numbers between the two log-probs",
+     .source = "IEEE 754"}),
     // Per request.
-    {"seq_log_ratio", "nat", kRequest, kSigned, kSampled, kPlain, kAlways, -kInf, kInf, "",
-     "sum of log w over the request's tokens", "paper 6.1"},
-    {"geo_log_ratio", "nat", kRequest, kSigned, kSampled, kPlain, kAlways, -kInf, kInf, "",
-     "mean of log w over the request's tokens", "GSPO (Zheng et al. 2025)"},
-    {"seq_kl", "nat", kRequest, kLower, kLogits, kPlain, kAlways, 0, kInf, "",
-     "sum of kl over the request's tokens", "paper 6.1"},
-    {"kl_to_reference", "nat", kRequest, kLower, kFields, kSided, kAlways, 0, kInf, "kl_to_reference",
-     "KL of the kernel's rollout to the reference policy, as recorded", "paper S-RLHF-1"},
-    {"latency_ms", "ms", kRequest, kLower, kFields, kSided, kAlways, 0, kInf, "latency_ms",
-     "time from request to last token", "OpenTelemetry GenAI"},
-    {"ttft_ms", "ms", kRequest, kLower, kFields, kSided, kAlways, 0, kInf, "ttft_ms",
-     "time from request to first token", "OpenTelemetry GenAI"},
-    {"tpot_ms", "ms", kRequest, kLower, kFields, kSided, kAlways, 0, kInf, "latency_ms ttft_ms output_tokens",
-     "(latency_ms - ttft_ms) / (output_tokens - 1)", "OpenTelemetry GenAI"},
-    {"output_tokens", "token", kRequest, kSigned, kFields, kSided, kAlways, 0, kInf, "output_tokens",
-     "length of the continuation", "OpenTelemetry GenAI"},
-    {"reward", "", kRequest, kSigned, kFields, kSided, kAlways, -kInf, kInf, "reward",
-     "reward of the continuation, as recorded", "paper eq. 4"},
+    PerRequest({.id = "seq_log_ratio", .unit = kNat, .direction = kSigned, .evidence = kSampled,
+     .min = -kInf, .taken = kTokenSum, .of = "log_ratio",
+     .definition = "sum of log w over the request's tokens",
+     .source = "paper 6.1"}),
+    PerRequest({.id = "geo_log_ratio", .unit = kNat, .direction = kSigned, .evidence = kSampled,
+     .min = -kInf, .taken = kTokenMean, .of = "log_ratio",
+     .definition = "mean of log w over the request's tokens",
+     .source = "GSPO (Zheng et al. 2025)"}),
+    PerRequest({.id = "seq_kl", .unit = kNat, .direction = kLower, .evidence = kLogits,
+     .taken = kTokenSum, .of = "kl",
+     .definition = "sum of kl over the request's tokens",
+     .source = "paper 6.1"}),
+    PerRequest({.id = "kl_to_reference", .unit = kNat, .direction = kLower, .evidence = kFields,
+     .sided = true, .taken = kField, .fields = "kl_to_reference",
+     .definition = "KL of the kernel's rollout to the reference policy, as recorded",
+     .source = "paper S-RLHF-1"}),
+    PerRequest({.id = "latency_ms", .unit = kMs, .direction = kLower, .evidence = kFields,
+     .sided = true, .families = {kRuntime}, .taken = kField, .fields = "latency_ms",
+     .definition = "time from request to last token",
+     .source = "OpenTelemetry GenAI"}),
+    PerRequest({.id = "ttft_ms", .unit = kMs, .direction = kLower, .evidence = kFields,
+     .sided = true, .families = {kRuntime}, .taken = kField, .fields = "ttft_ms",
+     .definition = "time from request to first token",
+     .source = "OpenTelemetry GenAI"}),
+    PerRequest({.id = "tpot_ms", .unit = kMs, .direction = kLower, .evidence = kFields,
+     .sided = true, .families = {kRuntime}, .taken = kTimePerToken,
+     .fields = "latency_ms ttft_ms output_tokens",
+     .definition = "(latency_ms - ttft_ms) / (output_tokens - 1)",
+     .source = "OpenTelemetry GenAI"}),
+    PerRequest({.id = "output_tokens", .unit = kTokens, .direction = kSigned, .evidence = kFields,
+     .sided = true, .bounded_by = kTokensMax, .taken = kOutputTokens, .fields = "output_tokens",
+     .definition = "length of the continuation",
+     .source = "OpenTelemetry GenAI"}),
+    PerRequest({.id = "reward", .unit = kPure, .direction = kSigned, .evidence = kFields,
+     .sided = true, .min = -kInf, .bounded_by = kRewardMax, .taken = kField, .fields = "reward",
+     .definition = "reward of the continuation, as recorded",
+     .source = "paper eq. 4"}),
     // Population, per slice.
-    {"ece_gap", "", kPopulation, kLower, kGold, kPlain, kAlways, 0, 1, "",
-     "|ECE of infer - ECE of train|, 15 equal-width top-label bins, label = gold token", "Guo et al. 2017", kBins},
-    {"smce_gap", "", kPopulation, kLower, kGold, kPlain, kAlways, 0, 1, "",
-     "|smooth calibration error of infer - of train|, an interval from 4,096 cells", "Blasiok et al. 2023", kBins},
-    {"brier_gap", "", kPopulation, kLower, kGold, kPlain, kAlways, 0, 1, "",
-     "|mean (confidence - correct)^2 of infer - of train|, top label", "Brier 1950", kBins},
-    {"reward_drift", "", kPopulation, kLower, kFields, kPlain, kAlways, 0, kInf, "reward",
-     "|mean reward of infer - mean reward of train|", "paper eq. 4", kBins},
-    {"refusal_rate_gap", "", kPopulation, kLower, kFields, kPlain, kAlways, 0, 1, "refused",
-     "|share refused by infer - share refused by train|", "paper 4.1", kBins},
-    {"parse_rate_gap", "", kPopulation, kLower, kFields, kPlain, kAlways, 0, 1, "parsed",
-     "|share parsed of infer - share parsed of train|", "paper 4.1", kBins},
-    {"flip_rate", "", kPopulation, kLower, kLogits, kPlain, kAlways, 0, 1, "",
-     "share of tokens whose most likely token differs", "paper 3.3", kBins},
-    {"throughput_tokens_per_s", "token/s", kPopulation, kHigher, kFields, kSided, kAlways, 0, kInf,
-     "output_tokens started_at_ms latency_ms",
-     "output tokens / (last end - first start)", "paper R-RLHF-1", kBins},
-    {"peak_memory_mb", "MB", kPopulation, kLower, kFields, kSided, kAlways, 0, kInf, "peak_memory_mb",
-     "largest memory recorded by any request", "paper C.3", kBins},
-    {"kv_cache_mb", "MB", kPopulation, kLower, kFields, kSided, kAlways, 0, kInf, "kv_cache_mb",
-     "largest KV cache recorded by any request", "paper R-RLHF-1", kBins},
-    {"failure_rate", "", kPopulation, kLower, kFields, kSided, kAlways, 0, 1, "failed",
-     "share of requests marked failed", "paper 4.1", kBins},
-    {"replay_mismatch_rate", "", kPopulation, kLower, kFields, kPlain, kAlways, 0, 1, "replay_signature",
-     "share of requests whose replay signatures differ between the two traces", "paper 4.1", kBins},
-    {"determinism_rate", "", kPopulation, kHigher, kFields, kSided, kAlways, 0, 1, "replay_group replay_signature",
-     "share of repeated requests (same replay_group) that gave the group's first signature", "paper 4.1", kBins},
-    {"trace_field_coverage", "", kPopulation, kHigher, kFields, kSided, kAlways, 0, 1, "",
-     "share of requests that carry every field the clause lists", "paper 4.1", kBins},
-    {"fingerprint_match_rate", "", kPopulation, kHigher, kFields, kSided, kAlways, 0, 1, "kernel_fingerprint",
-     "share of requests served by the kernel whose fingerprint the trace declares", "paper 7.3", kBins},
-    {"signature_match_rate", "", kPopulation, kHigher, kFields, kPlain, kAlways, 0, 1, "replay_signature",
-     "share of requests whose replay signatures agree between the two traces", "paper 7.3", kBins},
+    OfPopulation({.id = "ece_gap", .unit = kPure, .direction = kLower, .evidence = kGold, .max = 1,
+     .observation = kOfTokens, .form = kNoTest,
+     .definition = "|ECE of infer - ECE of train|, 15 equal-width top-label bins, label = gold token",
+     .source = "Guo et al. 2017"}),
+    OfPopulation({.id = "smce_gap", .unit = kPure, .direction = kLower, .evidence = kGold,
+     .max = 1, .observation = kOfTokens, .form = kNoTest,
+     .definition = "|smooth calibration error of infer - of train|, an interval from 4,096 cells",
+     .source = "Blasiok et al. 2023"}),
+    OfPopulation({.id = "brier_gap", .unit = kPure, .direction = kLower, .evidence = kGold,
+     .max = 1, .observation = kOfTokens, .form = kMeanGap,
+     .definition = "|mean (confidence - correct)^2 of infer - of train|, top label",
+     .source = "Brier 1950"}),
+    OfPopulation({.id = "reward_drift", .unit = kPure, .direction = kLower, .evidence = kFields,
+     .observation = kOfRequests, .form = kMeanGap, .bounded_by = kRewardMax, .of = "reward",
+     .fields = "reward",
+     .definition = "|mean reward of infer - mean reward of train|",
+     .source = "paper eq. 4"}),
+    OfPopulation({.id = "refusal_rate_gap", .unit = kPure, .direction = kLower,
+     .evidence = kFields, .max = 1, .observation = kOfRequests, .form = kFlagGap,
+     .counts = kRefusals, .fields = "refused",
+     .definition = "|share refused by infer - share refused by train|",
+     .source = "paper 4.1"}),
+    OfPopulation({.id = "parse_rate_gap", .unit = kPure, .direction = kLower, .evidence = kFields,
+     .max = 1, .observation = kOfRequests, .form = kFlagGap, .counts = kParses, .fields = "parsed",
+     .definition = "|share parsed of infer - share parsed of train|",
+     .source = "paper 4.1"}),
+    OfPopulation({.id = "flip_rate", .unit = kPure, .direction = kLower, .evidence = kLogits,
+     .max = 1, .observation = kOfTokens, .form = kTokenShare, .of = "top1_overlap",
+     .definition = "share of tokens whose most likely token differs",
+     .source = "paper 3.3"}),
+    OfPopulation({.id = "throughput_tokens_per_s", .unit = kTokensPerSecond, .direction = kHigher,
+     .evidence = kFields, .sided = true, .observation = kOfRequests, .form = kNoTest,
+     .families = {kRuntime}, .fields = "output_tokens started_at_ms latency_ms",
+     .definition = "output tokens / (last end - first start)",
+     .source = "paper R-RLHF-1"}),
+    OfPopulation({.id = "peak_memory_mb", .unit = kMegabytes, .direction = kLower,
+     .evidence = kFields, .sided = true, .observation = kOfRequests, .form = kLargest,
+     .families = {kRuntime}, .fields = "peak_memory_mb",
+     .definition = "largest memory recorded by any request",
+     .source = "paper C.3"}),
+    OfPopulation({.id = "kv_cache_mb", .unit = kMegabytes, .direction = kLower,
+     .evidence = kFields, .sided = true, .observation = kOfRequests, .form = kLargest,
+     .families = {kRuntime}, .fields = "kv_cache_mb",
+     .definition = "largest KV cache recorded by any request",
+     .source = "paper R-RLHF-1"}),
+    OfPopulation({.id = "failure_rate", .unit = kPure, .direction = kLower, .evidence = kFields,
+     .sided = true, .max = 1, .observation = kOfRequests, .form = kRequestShare,
+     .counts = kFailures, .fields = "failed",
+     .definition = "share of requests marked failed",
+     .source = "paper 4.1"}),
+    OfPopulation({.id = "replay_mismatch_rate", .unit = kPure, .direction = kLower,
+     .evidence = kFields, .max = 1, .observation = kOfReplays, .form = kRequestShare,
+     .counts = kSignatures, .fields = "replay_signature",
+     .definition = "share of requests whose replay signatures differ between the two traces",
+     .source = "paper 4.1"}),
+    OfPopulation({.id = "determinism_rate", .unit = kPure, .direction = kHigher,
+     .evidence = kFields, .sided = true, .max = 1, .observation = kOfReplays, .form = kReplayShare,
+     .fields = "replay_group replay_signature",
+     .definition = "share of repeated requests (same replay_group) that gave the group's first signature",
+     .source = "paper 4.1"}),
+    OfPopulation({.id = "trace_field_coverage", .unit = kPure, .direction = kHigher,
+     .evidence = kFields, .sided = true, .max = 1, .observation = kOfRequests,
+     .form = kRequestShare, .families = {kObservability}, .counts = kCoverage,
+     .definition = "share of requests that carry every field the clause lists",
+     .source = "paper 4.1"}),
+    OfPopulation({.id = "fingerprint_match_rate", .unit = kPure, .direction = kHigher,
+     .evidence = kFields, .sided = true, .max = 1, .observation = kOfRequests,
+     .form = kRequestShare, .families = {kObservability}, .counts = kFingerprints,
+     .fields = "kernel_fingerprint",
+     .definition = "share of requests served by the kernel whose fingerprint the trace declares",
+     .source = "paper 7.3"}),
+    OfPopulation({.id = "signature_match_rate", .unit = kPure, .direction = kHigher,
+     .evidence = kFields, .max = 1, .observation = kOfRequests, .form = kRequestShare,
+     .counts = kSignatures, .fields = "replay_signature",
+     .definition = "share of requests whose replay signatures agree between the two traces",
+     .source = "paper 7.3"}),
 };
 // clang-format on
 
@@ -152,6 +309,10 @@ const Quantity* FindQuantity(std::string_view id) {
   return found == std::end(kCatalog) ? nullptr : found;
 }
 
+const Quantity& SourceOf(const Quantity& quantity) {
+  return quantity.of.empty() ? quantity : *FindQuantity(quantity.of);
+}
+
 size_t CatalogIndex(const Quantity& quantity) {
   return static_cast<size_t>(&quantity - std::begin(kCatalog));
 }
@@ -159,6 +320,28 @@ size_t CatalogIndex(const Quantity& quantity) {
 std::string_view Name(QuantityLevel level) {
   constexpr std::array<std::string_view, 3> kNames = {"token", "request", "population"};
   return kNames[static_cast<size_t>(level)];
+}
+
+std::string_view Name(Unit unit) {
+  switch (unit) {
+    case Unit::kPure:
+      return "";
+    case Unit::kLogit:
+      return "logit";
+    case Unit::kNat:
+      return "nat";
+    case Unit::kUlp:
+      return "ulp";
+    case Unit::kMs:
+      return "ms";
+    case Unit::kTokens:
+      return "token";
+    case Unit::kTokensPerSecond:
+      return "token/s";
+    case Unit::kMegabytes:
+      return "MB";
+  }
+  return "";
 }
 
 std::string_view Name(EvidenceNeeded needed) {

@@ -233,7 +233,7 @@ void WriteLabels(const ReportData& report, JsonWriter* json) {
     const Quantity* quantity = FindQuantity(train ? name.substr(kTrain.size()) : name);
     if (quantity == nullptr) continue;
     json->Key(name).BeginObject();
-    json->Field("unit", quantity->unit).Field("direction", Name(quantity->direction));
+    json->Field("unit", Name(quantity->unit)).Field("direction", Name(quantity->direction));
     json->Field("level", Name(quantity->level)).Field("definition", quantity->definition);
     json->EndObject();
   }

@@ -23,10 +23,9 @@ ValueInterval TruncatedSum(const PlanTest& test, const GroupNeeds& needs, const 
 
 BadMass MassOfTokens(const Plan& plan, const PlanTest& test, const GroupNeeds& needs,
                      const GroupTokens& group) {
-  static const Quantity& kTop1 = *FindQuantity("top1_overlap");
-  const bool flips = test.metric.quantity->id == "flip_rate";
+  const bool flips = test.metric.quantity->form == TestForm::kTokenShare;
   const bool mean = test.metric.aggregate == Aggregate::kMean;
-  const size_t series = flips  ? SeriesOf(kTop1)
+  const size_t series = flips  ? SourceSeries(*test.metric.quantity)
                         : mean ? SeriesForMean(*test.metric.quantity, test.metric.side, group)
                                : SeriesOf(*test.metric.quantity, test.metric.side);
   const bool at_most = test.bound == BoundKind::kAtMost;
@@ -110,8 +109,8 @@ BadMass MassOfValue(const PlanTest& test, const RequestQuantity& taken) {
 // A reward that the contract says cannot be: neither 0 nor the largest.
 bool BreaksTwoValues(const PlanTest& test, const RequestPair& request) {
   if (!test.two_valued) return false;
-  const Quantity& reward = *FindQuantity("reward");
-  const bool gap = test.metric.quantity->id == "reward_drift";
+  const Quantity& reward = SourceOf(*test.metric.quantity);
+  const bool gap = test.metric.quantity->form == TestForm::kMeanGap;
   for (const Side side : {Side::kTrain, Side::kInfer}) {
     if (!gap && side != test.metric.side) continue;
     const FieldQuantity recorded = RecordedQuantity(reward, request, side);
@@ -120,10 +119,10 @@ bool BreaksTwoValues(const PlanTest& test, const RequestPair& request) {
   return false;
 }
 
-RequestQuantity RewardGap(const PlanTest& test, const RequestPair& request) {
-  const Quantity& reward = *FindQuantity("reward");
-  const FieldQuantity infer = RecordedQuantity(reward, request, Side::kInfer);
-  const FieldQuantity train = RecordedQuantity(reward, request, Side::kTrain);
+RequestQuantity RecordedGap(const PlanTest& test, const RequestPair& request) {
+  const Quantity& recorded = SourceOf(*test.metric.quantity);
+  const FieldQuantity infer = RecordedQuantity(recorded, request, Side::kInfer);
+  const FieldQuantity train = RecordedQuantity(recorded, request, Side::kTrain);
   if (!infer.value || !train.value) return {};
   const double gap = test.negative ? *train.value - *infer.value : *infer.value - *train.value;
   return {ValueInterval{gap, gap}};
@@ -135,8 +134,11 @@ BadMass BadMassOf(const Plan& plan, const PlanTest& test, const GroupNeeds& need
                   const RequestPair& request, const GroupTokens& group) {
   const Quantity& quantity = *test.metric.quantity;
   if (BreaksTwoValues(test, request)) return {.tokens = 1, .broken = true};
-  if (quantity.id == "reward_drift") return MassOfValue(test, RewardGap(test, request));
-  if (quantity.id == "brier_gap") return MassOfLabels(test, group);
+  if (quantity.form == TestForm::kMeanGap) {
+    return quantity.observation == Observation::kToken
+               ? MassOfLabels(test, group)
+               : MassOfValue(test, RecordedGap(test, request));
+  }
   if (quantity.level == QuantityLevel::kRequest) {
     const size_t series = SeriesOf(quantity, test.metric.side);
     return MassOfValue(test, TakeRequestQuantity(request, group, series));

@@ -29,9 +29,7 @@ bool Includes(const std::vector<T>& whole, const std::vector<T>& part) {
 
 bool CountsBeyondThreshold(Aggregate aggregate) { return PercentilePpm(aggregate) >= 0; }
 
-bool IsGap(const Metric& metric) {
-  return metric.quantity->id == "reward_drift" || metric.quantity->id == "brier_gap";
-}
+bool IsGap(const Metric& metric) { return metric.quantity->form == TestForm::kMeanGap; }
 
 auto WindowKey(const PlanWindow& row) {
   return std::make_tuple(MetricName(row.metric), row.window.kind, row.window.size, row.fields);
@@ -77,16 +75,39 @@ Interval RangeOf(const Metric& metric, const Assumptions& assumptions) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   if (PercentilePpm(metric.aggregate) >= 0) return {0, 0};  // counts need no range
   if (metric.aggregate == Aggregate::kRate) return {0, 1};
-  if (quantity.id == "brier_gap") return {-1, 1};
-  if (quantity.id == "reward" || quantity.id == "reward_drift") {
-    const double most = assumptions.reward_max.value_or(kInf);
-    if (assumptions.reward_binary) return {IsGap(metric) ? -most : 0, most};
-    return {IsGap(metric) ? -2 * most : -most, IsGap(metric) ? 2 * most : most};
+  switch (quantity.bounded_by) {
+    case BoundedBy::kOwnRange:
+      break;
+    case BoundedBy::kRewardMax: {
+      const double most = assumptions.reward_max.value_or(kInf);
+      if (assumptions.reward_binary) return {IsGap(metric) ? -most : 0, most};
+      return {IsGap(metric) ? -2 * most : -most, IsGap(metric) ? 2 * most : most};
+    }
+    case BoundedBy::kTokensMax:
+      if (!assumptions.tokens_max) break;
+      return {0, static_cast<double>(*assumptions.tokens_max)};
   }
-  if (quantity.id == "output_tokens" && assumptions.tokens_max) {
-    return {0, static_cast<double>(*assumptions.tokens_max)};
+  // The row bounds the size of a gap; its sign is tested too.
+  return {IsGap(metric) ? -quantity.max : quantity.min, quantity.max};
+}
+
+// Whether a test over requests is what decides about traffic; else counts do, or nothing.
+bool DecidedByBets(const Metric& metric) {
+  switch (metric.quantity->form) {
+    case TestForm::kByAggregate:
+      return metric.quantity->observation == Observation::kToken ||
+             metric.aggregate == Aggregate::kMean;
+    case TestForm::kTokenShare:
+    case TestForm::kMeanGap:
+      return true;
+    case TestForm::kRequestShare:
+    case TestForm::kFlagGap:
+    case TestForm::kLargest:
+    case TestForm::kReplayShare:
+    case TestForm::kNone:
+      break;
   }
-  return {quantity.min, quantity.max};
+  return false;
 }
 
 // One test per cap, above the smallest value by a multiple of what the threshold is.
@@ -108,17 +129,13 @@ std::vector<PlanTest> TruncatedTests(PlanTest test) {
 std::vector<PlanTest> TestsOf(const Clause& clause, const Assumptions& assumptions) {
   const Metric& metric = clause.metric;
   const Quantity& quantity = *metric.quantity;
-  const bool of_tokens = quantity.level == QuantityLevel::kToken || quantity.id == "flip_rate" ||
-                         quantity.id == "brier_gap";
-  const bool of_requests = (quantity.level == QuantityLevel::kRequest &&
-                            metric.aggregate == Aggregate::kMean) ||  // else plain counts
-                           quantity.id == "reward_drift";
-  if (!(of_tokens && assumptions.tokens_max) && !of_requests) return {};
+  const bool of_tokens = quantity.observation == Observation::kToken;
+  if (!DecidedByBets(metric) || (of_tokens && !assumptions.tokens_max)) return {};
   const Interval range = RangeOf(metric, assumptions);
   PlanTest test{metric, clause.bound, clause.threshold + 0.0, false,        1, range.lo, range.hi,
                 false,  false,        BetGrid::kFine,         clause.slices};
   test.two_valued = assumptions.reward_binary && std::isfinite(range.hi) &&
-                    (quantity.id == "reward" || quantity.id == "reward_drift");
+                    quantity.bounded_by == BoundedBy::kRewardMax;
   if (of_tokens) test.tokens_max = static_cast<double>(*assumptions.tokens_max);
   if (!std::isfinite(range.lo)) return {};
   if (!std::isfinite(range.hi)) return TruncatedTests(std::move(test));

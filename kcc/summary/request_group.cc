@@ -13,6 +13,8 @@ bool IsCalibration(const Metric& metric) {
   return metric.quantity->evidence == EvidenceNeeded::kGold;
 }
 
+bool IsTokenShare(const Quantity& quantity) { return quantity.form == TestForm::kTokenShare; }
+
 Calibration CalibrationOf(const GroupTokens& group) {
   Calibration calibration;
   for (const LabelledToken& token : group.labelled) {
@@ -46,7 +48,7 @@ GroupNeeds::GroupNeeds(const Plan& plan) : values_index(TokenSeriesCount(), -1) 
   };
   for (const PlanWindow& window : plan.windows()) {
     labels = labels || IsCalibration(window.metric);
-    if (window.metric.quantity->id == "flip_rate") need(*FindSeries("top1_overlap"));
+    if (IsTokenShare(*window.metric.quantity)) need(SourceSeries(*window.metric.quantity));
     need_metric(window.metric);
   }
   for (const PlanTest& test : plan.tests()) {
@@ -106,20 +108,29 @@ FieldQuantity RecordedQuantity(const Quantity& quantity, const RequestPair& pair
     return value && std::isfinite(*value) ? value : std::nullopt;
   };
   FieldQuantity result;
-  if (quantity.id == "tpot_ms") {
-    const auto latency = finite("latency_ms");
-    const auto first = finite("ttft_ms");
-    const auto tokens = pair.OutputTokens(side);
-    result.defined = !tokens || *tokens > 1;
-    if (latency && first && tokens && result.defined) {
-      result.value = (*latency - *first) / (*tokens - 1);
+  switch (quantity.taken) {
+    case TakenFrom::kField:
+      result.value = finite(quantity.id);
+      break;
+    case TakenFrom::kOutputTokens:
+      result.value = pair.OutputTokens(side);
+      break;
+    case TakenFrom::kTimePerToken: {
+      const auto latency = finite("latency_ms");
+      const auto first = finite("ttft_ms");
+      const auto tokens = pair.OutputTokens(side);
+      result.defined = !tokens || *tokens > 1;
+      if (latency && first && tokens && result.defined) {
+        result.value = (*latency - *first) / (*tokens - 1);
+      }
+      break;
     }
-  } else if (quantity.id == "output_tokens") {
-    result.value = pair.OutputTokens(side);
-  } else {
-    result.value = finite(quantity.id);
+    case TakenFrom::kNone:
+    case TakenFrom::kTokenSum:
+    case TakenFrom::kTokenMean:
+      return result;  // recorded nowhere
   }
-  const bool is_time = quantity.unit == "ms";
+  const bool is_time = quantity.unit == Unit::kMs;
   if (!result.value && is_time && request.Flag("timed_out").value_or(false)) {
     result = {std::numeric_limits<double>::infinity(), true};
   }
@@ -129,10 +140,8 @@ FieldQuantity RecordedQuantity(const Quantity& quantity, const RequestPair& pair
 namespace {
 
 RequestQuantity TakeSequence(const Quantity& quantity, const GroupTokens& group) {
-  static const size_t kLogRatio = *FindSeries("log_ratio");
-  static const size_t kKl = *FindSeries("kl");
-  const size_t source = quantity.id == "seq_kl" ? kKl : kLogRatio;
-  const bool mean = quantity.id == "geo_log_ratio";
+  const size_t source = SourceSeries(quantity);
+  const bool mean = quantity.taken == TakenFrom::kTokenMean;
   const Tally low = GroupTally(group, source, SeriesStats::End::kLow);
   // A sum over some of the tokens is not the sum.
   if (low.count == 0 || group.missing[source] != 0) return {};
@@ -238,8 +247,10 @@ WindowState GroupRecorder::MakeState(const RequestPair& request, const GroupToke
     RecordRequestSeries(request, group, SeriesOf(quantity, window.metric.side), &state.series);
     state.series.worst = WorstList();  // the slice has them
   } else {
-    static const size_t kTop1 = *FindSeries("top1_overlap");
-    if (quantity.id == "flip_rate") AddValues(group, kTop1, kTop1, &state.series);
+    if (IsTokenShare(quantity)) {
+      const size_t source = SourceSeries(quantity);
+      AddValues(group, source, source, &state.series);
+    }
     state.population.resize(1);
     state.population[0].population.Add(request, plan_.field_sets());
     if (IsCalibration(window.metric)) state.population[0].calibration = CalibrationOf(group);

@@ -80,6 +80,27 @@ std::optional<size_t> FindSeries(std::string_view name) {
   return std::nullopt;
 }
 
+size_t SourceSeries(const Quantity& quantity) {
+  // Asked for every request, so that the search by name is done once.
+  static const auto by_row = [] {
+    std::vector<size_t> made(Catalog().size());
+    for (const Quantity& row : Catalog()) {
+      const Quantity& source = SourceOf(row);
+      const bool derived = &source != &row && source.level == QuantityLevel::kToken;
+      made[CatalogIndex(row)] = derived ? SeriesOf(source) : SeriesCount();
+    }
+    return made;
+  }();
+  const size_t series = by_row[CatalogIndex(quantity)];
+  KCC_CHECK(series < SeriesCount());
+  return series;
+}
+
+size_t Top1Series() {
+  static const size_t series = *FindSeries("top1_overlap");
+  return series;
+}
+
 const std::string& SeriesName(size_t series) { return Rows()[series].name; }
 const Quantity& SeriesQuantity(size_t series) { return *Rows()[series].quantity; }
 Side SeriesSide(size_t series) { return Rows()[series].side; }

@@ -26,6 +26,11 @@ size_t EstimateSeriesOfSlot(size_t slot);
 size_t SeriesOf(const Quantity& quantity, Side side = Side::kInfer);
 std::optional<size_t> FindSeries(std::string_view name);
 const std::string& SeriesName(size_t series);
+// The series of the quantity that this one is derived from (the catalog's column `of`).
+// Precondition: it is derived from a token quantity.
+size_t SourceSeries(const Quantity& quantity);
+// The series whose values decide whether the most likely token flipped: top1_overlap's.
+size_t Top1Series();
 // The catalog's row; for an estimate the row of what it estimates.
 const Quantity& SeriesQuantity(size_t series);
 Side SeriesSide(size_t series);

@@ -93,13 +93,13 @@ Interval SeriesView::Quantile(End end, int percentile_ppm) const {
 
 PopulationValue SlicePopulation(const Summary& summary, size_t slice, const Metric& metric,
                                 const std::vector<std::string>& fields) {
-  static const size_t kTop1 = *FindSeries("top1_overlap");
   std::vector<std::string> sorted = fields;
   std::sort(sorted.begin(), sorted.end());
   const int field_set = sorted.empty() ? 0 : summary.plan.FindFieldSet(sorted);
   if (field_set < 0) return {};
   const SliceStats& stats = summary.slices[slice];
-  return ComputePopulation(metric, {&stats.population, &stats.calibration, &stats.series[kTop1]},
+  return ComputePopulation(metric,
+                           {&stats.population, &stats.calibration, &stats.series[Top1Series()]},
                            static_cast<size_t>(field_set));
 }
 

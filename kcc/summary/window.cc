@@ -84,8 +84,8 @@ void WindowState::Merge(const WindowState& other, const PlanWindow& window) {
 void WindowState::Visit(Archive& archive, const Plan& plan, const PlanWindow& window) {
   archive.U64(requests);
   const bool of_population = window.metric.quantity->level == QuantityLevel::kPopulation;
-  const size_t series_index = of_population ? SeriesOf(*FindQuantity("top1_overlap"))
-                                            : SeriesOf(*window.metric.quantity, window.metric.side);
+  const size_t series_index =
+      of_population ? Top1Series() : SeriesOf(*window.metric.quantity, window.metric.side);
   series.Visit(archive, plan.thresholds(series_index).size(), *window.metric.quantity);
   if (!of_population) return;
   population.resize(1);

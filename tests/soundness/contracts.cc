@@ -52,7 +52,7 @@ std::string DrawThreshold(Dice* dice, const Metric& metric) {
   const auto of = [&](const std::vector<double>& values) {
     return ShortestNumber(dice->Pick(values));
   };
-  if (metric.quantity->unit == "ms") return of(kTimes);
+  if (metric.quantity->unit == Unit::kMs) return of(kTimes);
   if (MetricMax(metric) <= 1) return of(kShares);
   if (MetricMin(metric) < 0) return of(kSigned);
   return of(kMagnitudes);
