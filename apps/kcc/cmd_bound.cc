@@ -69,7 +69,7 @@ int PrintBackward(Tolerated what, double budget, const BoundAssumptions& given, 
                 << Padded(ShortestNumber(row.at_most), 25) << row.formula << '\n';
   }
   const auto linf = std::find_if(rows->begin(), rows->end(), [](const ThresholdRow& row) {
-    return row.quantity == "logit_linf";
+    return row.quantity == CatalogName(DriftForm::kLinf);
   });
   if (linf != rows->end() && linf->at_most < kBf16Linf) {
     console.out << "note: bf16 stores logits of 16 and more to within " << kBf16Linf

@@ -29,14 +29,19 @@ Result<> Take(std::string_view key, double value, Asked* asked) {
   }
   for (size_t form = 0; form < kForms.size(); ++form) {
     if (key != kForms[form]) continue;
-    if (key == "tv" && value > 1) return InvalidError("bound: a total variation is at most 1");
+    if (static_cast<DriftForm>(form) == DriftForm::kTv && value > 1) {
+      return InvalidError("bound: a total variation is at most 1");
+    }
     asked->drift[form] = value;
     ++asked->questions;
     return {};
   }
   BoundAssumptions& given = asked->assumptions;
-  if (key == "reward_drift" || key == "gradient_bias") {
-    (key == "reward_drift" ? asked->reward_drift : asked->gradient_bias) = value;
+  if (key == Name(Tolerated::kRewardDrift)) {
+    asked->reward_drift = value;
+    ++asked->questions;
+  } else if (key == Name(Tolerated::kGradientBias)) {
+    asked->gradient_bias = value;
     ++asked->questions;
   } else if (key == "temperature") {
     if (value == 0) return InvalidError("bound: temperature must be above 0");

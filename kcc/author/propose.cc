@@ -25,10 +25,11 @@ struct Candidate {
   BoundKind bound;
   bool soft;
   std::string_view instead_of;  // proposed only where that metric has no finite value
+  bool shows_tv = false;        // evidence that gives it gives mean_tv too
 };
 constexpr Candidate kCandidates[] = {
-    {"numerical", "mean_kl", BoundKind::kAtMost, false, ""},
-    {"numerical", "mean_tv", BoundKind::kAtMost, false, "mean_kl"},
+    {"numerical", "mean_kl", BoundKind::kAtMost, false, "", true},
+    {"numerical", "mean_tv", BoundKind::kAtMost, false, "mean_kl", true},
     {"numerical", "max_logit_span", BoundKind::kAtMost, true, ""},
     {"numerical", "max_tv", BoundKind::kAtMost, true, "max_logit_span"},
     {"numerical", "mean_abs_log_ratio", BoundKind::kAtMost, false, ""},
@@ -117,6 +118,7 @@ class Author {
       return;
     }
     proposed_.push_back(candidate.metric);
+    shows_tv_ = shows_tv_ || candidate.shows_tv;
     double threshold = RoundedUp(input_.margin * limit->limit, 2);
     if (candidate.bound == BoundKind::kAtLeast) {
       // 1 - 0.07 is not the double of 0.93; twelve decimals are.
@@ -148,24 +150,18 @@ class Author {
     Add(candidate.family, text + ", level: L2", why, "evidence");
   }
 
-  bool HasDistributions() const {
-    return input_.evidence.empty() ||
-           std::any_of(proposed_.begin(), proposed_.end(), [](std::string_view metric) {
-             return metric == "mean_kl" || metric == "mean_tv";
-           });
-  }
-
   // One clause that guarantees the budget, on what the evidence can show.
   Result<> AddFromBounds(Tolerated what, const std::optional<double>& budget) {
     if (!budget) return {};
     KCC_TRY(const std::vector<ThresholdRow> rows, BackwardChain(what, *budget, input_.assumptions));
-    const std::string_view wanted = HasDistributions() ? "tv" : "abs_log_ratio";
+    const bool of_tv = input_.evidence.empty() || shows_tv_;
+    const std::string_view wanted = CatalogName(of_tv ? DriftForm::kTv : DriftForm::kAbsLogRatio);
     const ThresholdRow* chosen = &rows.front();
     for (const ThresholdRow& row : rows) {
       if (row.quantity == wanted) chosen = &row;
     }
     const std::string name(Name(what));
-    if (!std::isfinite(chosen->at_most) || (wanted == "tv" && chosen->at_most >= 1)) {
+    if (!std::isfinite(chosen->at_most) || (of_tv && chosen->at_most >= 1)) {
       notes_.push_back("no clause for " + name + " <= " + Number(*budget) +
                        ": it holds whatever the kernels do");
       return {};
@@ -286,6 +282,7 @@ class Author {
   const AuthorInput& input_;
   std::vector<Line> lines_;
   std::vector<std::string_view> proposed_;
+  bool shows_tv_ = false;  // one of them does
   std::vector<std::string> notes_;
 };
 
