@@ -12,6 +12,8 @@ tests/tools/test_layers.py breaks on purpose:
   may use what tests/ shares.
 - A library is included from the folders that are listed for it, a test library from tests.
 - Pure folders do no input or output and read no clock, no environment and no randomness.
+- No text that is the id of a quantity, or a metric of it, is compared with: a column of the catalog
+  says what tells quantities apart.
 """
 
 import pathlib
@@ -51,6 +53,11 @@ IMPURE = {
     r"\bstd::random_device\b|\bgetrandom\s*\(|\bs?rand\s*\(": "randomness",
 }
 
+CATALOG = "kcc/metric/catalog.cc"
+ID = re.compile(r'\.id = "(\w+)"')
+# The catalog itself, and kcc/rl: there "k1" is a word of a framework's options.
+MAY_COMPARE = ("metric", "rl")
+
 OUTSIDE = ("apps", "bench", "fuzz", "tests", "python")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:([<"])([^>"\n]+)[>"]|(\w+))', re.M)
 DEFINE = r'^[ \t]*#[ \t]*define[ \t]+{}[ \t]+[<"]([^>"\n]+)[>"]'
@@ -74,6 +81,12 @@ def without_comments(text):
     return re.sub(pattern, blank, text, flags=re.S | re.M)
 
 
+def without_remarks(text):
+    """The same lines, without comments."""
+    return re.sub(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/',
+                  lambda match: match.group(1) or "\n" * match.group(0).count("\n"), text, flags=re.S)  # fmt: skip
+
+
 class Layers:
     def __init__(self, root):
         self.root = pathlib.Path(root)
@@ -83,6 +96,10 @@ class Layers:
         self.order = re.search(r"set\(KCC_MODULES ([^)]*)\)", listing).group(1).split()
         self.declared = {}  # folder -> the folders it may include
         self.included = {}  # folder -> the folders that it does include
+        catalog = self.root / CATALOG
+        ids = ID.findall(catalog.read_text()) if catalog.exists() else []
+        name = rf'"(?:[a-z0-9]+_)?(?:train_)?(?:{"|".join(ids)})"'
+        self.compares = re.compile(rf"[!=]=\s*{name}|{name}\s*[!=]=") if ids else None
 
     def fault(self, place, what):
         self.problems.append(f"{place}: {what}")
@@ -192,6 +209,12 @@ class Layers:
                 self.check_ours(place, own, header, is_test)
             else:
                 self.check_library(place, relative, header, is_test or parts[0] == "bench")
+        product = parts[0] in ("kcc", "apps") and not is_test and not text.startswith("// For tests")
+        if product and own not in MAY_COMPARE and self.compares:
+            words = without_remarks(text)
+            for match in self.compares.finditer(words):
+                self.fault(self.place(path, words, match), "decides by the name of a quantity, and a column of "
+                           + f"{CATALOG} should: {match.group(0)}")  # fmt: skip
         if own and not is_test:
             if PROGRAM.search(code):
                 self.fault(relative, "is a program, and kcc/ holds none")

@@ -10,14 +10,20 @@ sys.path.insert(0, str(ROOT / "tools"))
 from check_layers import Layers  # noqa: E402
 
 CLEAN = {
-    "CMakeLists.txt": "set(KCC_MODULES base judge kernel)\n",
+    "CMakeLists.txt": "set(KCC_MODULES base metric judge kernel rl)\n",
     "kcc/base/CMakeLists.txt": "kcc_module(base PRIVATE_LIBS OpenSSL::Crypto)\n",
     "kcc/base/file.h": "#include <string>\n",
     "kcc/base/result.h": "#include <string>\n#include <tl/expected.hpp>\n",
     "kcc/base/file.cc": '#include <fcntl.h>\n#include <openssl/sha.h>\n#include "kcc/base/file.h"\n',
+    "kcc/metric/CMakeLists.txt": "kcc_module(metric)\n",
+    "kcc/metric/catalog.cc": '{.id = "kl"}, {.id = "flip_rate"}\nbool Is(Row row) { return row.id == "kl"; }\n',
+    "kcc/rl/CMakeLists.txt": "kcc_module(rl)\n",
+    "kcc/rl/dialect.cc": 'bool k = option == "kl";\n',
+    "kcc/judge/masks.h": '// For tests: rows.\ninline bool k = name == "kl";\n',
     "kcc/judge/CMakeLists.txt": "# kcc_kernel is only named here\nkcc_module(judge DEPS base)\n",
     "kcc/judge/judge.h": '#include "kcc/base/result.h"\n',
-    "kcc/judge/judge.cc": '// std::cout << getenv("HOME");\nconst char* text = "std::cout << printf(";\n',
+    "kcc/judge/judge.cc": '// std::cout << getenv("HOME"); id == "kl"\nconst char* text = "std::cout << printf(";\n'
+                          'auto kl = Find("kl"); bool b = name == "kl_to_all" || name == "reward";\n',
     "kcc/judge/judge_test.cc": '#include <gtest/gtest.h>\n#include <fstream>\n#include "tests/shared/data.h"\n',
     "kcc/kernel/CMakeLists.txt": "kcc_module(kernel DEPS base judge)\n",
     "kcc/kernel/kernel.cc": '#include <curl/curl.h>\n#include "kcc/base/file.h"\n#include "kcc/judge/judge.h"\n'
@@ -83,6 +89,11 @@ VIOLATIONS = {
     "files in a pure folder": ({JUDGE: '#include "kcc/base/file.h"\n'}, "this is input or output"),
     "the environment in a pure folder": ({JUDGE: 'auto x = std::getenv("X");\n'}, "this is the environment"),
     "a clock in a pure folder": ({JUDGE: "auto x = std::chrono::steady_clock::now();\n"}, "this is a clock"),
+    "a quantity told by its id": ({JUDGE: '\nbool b = quantity.id == "kl";\n'},
+                                  f'{JUDGE}:2: decides by the name of a quantity, and a column of kcc/metric/catalog.cc'),
+    "by its id, the other way round": ({JUDGE: '// "\nbool b = "flip_rate" !=\n  id;\n'}, ': "flip_rate" !='),
+    "a metric told by its name": ({JUDGE: 'bool b = name == "p99_kl";\n'}, ': == "p99_kl"'),
+    "a metric of the train side": ({"apps/kcc/main.cc": 'bool b = name != "mean_train_kl";\n'}, ': != "mean_train_kl"'),
     "randomness in a pure folder": ({JUDGE: "std::random_device device;\n"}, "this is randomness"),
 }  # fmt: skip
 
