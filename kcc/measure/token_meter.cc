@@ -1,7 +1,6 @@
 #include "kcc/measure/token_meter.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -114,11 +113,8 @@ Result<> TokenMeter::ReadLogits(const TokenEvidence& train, const TokenEvidence&
 
 // Logits that were recorded scaled: distances in logits are those of the logits themselves.
 void TokenMeter::Unscale(TokenDrift* drift) const {
-  static const std::array<size_t, 6> kInLogits = {
-      TokenSlot("logit_linf"),   TokenSlot("logit_l2"), TokenSlot("raw_logit_linf"),
-      TokenSlot("raw_logit_l2"), TokenSlot("margin"),   TokenSlot("train_margin")};
-  for (const size_t slot : kInLogits) {
-    if (!drift->known[slot]) continue;
+  for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+    if (!SlotQuantity(slot).unscaled || !drift->known[slot]) continue;
     drift->lo[slot] *= logit_scale_;
     drift->hi[slot] *= logit_scale_;
   }

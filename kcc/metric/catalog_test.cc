@@ -186,6 +186,16 @@ TEST(CatalogColumns, FormsOfThePopulationQuantities) {
   EXPECT_EQ(with(TestForm::kNone), (Ids{"ece_gap", "smce_gap", "throughput_tokens_per_s"}));
 }
 
+// The span is of Delta, which the temperature divides.
+TEST(CatalogColumns, WhatIsUnscaledIsInLogits) {
+  for (const Quantity& row : Catalog()) {
+    EXPECT_EQ(row.unscaled, row.unit == Unit::kLogit && row.id != "logit_span") << row.id;
+    if (row.unscaled) {
+      EXPECT_EQ(row.level, QuantityLevel::kToken) << row.id;
+    }
+  }
+}
+
 TEST(CatalogColumns, EveryUnitHasAName) {
   std::set<std::string_view> names;
   for (const Quantity& row : Catalog()) names.insert(Name(row.unit));
