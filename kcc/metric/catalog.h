@@ -126,7 +126,10 @@ struct Quantity {
   QuantityLevel level = QuantityLevel::kToken;
   bool sided = false;      // also exists as train_<id>; unprefixed means infer
   bool on_demand = false;  // computed only where a contract or the user asks
-  bool unscaled = false;   // in logits as the model gives them, whatever the temperature
+  // On demand, and yet named in every summary: those of before summaries left out what nobody
+  // asked.
+  bool always_named = false;
+  bool unscaled = false;  // in logits as the model gives them, whatever the temperature
   // The smallest and largest value it can take: a threshold outside is vacuous.
   double min = 0;
   double max = std::numeric_limits<double>::infinity();

@@ -186,6 +186,15 @@ TEST(CatalogColumns, FormsOfThePopulationQuantities) {
   EXPECT_EQ(with(TestForm::kNone), (Ids{"ece_gap", "smce_gap", "throughput_tokens_per_s"}));
 }
 
+// Summaries of before named them whether asked for or not; no further row may.
+TEST(CatalogColumns, ThreeQuantitiesOnDemandAreNamedInEverySummary) {
+  std::set<std::string> ids;
+  for (const Quantity& row : Catalog()) {
+    if (row.always_named) ids.emplace(row.id);
+  }
+  EXPECT_EQ(ids, (std::set<std::string>{"hellinger", "js", "rank"}));
+}
+
 // The span is of Delta, which the temperature divides.
 TEST(CatalogColumns, WhatIsUnscaledIsInLogits) {
   for (const Quantity& row : Catalog()) {

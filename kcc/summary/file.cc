@@ -154,13 +154,7 @@ void VisitStatistics(Archive& archive, const std::vector<size_t>& series, Summar
   }
 }
 
-std::vector<std::string> AllSeriesNames() {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < SeriesCount(); ++i) names.push_back(SeriesName(i));
-  return names;
-}
-
-Result<std::vector<size_t>> SeriesByName(const std::vector<std::string>& names) {
+Result<std::vector<size_t>> SeriesByName(const std::vector<std::string>& names, const Plan& plan) {
   std::vector<size_t> series;
   std::vector<bool> seen(SeriesCount());
   for (const std::string& name : names) {
@@ -170,6 +164,9 @@ Result<std::vector<size_t>> SeriesByName(const std::vector<std::string>& names) 
                           "', which this version of kcc does not know; use a newer one");
     }
     if (seen[*found]) return InvalidError("the summary is damaged: two series of one name");
+    if (!plan.Keeps(*found)) {
+      return InvalidError("the summary is damaged: its plan does not ask for '" + name + "'");
+    }
     seen[*found] = true;
     series.push_back(*found);
   }
@@ -183,11 +180,15 @@ Error Damaged(const std::string& why) { return InvalidError("the summary is dama
 std::string EncodeSummary(const Summary& summary, int format) {
   Archive archive = Archive::Writer(format);
   std::string plan = summary.plan.CanonicalJson();
-  std::vector<std::string> names = AllSeriesNames();
+  std::vector<std::string> names;
+  std::vector<size_t> series;
+  for (size_t i = 0; i < SeriesCount(); ++i) {
+    if (!summary.plan.Keeps(i)) continue;
+    names.push_back(SeriesName(i));
+    series.push_back(i);
+  }
   archive.Text(plan);
   archive.Each(names, [](Archive& a, std::string& name) { a.Text(name); });
-  std::vector<size_t> series(names.size());
-  for (size_t i = 0; i < series.size(); ++i) series[i] = i;
   Summary copy = summary;  // one Visit serves both ways, so it cannot take a const summary
   VisitStatistics(archive, series, copy);
   std::string bytes = std::string(format == 1 ? kMagicOfFormat1 : kMagic) + archive.Take();
@@ -203,7 +204,7 @@ Result<Summary> DecodeSummaryBody(std::string_view body, int format) {
   archive.Each(names, [](Archive& a, std::string& name) { a.Text(name); });
   if (!archive.ok()) return Damaged(archive.fault());
   KCC_TRY(Plan plan, Plan::Parse(plan_text));
-  KCC_TRY(const std::vector<size_t> series, SeriesByName(names));
+  KCC_TRY(const std::vector<size_t> series, SeriesByName(names, plan));
   Summary summary(std::move(plan));
   VisitStatistics(archive, series, summary);
   if (!archive.ok()) return Damaged(archive.fault());

@@ -193,6 +193,9 @@ void Plan::AddThreshold(size_t series, double threshold) {
 void Plan::AddClause(const Clause& clause, const Contract& contract) {
   const Quantity& quantity = *clause.metric.quantity;
   if (quantity.level == QuantityLevel::kToken) slots_.set(TokenSlot(quantity, clause.metric.side));
+  if (quantity.level == QuantityLevel::kRequest && quantity.on_demand) {
+    requests_on_demand_.push_back(SeriesOf(quantity, clause.metric.side));
+  }
   if (CountsBeyondThreshold(clause.metric.aggregate)) {
     AddThreshold(SeriesOf(quantity, clause.metric.side), clause.threshold);
   }
@@ -245,6 +248,7 @@ void Plan::Canonicalise() {
             [](const PlanSlice& a, const PlanSlice& b) { return a.name < b.name; });
   for (std::vector<double>& thresholds : thresholds_) SortDistinct(&thresholds);
   SortDistinct(&field_sets_);
+  SortDistinct(&requests_on_demand_);
   for (PlanWindow& window : windows_) {
     SortDistinct(&window.thresholds);
     SortDistinct(&window.slices);
@@ -253,6 +257,13 @@ void Plan::Canonicalise() {
             [](const PlanWindow& a, const PlanWindow& b) { return WindowKey(a) < WindowKey(b); });
   for (PlanTest& test : tests_) SortDistinct(&test.slices);
   std::sort(tests_.begin(), tests_.end(), TestComesBefore);
+}
+
+bool Plan::Keeps(size_t series) const {
+  const Quantity& quantity = SeriesQuantity(series);
+  if (!quantity.on_demand || quantity.always_named) return true;
+  if (IsTokenSeries(series)) return slots_[TokenSlot(quantity, SeriesSide(series))];
+  return std::binary_search(requests_on_demand_.begin(), requests_on_demand_.end(), series);
 }
 
 int Plan::FindSlice(std::string_view name) const {
@@ -306,6 +317,9 @@ Result<> Plan::Covers(const Plan& other) const {
   }
   for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
     if (other.slots_[slot] && !slots_[slot]) return lacks("the quantity " + SlotName(slot));
+  }
+  for (const size_t series : other.requests_on_demand_) {
+    if (!Keeps(series)) return lacks("the quantity " + SeriesName(series));
   }
   for (size_t series = 0; series < thresholds_.size(); ++series) {
     for (const double threshold : other.thresholds_[series]) {

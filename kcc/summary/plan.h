@@ -102,6 +102,10 @@ class Plan {
   // those asked for.
   const SlotSet& slots() const { return slots_; }
 
+  // Whether a summary of the plan has the series: what is computed on demand only where it was
+  // asked for, so that a new quantity changes no summary that does without it.
+  bool Keeps(size_t series) const;
+
   // -1 where the plan lacks it.
   int FindSlice(std::string_view name) const;
   int FindThreshold(size_t series, double threshold) const;
@@ -137,6 +141,7 @@ class Plan {
   std::vector<PlanTest> tests_;
   std::vector<std::vector<std::string>> field_sets_;
   SlotSet slots_;
+  std::vector<size_t> requests_on_demand_;  // series that were asked for, sorted
   Breadth breadth_ = Breadth::kAll;
 
   friend class PlanReader;

@@ -71,6 +71,7 @@ std::string Plan::CanonicalJson() const {
   for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
     if (slots_[slot] && SlotQuantity(slot).on_demand) on_demand.push_back(SlotName(slot));
   }
+  for (const size_t series : requests_on_demand_) on_demand.push_back(SeriesName(series));
   std::sort(on_demand.begin(), on_demand.end());
   WriteTexts("onDemand", on_demand, &json);
   if (breadth_ == Breadth::kClauses) {
@@ -120,9 +121,11 @@ class PlanReader {
     simdjson::dom::element only;
     const bool narrow = root.at_key("only").get(only) == simdjson::SUCCESS;
     Plan plan(narrow ? Plan::Breadth::kClauses : Plan::Breadth::kAll);
-    if (narrow) ReadSlots(only, "only", &plan);
+    if (narrow) {
+      for (const std::string& name : Texts(only)) ReadSlot(name, "only", &plan);
+    }
     for (const auto set : Array(root, "fieldSets")) plan.field_sets_.push_back(Texts(set));
-    ReadSlots(At(root, "onDemand"), "onDemand", &plan);
+    ReadOnDemand(At(root, "onDemand"), &plan);
     for (const auto slice : Array(root, "slices")) ReadSlice(slice, &plan);
     ReadThresholds(root, &plan);
     for (const auto row : Array(root, "windows")) plan.windows_.push_back(ReadWindow(row));
@@ -138,18 +141,27 @@ class PlanReader {
   }
 
  private:
-  void ReadSlots(simdjson::dom::element names, const std::string& key, Plan* plan) {
-    for (const std::string& name : Texts(names)) {
-      const auto series = FindSeries(name);
-      if (series && *series < TokenSlotCount()) {
-        plan->slots_.set(*series);
-      } else {
-        Fail(key + ": unknown quantity '" + name + "'");
-      }
+  using Element = simdjson::dom::element;
+
+  void ReadSlot(const std::string& name, const std::string& key, Plan* plan) {
+    const auto series = FindSeries(name);
+    if (series && *series < TokenSlotCount()) {
+      plan->slots_.set(*series);
+    } else {
+      Fail(key + ": unknown quantity '" + name + "'");
     }
   }
 
-  using Element = simdjson::dom::element;
+  void ReadOnDemand(Element names, Plan* plan) {
+    for (const std::string& name : Texts(names)) {
+      const auto series = FindSeries(name);
+      if (series && !IsTokenSeries(*series) && SeriesQuantity(*series).on_demand) {
+        plan->requests_on_demand_.push_back(*series);
+      } else {
+        ReadSlot(name, "onDemand", plan);
+      }
+    }
+  }
 
   void Fail(std::string what) {
     if (fault_.empty()) fault_ = std::move(what);

@@ -56,6 +56,15 @@ TEST(Plan, ComputesOnDemandQuantitiesOnlyWhenAsked) {
   EXPECT_TRUE(Plan::FromContract(contract).slots()[js]);
 }
 
+TEST(Plan, KeepsASeriesOnDemandOnlyWhereItWasAskedFor) {
+  const Plan plan = Plan::Default();
+  for (size_t series = 0; series < SeriesCount(); ++series) {
+    const Quantity& quantity = SeriesQuantity(series);
+    EXPECT_EQ(plan.Keeps(series), !quantity.on_demand || quantity.always_named)
+        << SeriesName(series);
+  }
+}
+
 TEST(Plan, TestsNeedTheAssumptionsThatMakeThemValid) {
   Contract contract;
   contract.slices = {MakeSlice("all", "")};

@@ -167,13 +167,16 @@ GroupRecorder::GroupRecorder(const Plan& plan) : plan_(plan), needs_(plan) {
   for (const PlanTest& test : plan.tests()) {
     bets_.push_back(*MakeBettingPlan(TestMean(test), test.grid));
   }
+  for (size_t series = TokenSeriesCount(); series < SeriesCount(); ++series) {
+    if (plan.Keeps(series)) request_series_.push_back(series);
+  }
 }
 
 void GroupRecorder::Record(const RequestPair& request, const GroupTokens& group, bool whole_request,
                            const std::vector<size_t>& windows, const std::vector<size_t>& tests,
                            SliceStats* into) const {
   RecordClusters(group, into);
-  for (size_t series = TokenSeriesCount(); series < SeriesCount(); ++series) {
+  for (const size_t series : request_series_) {
     const bool of_fields = SeriesQuantity(series).evidence == EvidenceNeeded::kRequestFields;
     if (whole_request || !of_fields) {
       RecordRequestSeries(request, group, series, &into->series[series]);

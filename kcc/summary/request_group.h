@@ -80,7 +80,8 @@ class GroupRecorder {
 
   const Plan& plan_;
   GroupNeeds needs_;
-  std::vector<BettingPlan> bets_;  // by test
+  std::vector<BettingPlan> bets_;       // by test
+  std::vector<size_t> request_series_;  // that the plan keeps
 };
 
 // The series a mean of the quantity is taken from: its own where the tokens have it, else the
