@@ -24,10 +24,11 @@ struct SampledToken {
 // neither kernel could have sampled).
 Result<SampledToken> SampledTokenFromLogprobs(double train_logprob, double infer_logprob);
 
-// Writes the wanted ones of log_ratio abs_log_ratio w w_log_w k1 k2 k3 prob_gap bit_mismatch
-// ulp_gap. The last two compare the log-probs rounded to float32.
+// Writes the wanted ones of SampledTokenSlots(). bit_mismatch and ulp_gap compare the log-probs
+// rounded to float32.
 void PublishSampledToken(const SampledToken& token, const SlotSet& wanted, TokenDrift* out);
 
+// The token quantities that the catalog says need no more than the sampled token.
 SlotSet SampledTokenSlots();
 
 // One-sample estimates of distributional quantities, unbiased if and only if y ~ infer, that is
