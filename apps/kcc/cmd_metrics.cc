@@ -34,23 +34,6 @@ std::string AggregateList(std::string_view between) {
   return text;
 }
 
-std::vector<std::string> AllMetrics() {
-  std::vector<std::string> names;
-  for (const Quantity& quantity : Catalog()) {
-    for (const Side side : {Side::kInfer, Side::kTrain}) {
-      if (side == Side::kTrain && !quantity.sided) continue;
-      if (quantity.level == QuantityLevel::kPopulation) {
-        names.push_back(MetricName({&quantity, Aggregate::kNone, side}));
-        continue;
-      }
-      for (const Aggregate aggregate : Aggregates()) {
-        names.push_back(MetricName({&quantity, aggregate, side}));
-      }
-    }
-  }
-  return names;
-}
-
 void WriteQuantity(const Quantity& quantity, JsonWriter* json) {
   json->BeginObject().Field("id", quantity.id).Field("unit", Name(quantity.unit));
   json->Field("level", Name(quantity.level)).Field("better", Name(quantity.direction));
@@ -145,7 +128,8 @@ int PrintOne(const std::string& name, Console& console) {
   if (metric.aggregate != Aggregate::kNone) PrintRow("metric", MetricWords(metric), console);
   PrintQuantity(*metric.quantity, metric.side, console);
   if (quantity != nullptr && quantity->level != QuantityLevel::kPopulation) {
-    PrintRow("aggregates", AggregateList(" "), console);
+    PrintRow("aggregates", AggregateList(" ") + (quantity->bare_mean ? "; without one, mean" : ""),
+             console);
   }
   return kExitOk;
 }
@@ -155,7 +139,7 @@ int PrintOne(const std::string& name, Console& console) {
 int RunMetrics(const MetricsOptions& options, Console& console) {
   if (!options.name.empty()) return PrintOne(options.name, console);
   if (options.names) {
-    for (const std::string& name : AllMetrics()) console.out << name << '\n';
+    for (const std::string& name : MetricNames()) console.out << name << '\n';
   } else if (options.markdown) {
     PrintMarkdown(console);
   } else if (console.json) {

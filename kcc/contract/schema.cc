@@ -4,7 +4,9 @@
 #include "kcc/contract/schema.h"
 
 #include <cmath>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kcc/base/json_writer.h"
@@ -46,22 +48,12 @@ std::string_view MetricDefinition(Direction direction) {
   return "signedMetric";
 }
 
-std::vector<Metric> MetricsOf(Direction direction) {
-  std::vector<Metric> metrics;
-  const auto add = [&](const Metric& metric) {
-    if (MetricDirection(metric) == direction) metrics.push_back(metric);
-  };
-  for (const Quantity& quantity : Catalog()) {
-    for (const Side side : {Side::kInfer, Side::kTrain}) {
-      if (side == Side::kTrain && !quantity.sided) continue;
-      if (quantity.level == QuantityLevel::kPopulation) {
-        add({&quantity, Aggregate::kNone, side});
-        continue;
-      }
-      for (const Aggregate aggregate : Aggregates()) add({&quantity, aggregate, side});
-    }
+std::vector<std::string> MetricsOf(Direction direction) {
+  std::vector<std::string> names;
+  for (std::string& name : MetricNames()) {
+    if (MetricDirection(*ParseMetric(name)) == direction) names.push_back(std::move(name));
   }
-  return metrics;
+  return names;
 }
 
 class SchemaWriter {
@@ -278,9 +270,7 @@ class SchemaWriter {
 
   void Metrics(Direction direction) {
     json_.Key(MetricDefinition(direction)).BeginObject();
-    std::vector<std::string> names;
-    for (const Metric& metric : MetricsOf(direction)) names.push_back(MetricName(metric));
-    TextArray("enum", names);
+    TextArray("enum", MetricsOf(direction));
     json_.EndObject();
   }
 

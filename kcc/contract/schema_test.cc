@@ -76,10 +76,12 @@ TEST(ContractJsonSchema, KnowsEveryMetricByItsDirection) {
   for (const Quantity& quantity : Catalog()) {
     const size_t sides = quantity.sided ? 2 : 1;
     expected += sides * (quantity.level == QuantityLevel::kPopulation ? 1 : Aggregates().size());
+    expected += quantity.bare_mean ? 1 : 0;
   }
   EXPECT_EQ(metrics, expected);
   EXPECT_TRUE(lower.contains("p99_logit_linf"));
   EXPECT_TRUE(higher.contains("mean_top5_overlap"));
+  EXPECT_TRUE(higher.contains("top5_overlap"));
   EXPECT_TRUE(either.contains("mean_log_ratio"));
   EXPECT_TRUE(lower.contains("rate_log_ratio"));
 }

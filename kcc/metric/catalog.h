@@ -126,6 +126,7 @@ struct Quantity {
   QuantityLevel level = QuantityLevel::kToken;
   bool sided = false;      // also exists as train_<id>; unprefixed means infer
   bool on_demand = false;  // computed only where a contract or the user asks
+  bool bare_mean = false;  // its name without an aggregate means the mean, as the paper writes it
   // On demand, and yet named in every summary: those of before summaries left out what nobody
   // asked.
   bool always_named = false;

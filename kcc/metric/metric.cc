@@ -33,26 +33,8 @@ const AggregateRow* FindRow(Aggregate aggregate) {
   return found == kAggregateRows.end() ? nullptr : found;
 }
 
-// Every name the grammar accepts; built only to suggest one.
-std::vector<std::string> AllMetricNames() {
-  std::vector<std::string> names;
-  for (const Quantity& quantity : Catalog()) {
-    for (const Side side : {Side::kInfer, Side::kTrain}) {
-      if (side == Side::kTrain && !quantity.sided) continue;
-      if (quantity.level == QuantityLevel::kPopulation) {
-        names.push_back(MetricName({&quantity, Aggregate::kNone, side}));
-        continue;
-      }
-      for (const AggregateRow& row : kAggregateRows) {
-        names.push_back(MetricName({&quantity, row.aggregate, side}));
-      }
-    }
-  }
-  return names;
-}
-
 Error UnknownMetric(std::string_view name) {
-  const std::vector<std::string> names = AllMetricNames();
+  const std::vector<std::string> names = MetricNames();
   const std::vector<std::string_view> views(names.begin(), names.end());
   std::string message = "unknown metric '" + std::string(name) + "'";
   if (const auto nearest = NearestWord(name, views)) {
@@ -70,6 +52,24 @@ std::string MetricName(const Metric& metric) {
   }
   if (metric.side == Side::kTrain) name += kTrainPrefix;
   return name.append(metric.quantity->id);
+}
+
+std::vector<std::string> MetricNames() {
+  std::vector<std::string> names;
+  for (const Quantity& quantity : Catalog()) {
+    const bool population = quantity.level == QuantityLevel::kPopulation;
+    for (const Side side : {Side::kInfer, Side::kTrain}) {
+      if (side == Side::kTrain && !quantity.sided) continue;
+      if (population || quantity.bare_mean) {
+        names.push_back(MetricName({&quantity, Aggregate::kNone, side}));
+      }
+      if (population) continue;
+      for (const AggregateRow& row : kAggregateRows) {
+        names.push_back(MetricName({&quantity, row.aggregate, side}));
+      }
+    }
+  }
+  return names;
 }
 
 Result<Metric> ParseMetric(std::string_view name) {
@@ -109,6 +109,10 @@ Result<Metric> ParseMetric(std::string_view name) {
                         MetricName({metric.quantity, Aggregate::kNone, metric.side}) + "'");
   }
   if (!population && metric.aggregate == Aggregate::kNone) {
+    if (metric.quantity->bare_mean) {
+      metric.aggregate = Aggregate::kMean;
+      return metric;
+    }
     return InvalidError("'" + id + "' is a quantity per " +
                         std::string(Name(metric.quantity->level)) +
                         "; put an aggregate before it, such as 'mean_" + std::string(name) + "'");

@@ -1,11 +1,13 @@
 // The metric grammar: metric = aggregate "_" ["train_"] quantity; a population quantity takes no
-// aggregate. So every quantity brings all its metrics with it.
+// aggregate, and for a few quantities (bare_mean of the catalog) none means the mean. So every
+// quantity brings all its metrics with it.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kcc/base/result.h"
 #include "kcc/metric/catalog.h"
@@ -39,8 +41,12 @@ struct Metric {
   bool operator==(const Metric&) const = default;
 };
 
-// "p99_train_latency_ms".
+// "p99_train_latency_ms". One metric has one name, whatever spelling was parsed: the mean of an
+// overlap is "mean_top5_overlap".
 std::string MetricName(const Metric& metric);
+
+// Every name that ParseMetric takes, in the order of the catalog.
+std::vector<std::string> MetricNames();
 
 // The error says what is wrong with the name and suggests the nearest one that exists.
 Result<Metric> ParseMetric(std::string_view name);

@@ -45,6 +45,27 @@ TEST(ParseMetric, EveryMetricOfTheGrammarRoundTrips) {
   EXPECT_GT(count, 600u);
 }
 
+TEST(ParseMetric, AnOverlapWithoutAnAggregateIsItsMean) {
+  for (const std::string name : {"top1_overlap", "top5_overlap", "top10_overlap"}) {
+    const auto bare = ParseMetric(name);
+    ASSERT_TRUE(bare.has_value()) << name;
+    EXPECT_EQ(*bare, *ParseMetric("mean_" + name));
+    EXPECT_EQ(MetricName(*bare), "mean_" + name);
+  }
+  for (const Quantity& row : Catalog()) {
+    const bool bare = row.level == QuantityLevel::kPopulation || row.bare_mean;
+    EXPECT_EQ(ParseMetric(row.id).has_value(), bare) << row.id;
+  }
+}
+
+TEST(MetricNames, AreAllThatParse) {
+  const std::vector<std::string> names = MetricNames();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+  for (const std::string& name : names) EXPECT_TRUE(ParseMetric(name).has_value()) << name;
+  EXPECT_THAT(names, testing::IsSupersetOf(
+                         {"top5_overlap", "mean_top5_overlap", "ece_gap", "p95_train_latency_ms"}));
+}
+
 TEST(ParseMetric, SaysWhatIsWrong) {
   struct Case {
     const char* name;
@@ -54,6 +75,8 @@ TEST(ParseMetric, SaysWhatIsWrong) {
            Case{"p99_logit_linff", "did you mean 'p99_logit_linf'?"},
            Case{"p98_kl", "did you mean 'p9"},
            Case{"kl", "put an aggregate before it, such as 'mean_kl'"},
+           Case{"top5_overlp", "did you mean 'top5_overlap'?"},
+           Case{"train_top5_overlap", "no train_ form; write 'top5_overlap'"},
            Case{"train_entropy", "such as 'mean_train_entropy'"},
            Case{"mean_ece_gap", "takes no aggregate; write 'ece_gap'"},
            Case{"mean_train_kl", "no train_ form; write 'mean_kl'"},

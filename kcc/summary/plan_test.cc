@@ -25,6 +25,19 @@ TEST(Plan, CanonicalJsonReadsBackAsTheSamePlan) {
   }
 }
 
+// A metric has one name in a plan: files of before hold no other.
+TEST(Plan, TheOtherSpellingOfAMeanIsNotCanonical) {
+  Contract contract;
+  contract.slices = {MakeSlice("all", "")};
+  contract.clauses = {SoftClause("top5_overlap", BoundKind::kAtLeast, 0.9, {})};
+  std::string json = Plan::FromContract(contract).CanonicalJson();
+  const std::string name = "mean_top5_overlap";
+  ASSERT_NE(json.find(name), std::string::npos);
+  EXPECT_TRUE(Plan::Parse(json).has_value());
+  json.replace(json.find(name), name.size(), "top5_overlap");
+  EXPECT_FALSE(Plan::Parse(json).has_value());
+}
+
 TEST(Plan, OrderOfClausesAndSlicesDoesNotMatter) {
   Contract contract = TestContract();
   const std::string digest = Plan::FromContract(contract).Digest();
