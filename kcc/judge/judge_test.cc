@@ -127,6 +127,10 @@ Evidence OneMissing(std::string_view quantity, const std::vector<double>& values
 INSTANTIATE_TEST_SUITE_P(
     Hard, Rules,
     ::testing::Values(
+        Rule{"no token, and a field that nobody recorded", OneClause("max_latency_ms, atMost: 5"),
+             Fields("ttft_ms", {1}), kInconclusive, "the evidence holds no value of latency_ms"},
+        Rule{"no token at all", OneClause("max_kl, atMost: 5"), Fields("ttft_ms", {1}),
+             kInconclusive, "no token of the evidence counts"},
         Rule{"mean at the threshold holds", OneClause("mean_kl, atMost: 0.5"),
              Tokens("kl", {0.25, 0.75}), kSatisfied, "mean_kl is 0.5, at most 0.5 is asked"},
         Rule{"mean a bit beyond fails", OneClause("mean_kl, atMost: 0.5"),
