@@ -43,6 +43,9 @@ constexpr auto kOutputTokens = TakenFrom::kOutputTokens;
 constexpr auto kTimePerToken = TakenFrom::kTimePerToken;
 constexpr auto kTokenSum = TakenFrom::kTokenSum;
 constexpr auto kTokenMean = TakenFrom::kTokenMean;
+constexpr auto kSideDifference = TakenFrom::kSideDifference;
+constexpr auto kSideGap = TakenFrom::kSideGap;
+constexpr auto kSideRatio = TakenFrom::kSideRatio;
 constexpr auto kFailures = RequestCounts::kFailures;
 constexpr auto kSignatures = RequestCounts::kSignatures;
 constexpr auto kFingerprints = RequestCounts::kFingerprints;
@@ -202,10 +205,24 @@ constexpr Quantity kCatalog[] = {
      .sided = true, .taken = kField, .fields = "kl_to_reference",
      .definition = "KL of the kernel's rollout to the reference policy, as recorded",
      .source = "paper S-RLHF-1"}),
+    PerRequest({.id = "kl_to_reference_gap", .unit = kNat, .direction = kLower, .evidence = kFields,
+     .on_demand = true, .taken = kSideGap, .of = "kl_to_reference", .fields = "kl_to_reference",
+     .definition = "|kl_to_reference of infer - kl_to_reference of train|, request by request",
+     .source = "paper S-RLHF-1, both sides"}),
     PerRequest({.id = "latency_ms", .unit = kMs, .direction = kLower, .evidence = kFields,
      .sided = true, .families = {kRuntime}, .taken = kField, .fields = "latency_ms",
      .definition = "time from request to last token",
      .source = "OpenTelemetry GenAI"}),
+    PerRequest({.id = "latency_ms_gap", .unit = kMs, .direction = kLower, .evidence = kFields,
+     .on_demand = true, .min = -kInf, .families = {kRuntime}, .taken = kSideDifference,
+     .of = "latency_ms", .fields = "latency_ms",
+     .definition = "latency_ms of infer - latency_ms of train, request by request; below 0 infer is faster",
+     .source = "OpenTelemetry GenAI, both sides"}),
+    PerRequest({.id = "latency_ms_ratio", .unit = kPure, .direction = kLower, .evidence = kFields,
+     .on_demand = true, .families = {kRuntime}, .taken = kSideRatio, .of = "latency_ms",
+     .fields = "latency_ms",
+     .definition = "latency_ms of infer / latency_ms of train, request by request",
+     .source = "OpenTelemetry GenAI, both sides"}),
     PerRequest({.id = "ttft_ms", .unit = kMs, .direction = kLower, .evidence = kFields,
      .sided = true, .families = {kRuntime}, .taken = kField, .fields = "ttft_ms",
      .definition = "time from request to first token",

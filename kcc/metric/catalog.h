@@ -82,6 +82,10 @@ enum class TakenFrom : uint8_t {
   kTimePerToken,  // latency without the time to the first token, by the tokens after it
   kTokenSum,      // the sum of `of` over the request's tokens
   kTokenMean,     // their mean
+  // Of both sides' `of`, known only where both are:
+  kSideDifference,  // infer's less train's
+  kSideGap,         // the size of that
+  kSideRatio,       // infer's by train's
 };
 
 // Which counts of requests a share or a gap between shares reads, and so which requests are bad.

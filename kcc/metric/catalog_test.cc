@@ -41,18 +41,26 @@ TEST(CatalogColumns, ARequestQuantityIsTakenFromSomewhere) {
     EXPECT_EQ(row.form, TestForm::kByAggregate);
     EXPECT_EQ(row.counts, RequestCounts::kNone);
     EXPECT_EQ(row.merge, MergeRule::kExactSum);
-    // Of its tokens, or of what the request recorded.
+    // Of its tokens, of what both sides recorded, or of what one side did.
     const bool of_tokens = row.taken == TakenFrom::kTokenSum || row.taken == TakenFrom::kTokenMean;
+    const bool of_sides = row.taken == TakenFrom::kSideDifference ||
+                          row.taken == TakenFrom::kSideGap || row.taken == TakenFrom::kSideRatio;
     EXPECT_EQ(of_tokens, row.evidence != EvidenceNeeded::kRequestFields);
-    EXPECT_EQ(of_tokens, !row.of.empty());
-    EXPECT_EQ(of_tokens, !row.sided);
+    EXPECT_EQ(of_tokens || of_sides, !row.of.empty());
+    EXPECT_EQ(of_tokens || of_sides, !row.sided);
+    const Quantity& source = SourceOf(row);
     if (of_tokens) {
-      const Quantity& source = SourceOf(row);
       EXPECT_EQ(source.level, QuantityLevel::kToken);
       EXPECT_EQ(source.evidence, row.evidence);
-      EXPECT_EQ(source.unit, row.unit);
       EXPECT_EQ(source.direction, row.direction);
     }
+    if (of_sides) {
+      EXPECT_EQ(source.level, QuantityLevel::kRequest);
+      EXPECT_TRUE(source.sided);
+      EXPECT_EQ(source.fields, row.fields);
+      EXPECT_EQ(row.min < 0, row.taken == TakenFrom::kSideDifference);
+    }
+    EXPECT_EQ(row.unit, row.taken == TakenFrom::kSideRatio ? Unit::kPure : source.unit);
     const bool own_field = row.taken == TakenFrom::kField || row.taken == TakenFrom::kOutputTokens;
     if (own_field) {
       EXPECT_EQ(row.fields, row.id);

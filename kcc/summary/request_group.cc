@@ -101,6 +101,33 @@ size_t SeriesForMean(const Quantity& quantity, Side side, const GroupTokens& gro
   return estimate && group.point[*estimate].count != 0 ? *estimate : own;
 }
 
+namespace {
+
+// How infer's value stands to train's. Missing unless both sides recorded one: to leave a value out
+// must not help. One record that stands for both sides (arrays have one) compares nothing.
+FieldQuantity OfBothSides(const Quantity& quantity, const RequestPair& pair) {
+  if (pair.train == pair.infer) return {};
+  const Quantity& source = SourceOf(quantity);
+  const FieldQuantity infer = RecordedQuantity(source, pair, Side::kInfer);
+  const FieldQuantity train = RecordedQuantity(source, pair, Side::kTrain);
+  FieldQuantity result;
+  result.defined = infer.defined || train.defined;
+  if (!infer.value || !train.value) return result;
+  // A number that the source cannot be (a time below 0) is no evidence.
+  if (*infer.value < source.min || *train.value < source.min) return result;
+  double value = *infer.value - *train.value;
+  if (quantity.taken == TakenFrom::kSideGap) value = std::fabs(value);
+  if (quantity.taken == TakenFrom::kSideRatio) {
+    if (*train.value <= 0) return result;
+    value = *infer.value / *train.value;
+  }
+  // Where both took for ever nothing is known of how they compare.
+  if (!std::isnan(value)) result.value = value;
+  return result;
+}
+
+}  // namespace
+
 FieldQuantity RecordedQuantity(const Quantity& quantity, const RequestPair& pair, Side side) {
   const Request& request = pair.side(side);
   const auto finite = [&](std::string_view field) {
@@ -125,6 +152,10 @@ FieldQuantity RecordedQuantity(const Quantity& quantity, const RequestPair& pair
       }
       break;
     }
+    case TakenFrom::kSideDifference:
+    case TakenFrom::kSideGap:
+    case TakenFrom::kSideRatio:
+      return OfBothSides(quantity, pair);
     case TakenFrom::kNone:
     case TakenFrom::kTokenSum:
     case TakenFrom::kTokenMean:

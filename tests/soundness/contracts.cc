@@ -44,6 +44,12 @@ bool OfOneRun(const Quantity& quantity) {
   return kRecorded.contains(quantity.id);
 }
 
+// What one side recorded against what the other did. Arrays have one record for both.
+bool OfBothRecords(const Quantity& quantity) {
+  return quantity.taken == TakenFrom::kSideDifference || quantity.taken == TakenFrom::kSideGap ||
+         quantity.taken == TakenFrom::kSideRatio;
+}
+
 std::string DrawThreshold(Dice* dice, const Metric& metric) {
   static const std::vector<double> kShares = {0.001, 0.01, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1};
   static const std::vector<double> kMagnitudes = {0, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.3, 1, 2, 4};
@@ -75,7 +81,7 @@ std::string DrawClause(Dice* dice, const ContractOptions& options,
                                                   "determinism_rate",
                                                   "ece_gap"};
   if (dice->Chance(0.5)) metric.quantity = FindQuantity(dice->Pick(kUsual));
-  if (options.about_pairs && OfOneRun(*metric.quantity)) return {};
+  if (options.about_pairs ? OfOneRun(*metric.quantity) : OfBothRecords(*metric.quantity)) return {};
   if (metric.quantity->level != QuantityLevel::kPopulation) {
     const std::span<const Aggregate> aggregates = Aggregates();
     metric.aggregate =
