@@ -10,102 +10,10 @@
 #include "kcc/contract/fields.h"
 #include "kcc/trace/evidence_check.h"
 #include "kcc/trace/pairing_checks.h"
+#include "kcc/trace/row_index.h"
 
 namespace kcc {
 namespace {
-
-TokenCursor IndexCursor(const TraceReader& reader) {
-  TokenCursor::Options options;
-  options.index_only = true;
-  return TokenCursor(reader, options);
-}
-
-// Where the rows of each request are, in order of position.
-// A writer that goes through its requests one by one leaves each request's rows together and
-// rising, and two numbers say where they are. A server that answers many at once does not; only the
-// requests that need it are listed row by row. Example, with rows of (request, position):
-//
-//     (0, 5) (0, 6) (1, 3) (1, 4)   both requests as extents: first row 0 and first row 2
-//     (0, 5) (1, 3) (0, 6) (1, 4)   both listed: 0 -> rows 0, 2 and 1 -> rows 1, 3
-class RowIndex {
- public:
-  // Reads the index columns: once if every request is contiguous and in order, else twice.
-  static Result<RowIndex> Build(const TraceReader& reader);
-
-  int64_t count(int32_t request) const { return extents_[static_cast<size_t>(request)].count; }
-  int64_t Row(int32_t request, int64_t i) const {
-    const Extent& extent = extents_[static_cast<size_t>(request)];
-    return extent.listed < 0 ? extent.first + i : rows_[static_cast<size_t>(extent.listed + i)].row;
-  }
-
- private:
-  struct Extent {
-    int64_t first = -1;
-    int64_t last = -1;
-    int64_t count = 0;
-    int64_t listed = -1;
-    int32_t last_position = -1;
-    bool rising = true;
-  };
-  struct Row_ {
-    int32_t position;
-    int64_t row;
-  };
-
-  Result<> ListOthers(const TraceReader& reader);
-
-  std::vector<Extent> extents_;
-  std::vector<Row_> rows_;
-};
-
-Result<RowIndex> RowIndex::Build(const TraceReader& reader) {
-  RowIndex index;
-  index.extents_.resize(reader.requests().size());
-  TokenCursor cursor = IndexCursor(reader);
-  for (int64_t row = 0; row < reader.token_count(); ++row) {
-    KCC_TRY(const TokenEvidence* token, cursor.At(row));
-    Extent& extent = index.extents_[static_cast<size_t>(token->request)];
-    if (extent.count == 0) extent.first = row;
-    extent.last = row;
-    extent.rising = extent.rising && token->position > extent.last_position;
-    extent.last_position = token->position;
-    ++extent.count;
-  }
-  int64_t listed = 0;
-  for (Extent& extent : index.extents_) {
-    // All rows between the first and the last are the request's own exactly if they are as many.
-    const bool contiguous = extent.count == 0 || extent.last - extent.first + 1 == extent.count;
-    if (contiguous && extent.rising) continue;
-    extent.listed = listed;
-    listed += extent.count;
-  }
-  if (listed > 0) {
-    index.rows_.resize(static_cast<size_t>(listed));
-    KCC_TRY_VOID(index.ListOthers(reader));
-  }
-  return index;
-}
-
-Result<> RowIndex::ListOthers(const TraceReader& reader) {
-  std::vector<int64_t> filled(extents_.size(), 0);
-  TokenCursor cursor = IndexCursor(reader);
-  for (int64_t row = 0; row < reader.token_count(); ++row) {
-    KCC_TRY(const TokenEvidence* token, cursor.At(row));
-    const auto request = static_cast<size_t>(token->request);
-    if (extents_[request].listed < 0) continue;
-    rows_[static_cast<size_t>(extents_[request].listed + filled[request]++)] = {token->position,
-                                                                                row};
-  }
-  for (const Extent& extent : extents_) {
-    if (extent.listed < 0) continue;
-    const auto begin = rows_.begin() + extent.listed;
-    std::sort(begin, begin + extent.count, [](const Row_& a, const Row_& b) {
-      // A position that stands twice is found by PairOne; by row, so that its message is the same.
-      return std::tie(a.position, a.row) < std::tie(b.position, b.row);
-    });
-  }
-  return {};
-}
 
 std::vector<int32_t> RowsById(const std::vector<Request>& requests) {
   std::vector<int32_t> order(requests.size());
