@@ -66,6 +66,8 @@ std::string EvidenceWords(const Quantity& quantity) {
       return "the log-prob of the sampled token under both kernels";
     case EvidenceNeeded::kGold:
       return "full logits of both kernels and a gold token";
+    case EvidenceNeeded::kOutputs:
+      return "the tokens of both kernels' generated traces";
     case EvidenceNeeded::kRequestFields:
       break;
   }

@@ -121,7 +121,7 @@ bool ReadThresholdValue(const MappingReader& mapping, ClauseDraft* draft, Proble
 // Quantities of whole requests have no meaning on some of a request's tokens.
 void CheckTokenSlice(const Clause& clause, const YamlNode& at, std::string_view slice,
                      Problems* problems) {
-  if (clause.metric.quantity->evidence != EvidenceNeeded::kRequestFields) return;
+  if (!OfWholeRequests(*clause.metric.quantity)) return;
   problems->Error(at, "token-slice",
                   QuotedText(clause.metric.quantity->id) +
                       " belongs to whole requests, and slice " + QuotedText(slice) +

@@ -77,6 +77,7 @@ TEST(ContractJsonSchema, KnowsEveryMetricByItsDirection) {
     const size_t sides = quantity.sided ? 2 : 1;
     expected += sides * (quantity.level == QuantityLevel::kPopulation ? 1 : Aggregates().size());
     expected += quantity.bare_mean ? 1 : 0;
+    expected += quantity.rate_name.empty() ? 0 : 1;
   }
   EXPECT_EQ(metrics, expected);
   EXPECT_TRUE(lower.contains("p99_logit_linf"));

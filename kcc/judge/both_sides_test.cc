@@ -183,6 +183,60 @@ TEST(BothSides, AreWindowedByTrainsWord) {
   EXPECT_EQ(PlacementOf(window), Placement::kInfer);
 }
 
+// --- What both sides generated.
+
+// The same n times, differing after so many tokens each, and not known for the rest.
+Evidence Outputs(size_t same, const std::vector<int64_t>& common, size_t unknown = 0) {
+  Evidence evidence;
+  for (size_t i = 0; i < same; ++i) evidence.Add().outputs = {.known = true, .same = true};
+  for (const int64_t n : common) evidence.Add().outputs = {.known = true, .common = n};
+  for (size_t i = 0; i < unknown; ++i) evidence.Add().outputs = OutputComparison();
+  return evidence;
+}
+
+TEST(GeneratedOutputs, AboutTheEvaluationSet) {
+  const Contract rate = OneClause("same_output_rate, atLeast: 90%");
+  const Contract first = OneClause("p10_first_divergence, atLeast: 20");
+  Check({
+      {"nine of ten", rate, Outputs(9, {3}), kSatisfied, "rate_same_output is 0.9"},
+      {"eight of ten", rate, Outputs(8, {3, 4}), kViolated, "is 0.8"},
+      {"one not known", rate, Outputs(10, {}, 1), kInconclusive, "1 values are missing"},
+      {"none known", rate, Outputs(0, {}, 5), kInconclusive, "holds no value of same_output"},
+      {"not compared at all", rate, Sides({{1, 1}}), kInconclusive, "holds no value"},
+      {"already too many differ", rate, Outputs(5, {1, 2, 3, 4, 5}, 1), kViolated, ""},
+      {"late enough", first, Outputs(8, {25, 20}), kSatisfied, ""},
+      {"too early", first, Outputs(8, {25, 19}), kViolated, ""},
+      {"all the same", first, Outputs(10, {}), kSatisfied, ""},
+      {"early, or not known", first, Outputs(9, {25}, 1), kInconclusive, "missing"},
+      {"not compared", first, Sides({{1, 1}}), kInconclusive, "holds no value"},
+  });
+  // The mean of what has no end is not a number to compare.
+  EXPECT_NE(JudgeOne(OneClause("mean_first_divergence, atLeast: 2"), Outputs(9, {1})).verdict(),
+            kSatisfied);
+}
+
+TEST(GeneratedOutputs, AboutTraffic) {
+  const Contract rate = OneClause("same_output_rate, atLeast: 95%", kTraffic);
+  const Contract first = OneClause("p05_first_divergence, atLeast: 20", kTraffic);
+  Check({
+      {"59 show 95 %", rate, Outputs(59, {}), kSatisfied, "0 of 59 requests"},
+      {"58 do not", rate, Outputs(58, {}), kInconclusive, ""},
+      {"and one not known", rate, Outputs(59, {}, 1), kInconclusive, ""},
+      {"beyond", rate, Outputs(16, {1, 1, 1, 1}), kViolated, ""},
+      {"59 late enough", first, Outputs(50, {20, 20, 20, 20, 20, 20, 20, 20, 20}), kSatisfied, ""},
+      {"every one the same", OneClause("same_output_rate, atLeast: 1", kTraffic), Outputs(999, {}),
+       kInconclusive, ""},
+  });
+}
+
+TEST(GeneratedOutputs, BelongToWholeRequests) {
+  const ReadOutcome outcome = ReadContract(
+      "apiVersion: kcc/v1\nkind: KernelContract\nmetadata: {name: test, version: 1.0.0}\nspec:\n"
+      "  slices: [{name: late, where: \"token.position >= 3\"}]\n  statistical:\n"
+      "    - {id: C, level: L2, metric: same_output_rate, atLeast: 0.9, slices: [late]}\n");
+  EXPECT_FALSE(outcome.contract.has_value());
+}
+
 // --- Computed only where asked.
 
 TEST(BothSides, ASummaryOfAnotherContractDoesNotShowThem) {

@@ -163,7 +163,7 @@ void FactReader::ReadSeries(const Clause& clause, Facts* facts) {
   }
   if (view->count() == 0) {
     facts->why_not = NothingIn(
-        *facts, facts->samples.tokens == 0 && quantity.evidence != EvidenceNeeded::kRequestFields
+        *facts, facts->samples.tokens == 0 && !OfWholeRequests(quantity)
                     ? "no token of the evidence counts: it has none, or all are masked or "
                       "lie before their request's prompt_tokens"
                     : "the evidence holds no value of " + std::string(quantity.id));

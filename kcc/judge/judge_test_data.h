@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@ struct JudgedRequest {
   Request train;
   Request infer;
   std::vector<JudgedToken> tokens;
+  std::optional<OutputComparison> outputs;  // what both sides generated
 
   JudgedRequest& Both(const std::string& field, RequestValue value) {
     train.fields[field] = value;
@@ -75,8 +77,9 @@ inline void Feed(const Plan& plan, const JudgedRequest& request, bool sampled_on
   for (size_t i = 0; i < slices.size(); ++i) {
     if (!slices[i].reads_token && InSlice(slices[i], request, -1)) bits.Set(i);
   }
-  accumulator->BeginRequest({request.infer.id, &request.train, &request.infer, "train", "infer"},
-                            bits);
+  RequestPair pair{request.infer.id, &request.train, &request.infer, "train", "infer"};
+  if (request.outputs) pair.outputs = &*request.outputs;
+  accumulator->BeginRequest(pair, bits);
   for (size_t t = 0; t < request.tokens.size(); ++t) {
     const auto position = static_cast<int32_t>(t);
     SliceBits token_bits = bits;

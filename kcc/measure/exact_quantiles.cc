@@ -24,8 +24,7 @@ std::vector<WantedQuantile> QuantilesOf(const Contract& contract, const Plan& pl
     const bool extreme =
         clause.metric.aggregate == Aggregate::kMin || clause.metric.aggregate == Aggregate::kMax;
     if (!clause.hard() || ppm < 0 || extreme || quantity.level == QuantityLevel::kPopulation ||
-        (quantity.level == QuantityLevel::kRequest &&
-         quantity.evidence != EvidenceNeeded::kRequestFields)) {
+        (quantity.level == QuantityLevel::kRequest && !OfWholeRequests(quantity))) {
       continue;
     }
     for (const std::string& name : clause.slices) {

@@ -11,6 +11,7 @@
 #include "kcc/measure/trace_source.h"
 #include "kcc/summary/accumulator.h"
 #include "kcc/summary/plan_slices.h"
+#include "kcc/summary/series.h"
 #include "kcc/trace/request_set.h"
 
 namespace kcc {
@@ -162,6 +163,18 @@ Result<Summary> MeasureSource(const PairSource& source, std::span<const int32_t>
   return summary;
 }
 
+namespace {
+
+bool ReadsOutputs(const Plan& plan) {
+  for (size_t series = TokenSeriesCount(); series < SeriesCount(); ++series) {
+    const bool outputs = SeriesQuantity(series).evidence == EvidenceNeeded::kOutputs;
+    if (outputs && plan.Keeps(series)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<Summary> Measure(const PairedTraces& pair, const Plan& plan, const MeasureOptions& options) {
   Source source = DescribeSource(pair);
   if (options.request_set) {
@@ -174,8 +187,14 @@ Result<Summary> Measure(const PairedTraces& pair, const Plan& plan, const Measur
     source.train.payload_digest = train.payload_digest;
     source.infer.payload_digest = infer.payload_digest;
   }
+  // Scored traces have the tokens that they were given: that they agree shows nothing.
+  std::vector<OutputComparison> outputs;
+  if (pair.mode() == TraceMode::kGenerated && ReadsOutputs(plan)) {
+    KCC_TRY(outputs, CompareOutputs(pair));
+  }
+  const TraceSource traces(pair, options.asked, std::move(outputs));
   const std::vector<int32_t> order = pair.Order(options.shard);
-  KCC_TRY(Summary summary, MeasureSource(TraceSource(pair, options.asked), order, plan, options));
+  KCC_TRY(Summary summary, MeasureSource(traces, order, plan, options));
   summary.sources = {std::move(source)};
   return summary;
 }

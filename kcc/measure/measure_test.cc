@@ -210,6 +210,49 @@ TEST(Measure, ProgressReachesTheTotals) {
   EXPECT_EQ(last.tokens, last.tokens_total);
 }
 
+// Generated outputs are compared where the plan asks; given ones never, for they agree by
+// construction.
+TEST(Measure, ComparesWhatBothSidesGenerated) {
+  Contract contract;
+  contract.slices = {testing::MakeSlice("all", "")};
+  contract.clauses = {testing::MakeClause("same_output_rate", BoundKind::kAtLeast, 0.5),
+                      testing::MakeClause("p50_first_divergence", BoundKind::kAtLeast, 2)};
+  SyntheticSpec spec;
+  spec.requests = 4;
+  spec.evidence = EvidenceLevel::kSampledToken;
+  for (const TraceMode mode : {TraceMode::kGenerated, TraceMode::kScored}) {
+    const ScratchDir dir;
+    spec.info.mode = mode;
+    spec.info.sampled_by = SampledBy::kInfer;
+    spec.edit = nullptr;
+    testing::WriteSynthetic(dir / "train", spec);
+    const bool generated = mode == TraceMode::kGenerated;
+    if (generated) {
+      spec.edit = [](TokenEvidence* token) {  // the output's third token
+        if (token->request == 0 && token->position == 4) token->token = (token->token + 1) % 50;
+        return true;
+      };
+    }
+    testing::WriteSynthetic(dir / "infer", spec);
+    const auto pair =
+        PairedTraces::Make(*TraceReader::Open(dir / "train"), *TraceReader::Open(dir / "infer"));
+    ASSERT_TRUE(pair.has_value()) << pair.error().Format();
+    const auto summary = Measure(*pair, Plan::FromContract(contract), With(2));
+    ASSERT_TRUE(summary.has_value()) << summary.error().Format();
+    const SeriesView same(*summary, 0, *FindSeries("same_output"));
+    const SeriesView first(*summary, 0, *FindSeries("first_divergence"));
+    EXPECT_EQ(same.count(), generated ? 4u : 0u);
+    EXPECT_EQ(same.missing(), generated ? 0u : 4u);
+    EXPECT_EQ(first.missing(), generated ? 0u : 4u);
+    if (!generated) continue;
+    EXPECT_EQ(same.Rate(SeriesView::End::kLow), 0.75);
+    EXPECT_EQ(first.Min(SeriesView::End::kLow), 2);
+    const auto plain = Measure(*pair, Plan::Default(), With(1));
+    ASSERT_TRUE(plain.has_value());
+    EXPECT_EQ(EncodeSummary(*plain).find("same_output"), std::string::npos);
+  }
+}
+
 // The bytes themselves, so that another compiler, library or CPU would show: the file's own digest.
 TEST(Measure, GivesTheExampleTheBytesItAlwaysGave) {
   const auto contract = ReadContractFile("examples/contract.yaml");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace kcc {
 namespace {
@@ -28,9 +29,11 @@ class TraceRowsOfPair final : public PairRows {
 
 }  // namespace
 
-TraceSource::TraceSource(const PairedTraces& pair, const AskedRequests* asked)
+TraceSource::TraceSource(const PairedTraces& pair, const AskedRequests* asked,
+                         std::vector<OutputComparison> outputs)
     : pair_(pair),
       asked_(asked),
+      outputs_(std::move(outputs)),
       bytes_per_token_(BytesPerToken(pair.train()) + BytesPerToken(pair.infer())) {}
 
 MeterSettings TraceSource::settings() const { return MeterSettings::Of(pair_); }
@@ -43,6 +46,7 @@ RequestPair TraceSource::request(size_t i) const {
                       pair_.infer().info().kernel_fingerprint};
   if (pair_.mode() == TraceMode::kScored) request.output_rows = paired.output_rows;
   request.rows_missing = paired.rows_missing;
+  if (!outputs_.empty()) request.outputs = &outputs_[i];
   if (asked_ != nullptr) {
     const auto found = asked_->find(paired.id);
     if (found != asked_->end()) request.asked = found->second;

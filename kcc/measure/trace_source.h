@@ -4,8 +4,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kcc/measure/pair_source.h"
+#include "kcc/trace/outputs.h"
 #include "kcc/trace/pairing.h"
 
 namespace kcc {
@@ -14,9 +16,11 @@ namespace kcc {
 using AskedRequests = std::map<std::string, const Request*, std::less<>>;
 
 // Reads the pair where it lies; it and what was asked (may be null) must outlive the source.
+// `outputs`: what CompareOutputs found, or nothing.
 class TraceSource final : public PairSource {
  public:
-  explicit TraceSource(const PairedTraces& pair, const AskedRequests* asked = nullptr);
+  explicit TraceSource(const PairedTraces& pair, const AskedRequests* asked = nullptr,
+                       std::vector<OutputComparison> outputs = {});
 
   MeterSettings settings() const override;
   size_t requests() const override { return pair_.requests().size(); }
@@ -29,6 +33,7 @@ class TraceSource final : public PairSource {
  private:
   const PairedTraces& pair_;
   const AskedRequests* asked_;
+  std::vector<OutputComparison> outputs_;  // by request; empty: not compared
   int64_t bytes_per_token_ = 1;
 };
 

@@ -24,6 +24,7 @@ constexpr auto kLogits = EvidenceNeeded::kLogits;
 constexpr auto kSampled = EvidenceNeeded::kSampledToken;
 constexpr auto kFields = EvidenceNeeded::kRequestFields;
 constexpr auto kGold = EvidenceNeeded::kGold;
+constexpr auto kOutputs = EvidenceNeeded::kOutputs;
 constexpr auto kOfTokens = Observation::kToken;
 constexpr auto kOfRequests = Observation::kRequest;
 constexpr auto kOfReplays = Observation::kReplay;
@@ -46,6 +47,8 @@ constexpr auto kTokenMean = TakenFrom::kTokenMean;
 constexpr auto kSideDifference = TakenFrom::kSideDifference;
 constexpr auto kSideGap = TakenFrom::kSideGap;
 constexpr auto kSideRatio = TakenFrom::kSideRatio;
+constexpr auto kSameOutput = TakenFrom::kSameOutput;
+constexpr auto kFirstDivergence = TakenFrom::kFirstDivergence;
 constexpr auto kFailures = RequestCounts::kFailures;
 constexpr auto kSignatures = RequestCounts::kSignatures;
 constexpr auto kFingerprints = RequestCounts::kFingerprints;
@@ -240,6 +243,14 @@ constexpr Quantity kCatalog[] = {
      .sided = true, .min = -kInf, .bounded_by = kRewardMax, .taken = kField, .fields = "reward",
      .definition = "reward of the continuation, as recorded",
      .source = "paper eq. 4"}),
+    PerRequest({.id = "same_output", .unit = kPure, .direction = kHigher, .evidence = kOutputs,
+     .on_demand = true, .rate_name = "same_output_rate", .max = 1, .taken = kSameOutput,
+     .definition = "1 if both sides generated the same tokens, else 0",
+     .source = "exact match of outputs"}),
+    PerRequest({.id = "first_divergence", .unit = kTokens, .direction = kHigher, .evidence = kOutputs,
+     .on_demand = true, .taken = kFirstDivergence,
+     .definition = "generated tokens before the first that differs; infinite where none does",
+     .source = "exact match of outputs"}),
     // Population, per slice.
     OfPopulation({.id = "ece_gap", .unit = kPure, .direction = kLower, .evidence = kGold, .max = 1,
      .observation = kOfTokens, .form = kNoTest,
@@ -366,8 +377,8 @@ std::string_view Name(Unit unit) {
 }
 
 std::string_view Name(EvidenceNeeded needed) {
-  constexpr std::array<std::string_view, 4> kNames = {"logits", "sampled-token", "request-fields",
-                                                      "logits+gold"};
+  constexpr std::array<std::string_view, 5> kNames = {"logits", "sampled-token", "request-fields",
+                                                      "logits+gold", "generated-tokens"};
   return kNames[static_cast<size_t>(needed)];
 }
 

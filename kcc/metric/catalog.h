@@ -36,6 +36,7 @@ enum class EvidenceNeeded : uint8_t {
   kSampledToken,   // the log-prob of the sampled token
   kRequestFields,  // fields of requests.jsonl, named in `fields`
   kGold,           // full logits and a gold label
+  kOutputs,        // the tokens that both sides generated
 };
 
 // Which bounds make sense. A signed quantity can be bad on either side.
@@ -86,6 +87,9 @@ enum class TakenFrom : uint8_t {
   kSideDifference,  // infer's less train's
   kSideGap,         // the size of that
   kSideRatio,       // infer's by train's
+  // Of the tokens that both sides generated:
+  kSameOutput,       // whether they are the same
+  kFirstDivergence,  // how many there are before the first that differs
 };
 
 // Which counts of requests a share or a gap between shares reads, and so which requests are bad.
@@ -128,8 +132,9 @@ struct Quantity {
   Direction direction;
   EvidenceNeeded evidence;
   QuantityLevel level = QuantityLevel::kToken;
-  bool sided = false;      // also exists as train_<id>; unprefixed means infer
-  bool on_demand = false;  // computed only where a contract or the user asks
+  bool sided = false;               // also exists as train_<id>; unprefixed means infer
+  bool on_demand = false;           // computed only where a contract or the user asks
+  std::string_view rate_name = "";  // another name of its rate, if it has one
   bool bare_mean = false;  // its name without an aggregate means the mean, as the paper writes it
   // On demand, and yet named in every summary: those of before summaries left out what nobody
   // asked.
@@ -159,6 +164,12 @@ const Quantity* FindQuantity(std::string_view id);
 
 // The row that `of` names; the row itself where it names none.
 const Quantity& SourceOf(const Quantity& quantity);
+
+// Whether it belongs to whole requests and has no meaning on some of a request's tokens.
+constexpr bool OfWholeRequests(const Quantity& quantity) {
+  return quantity.evidence == EvidenceNeeded::kRequestFields ||
+         quantity.evidence == EvidenceNeeded::kOutputs;
+}
 
 // Position of a row in Catalog(); dense, so that arrays can be indexed by it.
 size_t CatalogIndex(const Quantity& quantity);

@@ -45,9 +45,15 @@ TEST(CatalogColumns, ARequestQuantityIsTakenFromSomewhere) {
     const bool of_tokens = row.taken == TakenFrom::kTokenSum || row.taken == TakenFrom::kTokenMean;
     const bool of_sides = row.taken == TakenFrom::kSideDifference ||
                           row.taken == TakenFrom::kSideGap || row.taken == TakenFrom::kSideRatio;
-    EXPECT_EQ(of_tokens, row.evidence != EvidenceNeeded::kRequestFields);
+    const bool of_outputs =
+        row.taken == TakenFrom::kSameOutput || row.taken == TakenFrom::kFirstDivergence;
+    EXPECT_EQ(of_tokens, !OfWholeRequests(row));
+    EXPECT_EQ(of_outputs, row.evidence == EvidenceNeeded::kOutputs);
     EXPECT_EQ(of_tokens || of_sides, !row.of.empty());
-    EXPECT_EQ(of_tokens || of_sides, !row.sided);
+    EXPECT_EQ(of_tokens || of_sides || of_outputs, !row.sided);
+    if (of_outputs) {
+      EXPECT_TRUE(row.on_demand);  // measuring reads the tokens only where a plan asks
+    }
     const Quantity& source = SourceOf(row);
     if (of_tokens) {
       EXPECT_EQ(source.level, QuantityLevel::kToken);

@@ -68,11 +68,15 @@ std::vector<std::string> MetricNames() {
         names.push_back(MetricName({&quantity, row.aggregate, side}));
       }
     }
+    if (!quantity.rate_name.empty()) names.emplace_back(quantity.rate_name);
   }
   return names;
 }
 
 Result<Metric> ParseMetric(std::string_view name) {
+  for (const Quantity& quantity : Catalog()) {
+    if (!name.empty() && quantity.rate_name == name) return Metric{&quantity, Aggregate::kRate};
+  }
   Metric metric;
   std::string_view rest = name;
   // A quantity of its own name wins over a reading as aggregate + quantity.

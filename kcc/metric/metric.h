@@ -1,6 +1,6 @@
 // The metric grammar: metric = aggregate "_" ["train_"] quantity; a population quantity takes no
-// aggregate, and for a few quantities (bare_mean of the catalog) none means the mean. So every
-// quantity brings all its metrics with it.
+// aggregate, and for a few quantities (bare_mean of the catalog) none means the mean; a rate may
+// have another name (rate_name). So every quantity brings all its metrics with it.
 #pragma once
 
 #include <array>

@@ -58,6 +58,15 @@ TEST(ParseMetric, AnOverlapWithoutAnAggregateIsItsMean) {
   }
 }
 
+TEST(ParseMetric, ARateMayHaveAnotherName) {
+  const auto rate = ParseMetric("same_output_rate");
+  ASSERT_TRUE(rate.has_value());
+  EXPECT_EQ(*rate, *ParseMetric("rate_same_output"));
+  EXPECT_EQ(MetricName(*rate), "rate_same_output");
+  EXPECT_EQ(MetricDirection(*rate), Direction::kHigherIsBetter);
+  EXPECT_FALSE(ParseMetric("mean_same_output_rate").has_value());
+}
+
 TEST(MetricNames, AreAllThatParse) {
   const std::vector<std::string> names = MetricNames();
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());

@@ -17,6 +17,7 @@
 #include "kcc/summary/archive.h"
 #include "kcc/summary/calibration.h"
 #include "kcc/summary/moments.h"
+#include "kcc/trace/outputs.h"
 #include "kcc/trace/trace.h"
 
 namespace kcc {
@@ -82,6 +83,7 @@ struct RequestPair {
   const Request* asked = nullptr;  // what was asked of both; null: not known
   int64_t output_rows = -1;        // paired rows of its output; -1: each side wrote its own
   int64_t rows_missing = 0;        // that the request should have, by what it claims
+  const OutputComparison* outputs = nullptr;  // of generated traces, where it was asked for
 
   const Request& side(Side which) const { return which == Side::kTrain ? *train : *infer; }
   // How many tokens a side's answer has, where the side says so at all: where both score the same

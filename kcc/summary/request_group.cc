@@ -103,6 +103,10 @@ size_t SeriesForMean(const Quantity& quantity, Side side, const GroupTokens& gro
 
 namespace {
 
+bool OutputsKnown(const RequestPair& pair) {
+  return pair.outputs != nullptr && pair.outputs->known;
+}
+
 // How infer's value stands to train's. Missing unless both sides recorded one: to leave a value out
 // must not help. One record that stands for both sides (arrays have one) compares nothing.
 FieldQuantity OfBothSides(const Quantity& quantity, const RequestPair& pair) {
@@ -156,6 +160,14 @@ FieldQuantity RecordedQuantity(const Quantity& quantity, const RequestPair& pair
     case TakenFrom::kSideGap:
     case TakenFrom::kSideRatio:
       return OfBothSides(quantity, pair);
+    case TakenFrom::kSameOutput:
+      if (OutputsKnown(pair)) result.value = pair.outputs->same ? 1 : 0;
+      return result;
+    case TakenFrom::kFirstDivergence:
+      if (!OutputsKnown(pair)) return result;
+      result.value = pair.outputs->same ? std::numeric_limits<double>::infinity()
+                                        : static_cast<double>(pair.outputs->common);
+      return result;
     case TakenFrom::kNone:
     case TakenFrom::kTokenSum:
     case TakenFrom::kTokenMean:
@@ -188,7 +200,7 @@ RequestQuantity TakeSequence(const Quantity& quantity, const GroupTokens& group)
 RequestQuantity TakeRequestQuantity(const RequestPair& request, const GroupTokens& group,
                                     size_t series) {
   const Quantity& quantity = SeriesQuantity(series);
-  if (quantity.evidence != EvidenceNeeded::kRequestFields) return TakeSequence(quantity, group);
+  if (!OfWholeRequests(quantity)) return TakeSequence(quantity, group);
   const FieldQuantity recorded = RecordedQuantity(quantity, request, SeriesSide(series));
   if (!recorded.value) return {{}, recorded.defined};
   return {ValueInterval{*recorded.value, *recorded.value}};
@@ -208,8 +220,7 @@ void GroupRecorder::Record(const RequestPair& request, const GroupTokens& group,
                            SliceStats* into) const {
   RecordClusters(group, into);
   for (const size_t series : request_series_) {
-    const bool of_fields = SeriesQuantity(series).evidence == EvidenceNeeded::kRequestFields;
-    if (whole_request || !of_fields) {
+    if (whole_request || !OfWholeRequests(SeriesQuantity(series))) {
       RecordRequestSeries(request, group, series, &into->series[series]);
     }
   }

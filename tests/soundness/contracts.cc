@@ -41,7 +41,8 @@ const std::vector<std::string> kPredicates = {
 bool OfOneRun(const Quantity& quantity) {
   static const std::set<std::string_view> kRecorded = {
       "trace_field_coverage", "fingerprint_match_rate", "throughput_tokens_per_s"};
-  return kRecorded.contains(quantity.id);
+  // What infer generated is the measured value, too.
+  return kRecorded.contains(quantity.id) || quantity.evidence == EvidenceNeeded::kOutputs;
 }
 
 // What one side recorded against what the other did. Arrays have one record for both.
