@@ -41,14 +41,14 @@ __device__ __forceinline__ void AwaitPhase(const uint64_t* barrier, unsigned par
 }
 
 // How L2 should treat what is read: keep it before others, or give it up first.
-__device__ __forceinline__ uint64_t StayInL2() {
+__device__ __forceinline__ uint64_t KeepInL2Policy() {
   uint64_t policy = 0;
 #if __CUDA_ARCH__ >= 900
   asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
 #endif
   return policy;
 }
-__device__ __forceinline__ uint64_t LeaveL2() {
+__device__ __forceinline__ uint64_t EvictFirstPolicy() {
   uint64_t policy = 0;
 #if __CUDA_ARCH__ >= 900
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));

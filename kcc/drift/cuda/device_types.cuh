@@ -102,8 +102,8 @@ struct LaneLogits<__nv_bfloat16> {
   __device__ __forceinline__ float At(int j) const {
     return Widened<__nv_bfloat16>(pairs[j / 2], (j & 1) != 0);
   }
-  // Bits of every load that Load is made of: who depends on them waits for it.
-  __device__ __forceinline__ uint32_t Glimpse() const { return pairs[0]; }
+  // Depends on every load that Load is made of: code that depends on it waits for all of them.
+  __device__ __forceinline__ uint32_t WordOfEachLoad() const { return pairs[0]; }
 };
 
 template <>
@@ -128,7 +128,7 @@ struct LaneLogits<__half> {
   __device__ __forceinline__ float At(int j) const {
     return Widened<__half>(pairs[j / 2], (j & 1) != 0);
   }
-  __device__ __forceinline__ uint32_t Glimpse() const { return pairs[0]; }
+  __device__ __forceinline__ uint32_t WordOfEachLoad() const { return pairs[0]; }
 };
 
 template <>
@@ -148,7 +148,7 @@ struct LaneLogits<float> {
     for (int j = 0; j < 8; ++j) at[j] = EntryOrLowest(tile, PlaceInTile<float>(lane, j), count);
   }
   __device__ __forceinline__ float At(int j) const { return at[j]; }
-  __device__ __forceinline__ uint32_t Glimpse() const {
+  __device__ __forceinline__ uint32_t WordOfEachLoad() const {
     return __float_as_uint(at[0]) | __float_as_uint(at[4]);
   }
 };

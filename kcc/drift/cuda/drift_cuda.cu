@@ -1,8 +1,52 @@
 // Launches of the CUDA backend: which kernel, cut how, in which order.
 //
+// The algorithm, for someone who has read a softmax kernel. Two rows of V logits, a (train) and b
+// (infer), become some twenty numbers: KL both ways, tv, chi2, entropies, norms of b - a, the top
+// ten of both sides. A softmax kernel finds the maximum, then sums e^(a - max). Here that is not
+// good enough: KL as sum p (log p - log q) subtracts numbers near 1 to find one near 1e-9.
+//
+//   Form. With x = (b - a - c)/tau for some constant c near delta = log sum p e^((b - a)/tau),
+//   every divergence is a combination of sums of e * f(x), where e = 2^(a log2(e)/tau - K) is the
+//   train weight and f(x), like e^x - 1 - x, is small when x is small (row_terms.cuh; solved in
+//   row_end.cuh with the formulas of drift/row_end.cc). One exponential an entry, for e; f comes
+//   from a short polynomial in x. The weights of infer are never computed: they are e * (1 + E), E
+//   = e^x - 1.
+//
+//   Guess, then check. A softmax needs its maximum first; K and c need only be near. They are taken
+//   from 256 entries spread over the row (MakePlan), and so is the range of x, which decides how
+//   long the polynomial must be. The visit itself finds the true maximum and the true range. Where
+//   the guess was wrong the row is visited again with a better one: a larger K (kExponentTooSmall),
+//   a longer polynomial (kRangeExceeded), c = delta (kSumsCancel).
+//
+//   Two visits. All sums but one come from the first visit. tv = 1/2 sum |q - p| is a sum of
+//   |E - s| e with the slope s = sum e E / sum e, which is known only at its end; the second visit
+//   is for tv alone, and goes backwards, since the end of the row is still in shared memory and
+//   much of the rest in L2 (row_ring.cuh).
+//
+//   Who does what. Two blocks in a cluster, 8 warps each, have a row to themselves; a lane has
+//   eight entries of each tile of 256 (row_cut.h). Each warp keeps two slots of shared memory
+//   filled by bulk copies. Between the visits the warps exchange their parts of s, once, through
+//   shared memory (row_sync.cuh); after the second they store their sums and are done: the blocks
+//   take the next row. One warp of each block makes the plan of the next row while this one is
+//   summed.
+//
+//   The pivot. Where one token has nearly all the mass, its float weight swamps the sums of the
+//   others. The largest train entry is therefore taken out and carried in double. Nobody knows
+//   which it is until the end, so each warp keeps the sums of the lane that had its largest entry
+//   apart from those of the other lanes; the lane with the row's largest is summed again without
+//   it.
+//
+//   The end (row_gather.cuh, row_end.cuh): a second kernel, one warp a row. Each lane has kept the
+//   largest entry of each piece of its tiles (row_tops.cuh). The ten largest of those maxima give a
+//   threshold; only the few lanes' pieces above it are searched for the top ten. Then one thread a
+//   row solves for the divergences in double, and asks whether they can be trusted.
+//
+//   The rest (row_careful.cuh): rows that failed that question, rows with -inf, rows too short to
+//   share out, js, hellinger and rank, are measured in double by the definitions; slow and right.
+//
 // Rows go in batches of kBatchRows, so that the workspace does not grow with them. The cut of a row
-// (warps, blocks) depends on vocabulary, format and device alone, never on the number of
-// rows: the bits of a row are the same in every batch.
+// (warps, blocks) depends on vocabulary, format and device alone, never on the number of rows, and
+// every reduction is a fixed tree: the bits of a row are the same in every batch and every run.
 #include "kcc/drift/cuda/drift_cuda.h"
 
 #include <algorithm>
@@ -21,7 +65,7 @@ constexpr int kCarefulBlocks = 264;  // a multiple of kCarefulCluster
 constexpr double kLog2e = 1.4426950408889634;
 
 struct Layout {
-  size_t careful = 0, parts = 0, tops = 0, heads = 0, taken = 0, bytes = 0;
+  size_t careful = 0, parts = 0, tops = 0, settings = 0, taken = 0, bytes = 0;
 };
 
 Layout LayoutFor(int64_t rows, const CudaPlan& plan) {
@@ -36,7 +80,7 @@ Layout LayoutFor(int64_t rows, const CudaPlan& plan) {
   layout.careful = take((batch + 1) * sizeof(int32_t));
   layout.parts = take(batch * warps * sizeof(WarpPart));
   layout.tops = take(batch * warps * kTopWords * 32 * sizeof(uint32_t));
-  layout.heads = take(batch * sizeof(RowHead));
+  layout.settings = take(batch * sizeof(RowSettings));
   layout.taken = take(sizeof(int));
   return layout;
 }
@@ -249,7 +293,7 @@ class Batches {
     end.count = count;
     end.top_rank = (args_.wanted & kCudaWantTopK) != 0 ? 9 : 1;
     if (!end.sums.few) {
-      const cudaError_t error = cudaMemsetAsync(end.sums.board.taken, 0, sizeof(int), stream_);
+      const cudaError_t error = cudaMemsetAsync(end.sums.records.taken, 0, sizeof(int), stream_);
       if (error != cudaSuccess) return error;
     }
     const CudaPlan& plan = launch_.plan;
@@ -297,8 +341,8 @@ class Batches {
     sums.scale = static_cast<float>(kLog2e / args_.temperature);
     sums.inverse_tau = static_cast<float>(1 / args_.temperature);
     sums.tau = static_cast<float>(args_.temperature);
-    sums.board = {At<RowHead>(layout_.heads), At<WarpPart>(layout_.parts),
-                  At<uint32_t>(layout_.tops), At<int>(layout_.taken)};
+    sums.records = {At<RowSettings>(layout_.settings), At<WarpPart>(layout_.parts),
+                    At<uint32_t>(layout_.tops), At<int>(layout_.taken)};
     sums.careful_rows = At<int32_t>(layout_.careful);
     return sums;
   }

@@ -202,9 +202,9 @@ class CarefulRow {
     const Best best = RowBest(pivot, &shared_);
     pivot_ = best.id == INT_MAX ? -1 : best.id;
     token_ = args_.tokens == nullptr ? -1 : args_.tokens[row_];
-    stray_ = token_ < -1 || token_ >= args_.vocab ||
-             (token_ >= 0 && A(token_) == -kFloatInf && B(token_) == -kFloatInf);
-    if (stray_) token_ = -1;
+    bad_token_ = token_ < -1 || token_ >= args_.vocab ||
+                 (token_ >= 0 && A(token_) == -kFloatInf && B(token_) == -kFloatInf);
+    if (bad_token_) token_ = -1;
     return 0;
   }
 
@@ -247,9 +247,9 @@ class CarefulRow {
     const bool has_pivot = pivot_ >= 0;
     const double pivot_a = has_pivot ? static_cast<double>(A(pivot_)) : 0;
     const double pivot_b = has_pivot ? static_cast<double>(B(pivot_)) : 0;
-    pivot_apart_ = LogitDifference(pivot_a, pivot_b);
+    pivot_difference_ = LogitDifference(pivot_a, pivot_b);
     double others[2] = {0, 0};
-    double sum = 0, largest = 0, sum_apart = 0, low = 0, high = 0;
+    double sum = 0, largest = 0, sum_difference = 0, low = 0, high = 0;
     for (int64_t i = First(); i < args_.vocab; i += Step()) {
       const double a = static_cast<double>(A(i));
       const double b = static_cast<double>(B(i));
@@ -262,11 +262,12 @@ class CarefulRow {
         sum -= weight;
         continue;
       }
-      const double apart = a == -kDoubleInf ? kDoubleInf : LogitDifference(a, b).Less(pivot_apart_);
-      const double y = apart / tau_;
-      sum_apart += apart;
-      low = fmin(low, apart);
-      high = fmax(high, apart);
+      const double difference =
+          a == -kDoubleInf ? kDoubleInf : LogitDifference(a, b).Less(pivot_difference_);
+      const double y = difference / tau_;
+      sum_difference += difference;
+      low = fmin(low, difference);
+      high = fmax(high, difference);
       if (y < 1) {
         sum += weight * expm1(y);
         continue;
@@ -285,10 +286,10 @@ class CarefulRow {
     log_others_[1] = log1p(others_[1]);
     sum = RowSum(sum, &shared_);
     largest = RowMax(largest, &shared_);
-    mean_apart_ = RowSum(sum_apart, &shared_) / count_;
+    mean_difference_ = RowSum(sum_difference, &shared_) / count_;
     span_ = RowMax(high, &shared_) + RowMax(-low, &shared_);
     const double less = sum / (1 + others_[0]);  // e^-x_pivot - 1
-    ratio_from_ = pivot_apart_;
+    ratio_from_ = pivot_difference_;
     at_pivot_ = -log1p(less);
     // Where the pivot is nearly impossible on one side only, from the sides' likeliest tokens.
     if (largest > kApart || (pivot_a - top_[0]) / tau_ < -kApart || !(less > -0.999)) {
@@ -384,7 +385,7 @@ class CarefulRow {
       }
       // Seen from the pivot's: beside a huge constant the differences would be lost.
       const LogitDifference d(static_cast<double>(a), static_cast<double>(b));
-      const double moved = d.Less(pivot_apart_) - mean_apart_;
+      const double moved = d.Less(pivot_difference_) - mean_difference_;
       s.centred += moved * moved;
       const double log_p = LogProb(0, static_cast<double>(a));
       const double log_q = LogProb(1, static_cast<double>(b));
@@ -450,7 +451,7 @@ class CarefulRow {
     const bool sound = !IsBelowZero(s.kl) && !IsBelowZero(s.reverse_kl) &&
                        !(costly && IsBelowZero(s.js)) &&
                        !BreaksPinsker(fmin(1.0, s.tv), fmin(s.kl, s.reverse_kl));
-    args_.status[row_] = !sound ? kCudaRowUnsound : stray_ ? kCudaRowBadToken : kCudaRowCareful;
+    args_.status[row_] = !sound ? kCudaRowUnsound : bad_token_ ? kCudaRowBadToken : kCudaRowCareful;
   }
 
   const RowArgs& args_;
@@ -463,13 +464,13 @@ class CarefulRow {
   double others_[2] = {0, 0};
   double log_others_[2] = {0, 0};
   double low_ = 0, high_ = 0, count_ = 0, squares_ = 0;
-  double mean_apart_ = 0, span_ = 0;  // of the differences less the pivot's
-  LogitDifference pivot_apart_;
+  double mean_difference_ = 0, span_ = 0;  // of the differences less the pivot's
+  LogitDifference pivot_difference_;
   LogitDifference ratio_from_;
   double at_pivot_ = 0;  // the log-ratio there
   int64_t pivot_ = -1;
   int64_t token_ = -1;
-  bool stray_ = false;  // the caller's token is none
+  bool bad_token_ = false;  // the caller's token is none
   Sums total_;
 };
 
@@ -478,7 +479,7 @@ static __global__ void __launch_bounds__(kCarefulThreads)
     CarefulKernel(const __grid_constant__ RowArgs args, int64_t first_row, int64_t count,
                   bool all) {
   __shared__ CarefulShared shared;
-  AwaitKernelBefore();
+  AwaitPreviousKernel();
   const int64_t rows = all ? count : args.careful_rows[0];
   const int blocks = CarefulCluster::Blocks();
   for (int64_t k = blockIdx.x / static_cast<unsigned>(blocks); k < rows;

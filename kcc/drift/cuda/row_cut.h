@@ -25,7 +25,7 @@ inline constexpr int kTileEntries = 256;
 inline constexpr int kWarpsMax = 8;   // of a block, of which a multiprocessor has two
 inline constexpr int kBlocksMax = 2;  // of a row
 inline constexpr int kRowWarpsMax = kWarpsMax * kBlocksMax;
-static_assert(kRowWarpsMax <= 32);    // a lane takes a warp's word
+static_assert(kRowWarpsMax <= 32);    // a lane takes the message of a warp
 inline constexpr int kRingSlots = 2;  // for groups, of a warp
 inline constexpr int kPlanTiles = 2;  // what it takes to plan a row, in tiles
 

@@ -154,8 +154,8 @@ __device__ inline double InferEntropyOf(const double* rest, double e, double x,
   return fmax(0.0, sum / (pivot_e + others));
 }
 
-__device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head, float scale,
-                                       float inverse_tau) {
+__device__ inline EndSolution SolveEnd(const EndSums& sums, const RowSettings& settings,
+                                       float scale, float inverse_tau) {
   const double* rest = sums.sum;
   EndSolution row;
   row.usable = false;
@@ -168,10 +168,10 @@ __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head,
   const double e_logit = rest[6] * kDeviceLn2;
   const double q_logit = rest[7] * kDeviceLn2;
   const double a = static_cast<double>(sums.pivot_train);
-  const double bits = a * static_cast<double>(scale) - head.exponent;
+  const double bits = a * static_cast<double>(scale) - settings.exponent;
   const double e = exp2(bits);
   const double x = (static_cast<double>(sums.pivot_infer) - a) * static_cast<double>(inverse_tau) -
-                   static_cast<double>(head.shift);
+                   static_cast<double>(settings.shift);
   row.pivot_logit = bits * kDeviceLn2;
   row.z = e + z;
   const double k_less_1 = expm1(-x);
@@ -238,7 +238,7 @@ __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowHead& head,
 
 // logit_span, linf, l2 and their raw forms; false where a difference of sums cancelled.
 __device__ inline bool PublishDistances(const EndArgs& args, int64_t row, const EndSums& sums,
-                                        const RowHead& head) {
+                                        const RowSettings& settings) {
   const RowArgs& out = args.row;
   const double tau = out.tau;
   float lowest, highest;
@@ -248,9 +248,9 @@ __device__ inline bool PublishDistances(const EndArgs& args, int64_t row, const 
   const double sum = sums.sum[8];
   const double squares = sums.sum[9];
   const auto count = static_cast<double>(out.vocab);
-  const bool shifted = head.shifted != 0;
+  const bool shifted = settings.shifted != 0;
   const double unit = shifted ? tau : 1;  // d = unit y + offset
-  const double offset = shifted ? static_cast<double>(head.shift) * tau : 0;
+  const double offset = shifted ? static_cast<double>(settings.shift) * tau : 0;
   const double centred = fmax(0.0, squares - sum * sum / count);
   const double raw = unit * unit * squares + 2 * unit * offset * sum + count * offset * offset;
   out.Set(row, kCudaSpan, unit * (high - low) / tau);
@@ -259,8 +259,8 @@ __device__ inline bool PublishDistances(const EndArgs& args, int64_t row, const 
   out.Set(row, kCudaRawLinf, fmax(fabs(unit * high + offset), fabs(unit * low + offset)));
   out.Set(row, kCudaRawL2, sqrt(fmax(0.0, raw)));
   const double scale = unit * unit * squares + count * offset * offset;
-  const double x_low = shifted ? low : low / tau - static_cast<double>(head.shift);
-  const double x_high = shifted ? high : high / tau - static_cast<double>(head.shift);
+  const double x_low = shifted ? low : low / tau - static_cast<double>(settings.shift);
+  const double x_high = shifted ? high : high / tau - static_cast<double>(settings.shift);
   const bool inside =
       x_low >= -static_cast<double>(kWholeEnd) && x_high <= static_cast<double>(kWholeEnd);
   return inside && isfinite(squares) &&
@@ -268,7 +268,7 @@ __device__ inline bool PublishDistances(const EndArgs& args, int64_t row, const 
 }
 
 __device__ inline void PublishEnd(const EndArgs& args, int64_t row, const EndSolution& solved,
-                                  const EndRow& gathered, const RowHead& head) {
+                                  const EndRow& gathered, const RowSettings& settings) {
   const RowArgs& out = args.row;
   const EndSums& sums = gathered.sums;
   out.Set(row, kCudaKl, solved.kl);
@@ -295,7 +295,7 @@ __device__ inline void PublishEnd(const EndArgs& args, int64_t row, const EndSol
     const auto a = static_cast<double>(at.train);
     const double d = static_cast<double>(at.infer) - a;
     const double below = a - static_cast<double>(sums.pivot_train);
-    return {d * inverse_tau - static_cast<double>(head.shift) - solved.delta,
+    return {d * inverse_tau - static_cast<double>(settings.shift) - solved.delta,
             below * inverse_tau + pivot_logprob};
   };
   double confidence = solved.pivot_share * (1 + solved.pivot_excess);
@@ -323,14 +323,14 @@ __device__ inline void PublishEnd(const EndArgs& args, int64_t row, const EndSol
 }
 
 // One thread: from what was gathered to the row's values, or to the careful kernel's list.
-__device__ inline void EndTheRow(const EndArgs& args, int64_t at, const EndRow& gathered,
-                                 const RowHead& head) {
+__device__ inline void FinishRow(const EndArgs& args, int64_t at, const EndRow& gathered,
+                                 const RowSettings& settings) {
   const int64_t row = args.first_row + at;
   const EndSums& sums = gathered.sums;
   if (gathered.listed != 0 && isfinite(sums.pivot_train)) {
-    const EndSolution solved = SolveEnd(sums, head, args.sums.scale, args.sums.inverse_tau);
-    if (solved.usable && PublishDistances(args, row, sums, head)) {
-      PublishEnd(args, row, solved, gathered, head);
+    const EndSolution solved = SolveEnd(sums, settings, args.sums.scale, args.sums.inverse_tau);
+    if (solved.usable && PublishDistances(args, row, sums, settings)) {
+      PublishEnd(args, row, solved, gathered, settings);
       return;
     }
   }

@@ -33,9 +33,9 @@ class RowGather {
         shared_(*shared),
         row_warps_(sums_.RowWarps()),
         token_(args.row.tokens == nullptr ? -1 : args.row.tokens[args.first_row + at]),
-        head_(sums_.board.heads[at]),
-        parts_(sums_.board.parts + at * row_warps_),
-        tops_(sums_.board.tops + at * row_warps_ * (kTopWords * 32)),
+        settings_(sums_.records.settings[at]),
+        parts_(sums_.records.parts + at * row_warps_),
+        tops_(sums_.records.tops + at * row_warps_ * (kTopWords * 32)),
         row_{sums_.Row(0, at), sums_.Row(1, at)},
         token_at_(token_ >= 0 && token_ < args.row.vocab ? PairAt(token_) : TokenPair{0, 0}) {}
 
@@ -338,7 +338,7 @@ class RowGather {
     if (lane_ == 0) PublishTops(args_.row, args_.first_row + at_, train, infer, overlaps);
   }
 
-  // A largest train entry, in a lane that was kept apart: where there are several, any will do.
+  // A largest train entry, in a top_lane of its warp: where there are several, any will do.
   __device__ __forceinline__ int Pivot() const {
     int bits = INT_MIN;
     for (int n = lane_; n < found_[0]; n += 32) {
@@ -350,15 +350,15 @@ class RowGather {
       const uint2 candidate = shared_.candidates[0][n];
       const auto id = static_cast<int>(candidate.y);
       const WarpPart& part = parts_[sums_.WarpOfTile(id / kTileEntries)];
-      const bool is_apart = part.apart == LaneInTile<T>(id % kTileEntries);
-      if (static_cast<int>(candidate.x) == bits && is_apart) pivot = min(pivot, id);
+      const bool is_top_lane = part.top_lane == LaneInTile<T>(id % kTileEntries);
+      if (static_cast<int>(candidate.x) == bits && is_top_lane) pivot = min(pivot, id);
     }
     return __reduce_min_sync(kAll, pivot);
   }
 
   // What the pivot's thread added up, without the pivot.
-  __device__ __forceinline__ void AddBeside(int pivot, LaneSums* sums, float* absolute) const {
-    const RowHead& head = head_;
+  __device__ __forceinline__ void AddPivotLane(int pivot, LaneSums* sums, float* absolute) const {
+    const RowSettings& settings = settings_;
     const int its_warp = sums_.WarpOfTile(pivot / kTileEntries);
     const int its_lane = LaneInTile<T>(pivot % kTileEntries);
 #pragma unroll 1
@@ -381,34 +381,34 @@ class RowGather {
         const float b = inside ? infer.At(j) : 0;
         const float y = b - a;
         float e, q;
-        const float moved = Moved<sizeof(T) == 4>(a, b, y, sums_.inverse_tau, head.shift);
+        const float moved = Moved<sizeof(T) == 4>(a, b, y, sums_.inverse_tau, settings.shift);
         const float x = inside ? moved : 0;
-        const float spread = inside ? (head.shifted != 0 ? x : y) : 0;
+        const float spread = inside ? (settings.shifted != 0 ? x : y) : 0;
         sums->sum[8] += spread;
         sums->sum[9] = fmaf(spread, spread, sums->sum[9]);
-        AddTerms<kWholeRange, true, true>(a, x, sums_.scale, static_cast<float>(-head.exponent),
+        AddTerms<kWholeRange, true, true>(a, x, sums_.scale, static_cast<float>(-settings.exponent),
                                           inside && entry != pivot, sums, &e, &q);
-        *absolute += fabsf(fmaf(-head.slope, e, q));
+        *absolute += fabsf(fmaf(-settings.slope, e, q));
       }
     }
   }
 
-  __device__ __forceinline__ static void AddPart(const float4& word,
+  __device__ __forceinline__ static void AddPart(const float4& message,
                                                  const float (&other)[kOtherSums],
                                                  double (&sum)[kLaneSums + 1]) {
-    const float first[kWordSums] = {word.x, word.y, word.z};
-    for (int k = 0; k < kWordSums; ++k) sum[k] += static_cast<double>(first[k]);
+    const float first[kMessageSums] = {message.x, message.y, message.z};
+    for (int k = 0; k < kMessageSums; ++k) sum[k] += static_cast<double>(first[k]);
     const auto* const four = reinterpret_cast<const float4*>(other);
     const float4 low = four[0], high = four[1];
     const float rest[kOtherSums] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    for (int k = 0; k < kOtherSums; ++k) sum[kWordSums + k] += static_cast<double>(rest[k]);
+    for (int k = 0; k < kOtherSums; ++k) sum[kMessageSums + k] += static_cast<double>(rest[k]);
   }
 
   __device__ __forceinline__ void AddUp(EndSums* out, int pivot) {
     const int pivot_warp = sums_.WarpOfTile(pivot / kTileEntries);
     LaneSums beside;
     float absolute = 0;
-    AddBeside(pivot, &beside, &absolute);
+    AddPivotLane(pivot, &beside, &absolute);
     double sum[kLaneSums + 1];
     for (int k = 0; k < kLaneSums; ++k) sum[k] = static_cast<double>(beside.sum[k]);
     sum[kLaneSums] = static_cast<double>(absolute);
@@ -418,8 +418,8 @@ class RowGather {
       const WarpPart& part = parts_[w];
       low = max(low, part.low);
       high = max(high, part.high);
-      AddPart(part.word.first, part.sum, sum);
-      if (pivot_warp != w) AddPart(part.word.second, part.apart_sum, sum);
+      AddPart(part.message.first, part.sum, sum);
+      if (pivot_warp != w) AddPart(part.message.second, part.top_lane_sum, sum);
     }
     for (int k = 0; k <= kLaneSums; ++k) {
       for (int mask = 16; mask > 0; mask >>= 1) sum[k] += __shfl_xor_sync(kAll, sum[k], mask);
@@ -442,7 +442,7 @@ class RowGather {
   GatherShared& shared_;
   const int row_warps_;
   const int token_;
-  const RowHead head_;
+  const RowSettings settings_;
   const WarpPart* const parts_;
   const uint32_t* const tops_;
   const char* const row_[2];
@@ -460,13 +460,13 @@ __global__ void __launch_bounds__(kGatherWarps * 32, 32 / kGatherWarps)
   const int warp = static_cast<int>(threadIdx.x) >> 5;
   const int lane = static_cast<int>(threadIdx.x) & 31;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kGatherWarps;
-  AwaitKernelBefore();
+  AwaitPreviousKernel();
   if (first + warp < args.count) {
     RowGather<T>(args, first + warp, lane, &shared[warp]).Run(&rows[warp]);
   }
   __syncthreads();
   if (threadIdx.x < kGatherWarps && first + lane < args.count) {
-    EndTheRow(args, first + lane, rows[lane], args.sums.board.heads[first + lane]);
+    FinishRow(args, first + lane, rows[lane], args.sums.records.settings[first + lane]);
   }
 }
 

@@ -16,24 +16,25 @@ inline constexpr float kAmplificationMax = 32;
 // Of a weight 2^t; sums of weights and of their products with t stay finite.
 inline constexpr float kExponentMax = 64;
 
-inline constexpr int kWordSums = 3;                           // that a warp's word has
-inline constexpr int kOtherSums = kLaneSums - kWordSums + 1;  // the last one is sum |q - s e|
+inline constexpr int kMessageSums = 3;                           // that a warp's message has
+inline constexpr int kOtherSums = kLaneSums - kMessageSums + 1;  // the last one is sum |q - s e|
 
-// What a warp leaves about its tiles. The lane with the largest train entry is kept apart: if that
-// is the row's largest, its sums are taken again without it (row_gather.cuh).
+// What a warp leaves about its tiles. The sums of top_lane, the lane with the warp's largest train
+// entry, are kept apart from the others': if that entry is the row's largest, the lane's sums are
+// taken again without it (row_gather.cuh).
 struct alignas(16) WarpPart {
-  MeetingWord word;
-  float sum[kOtherSums];  // as in LaneSums, of all lanes but the one apart
-  float apart_sum[kOtherSums];
+  WarpMessage message;
+  float sum[kOtherSums];  // as in LaneSums, of all lanes but top_lane
+  float top_lane_sum[kOtherSums];
   uint32_t low;  // as in LaneSums
   int high;
-  int apart;  // the lane
+  int top_lane;
   int unused;
   uint32_t tops[kTopWords];  // (row_tops.cuh)
 };
 static_assert(sizeof(WarpPart) == 128);
 
-struct RowHead {
+struct RowSettings {
   float shift;   // c / tau
   int exponent;  // K
   int shifted;   // whether y is x
@@ -41,11 +42,11 @@ struct RowHead {
 };
 
 // What the warps leave about the rows.
-struct RowBoard {
-  RowHead* heads;   // by row
-  WarpPart* parts;  // by row and warp
-  uint32_t* tops;   // by row, warp, word and lane
-  int* taken;       // how many rows were taken, beyond the first two of each row's blocks
+struct RowRecords {
+  RowSettings* settings;  // by row
+  WarpPart* parts;        // by row and warp
+  uint32_t* tops;         // by row, warp, word and lane
+  int* taken;             // how many rows were taken, beyond the first two of each row's blocks
 };
 
 struct SumsArgs : RowCut {
@@ -60,7 +61,7 @@ struct SumsArgs : RowCut {
   float scale;       // log2(e) / tau
   float inverse_tau;
   float tau;
-  RowBoard board;
+  RowRecords records;
   int32_t* careful_rows;  // whose number, the first, is set to 0
 
   __device__ const char* Row(int side, int64_t row) const {
@@ -179,14 +180,14 @@ __device__ __forceinline__ RowPlan MakePlan(const SumsArgs& args, const LaneLogi
   plan.shifted = low > 0 || high < 0;
   plan.shift = plan.shifted && found > -kFloatInf ? moved * args.inverse_tau : 0.0f;
   plan.plain = !plan.shifted && args.inverse_tau == 1;
-  // A row strays about 1.6 times as far as 256 of its entries. Where a format has few bits, its
-  // largest entries move by as much as 1/128 of themselves, but only where half of that strays:
-  // most do not, so that the close range is tried up to a little beyond its end.
-  const float strayed = fmaxf(fabsf(low * args.inverse_tau - plan.shift),
-                              fabsf(high * args.inverse_tau - plan.shift));
+  // The largest |x| of a row is about 1.6 times that of 256 of its entries. Where a format has few
+  // bits, the largest logits move in steps of 1/128 of themselves, but only where the true move is
+  // half of a step: most do not move, so the close range is tried a little beyond its end.
+  const float largest_move = fmaxf(fabsf(low * args.inverse_tau - plan.shift),
+                                   fabsf(high * args.inverse_tau - plan.shift));
   const float step = sizeof(T) == 4 ? 0.0f : 0.0079f * fabsf(found) * args.inverse_tau;
-  const float spread = 1.7f * strayed;
-  const float reach = fmaxf(spread, fminf(strayed + step, 2 * spread));
+  const float spread = 1.7f * largest_move;
+  const float reach = fmaxf(spread, fminf(largest_move + step, 2 * spread));
   plan.range = spread <= kCloseEnd && reach <= 1.34f * kCloseEnd ? kCloseRange
                : reach <= kSmallEnd                              ? kSmallRange
                : reach <= kMediumEnd                             ? kMediumRange

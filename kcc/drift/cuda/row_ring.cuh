@@ -35,8 +35,8 @@ class TileRing {
         in_first_(Uniform(args.TilesOf(row_warp) - (groups_ - 1) * kGroupTiles)),
         in_piece_(Uniform(RowCut::GroupsOfPiece(groups_, kPieces))),
         first_(Uniform(args.FirstTileOf(row_warp))),
-        stays_(StayInL2()),
-        leaves_(LeaveL2()) {
+        keep_(KeepInL2Policy()),
+        evict_(EvictFirstPolicy()) {
     if constexpr (kBulk) {
       if (lane_ == 0) {
         for (int slot = 0; slot < kRingSlots; ++slot) InitBarrier(&full_[slot], 1);
@@ -165,10 +165,10 @@ class TileRing {
       // Nothing orders a bulk copy after loads that are still on their way, and under other
       // kernels' load it overtakes them. So it depends on what they bring; the vocabulary is never
       // 0.
-      uint32_t arrived = read_ | static_cast<uint32_t>(args_.vocab);
+      uint32_t arrived = loaded_ | static_cast<uint32_t>(args_.vocab);
       asm volatile("" : "+r"(arrived));
       if (IsElected() && arrived != 0) {
-        const uint64_t policy = stays ? stays_ : leaves_;
+        const uint64_t policy = stays ? keep_ : evict_;
         const int bytes = tiles * kTileBytes;
         uint64_t* const full = &full_[slot_];
         ArriveExpecting(full, 2 * bytes);
@@ -231,8 +231,8 @@ class TileRing {
         add(train[0], infer[0]);
       }
       if (tile + last + 1 == kGroupTiles) {
-        read_ = train[last].Glimpse() | infer[last].Glimpse();
-        if (last == 1) read_ |= train[0].Glimpse() | infer[0].Glimpse();
+        loaded_ = train[last].WordOfEachLoad() | infer[last].WordOfEachLoad();
+        if (last == 1) loaded_ |= train[0].WordOfEachLoad() | infer[0].WordOfEachLoad();
         __syncwarp();
         refill();
         Turn();
@@ -250,7 +250,7 @@ class TileRing {
       LaneLogits<T> train, infer;
       Load(slot, tile, &train, &infer);
       if (tile + 1 == in_first_) {
-        read_ = train.Glimpse() | infer.Glimpse();
+        loaded_ = train.WordOfEachLoad() | infer.WordOfEachLoad();
         __syncwarp();
         refill();
         Turn();
@@ -268,7 +268,7 @@ class TileRing {
   const int in_first_;  // tiles of the first group
   const int in_piece_;  // groups
   const int first_;     // the first tile's place in a row
-  const uint64_t stays_, leaves_;
+  const uint64_t keep_, evict_;
   const char* train_at_ = nullptr;  // where the next group to fetch begins
   const char* infer_at_ = nullptr;
   int train_shift_ = 0;  // of the row's tiles, where they start anywhere
@@ -276,7 +276,7 @@ class TileRing {
   // The parity of what was asked for last: of the present slot in the first of each two bits, of
   // the other one in the second. As it begins nothing is awaited.
   uint32_t parities_ = ~0u;
-  uint32_t read_ = 0;  // a glimpse of what was read last
+  uint32_t loaded_ = 0;  // WordOfEachLoad of what was loaded last
   int slot_ = 0;
 };
 

@@ -2,7 +2,7 @@
 //
 // The first visit adds up every sum but tv's, whose terms need s = sum e E / sum e; the second one,
 // for tv alone, goes back from where the first ended (row_ring.cuh). Each warp has a part of the
-// row. They meet after a first visit, to agree on s, and no reduction depends on timing.
+// row. They exchange their sums after a first visit, to agree on s; no reduction depends on timing.
 #pragma once
 
 #include <cstring>
@@ -14,17 +14,21 @@ namespace kcc {
 
 // What the warps of a block share.
 struct SumsShared {
-  Meeting<kRowWarpsMax> slope;                                   // (SayWeights)
+  WarpExchange<kRowWarpsMax> slope;                              // (SendWeights)
   uint64_t full[kWarpsMax][kRingSlots];                          // of the warps' rings
   RowPlan plan[2];                                               // by turns
   __align__(16) char sample[2][32 * sizeof(LaneLogits<float>)];  // by side
 };
 inline constexpr size_t kSumsSharedBytes = (sizeof(SumsShared) + 127) / 128 * 128;
 
-// What comes of a first visit: towers, an entry was far above the reference of exponents; strayed,
-// it was in too small a range; cancels, about too far a shift.
-enum class Visit { kDone, kTowers, kStrayed, kCancels };
-struct Agreement {
+// What comes of a first visit. All but kDone send the row on another one.
+enum class Visit {
+  kDone,
+  kExponentTooSmall,  // the largest entry is so far above 2^K that sums of weights may overflow
+  kRangeExceeded,     // some |x| was beyond the range whose series was used
+  kSumsCancel,        // c is too far from delta: the sums' difference has lost its digits
+};
+struct VisitOutcome {
   Visit visit;
   float slope;
   float top;       // the largest train entry
@@ -53,42 +57,42 @@ class RowSums {
       if (blockIdx.x == 0) *args_.careful_rows = 0;
     }
     ring_.Begin(row);
-    AskForSample(row);
+    FetchSample(row);
     if (Plans()) {
       const RowPlan plan = MakePlanOfSample();
       if (lane_ == 0) shared_.plan[0] = plan;
     }
     SyncBlocks(Blocks());
-    LetKernelAfterStart();
+    AllowNextKernelToStart();
     int64_t next = row + args_.rows_at_once;
     for (int turn = 0; row < args_.rows; turn ^= 1) {
-      AskForSample(min(next, args_.rows - 1));
+      FetchSample(min(next, args_.rows - 1));
       TakeRow();
       RowPlan plan = shared_.plan[turn];
       LaneSums sums;
       TermRange range = plan.range;
-      Agreement agreed;
+      VisitOutcome outcome;
       for (bool may_recentre = true;; ring_.Begin(row)) {
-        agreed = AddRow(plan, range, row, turn ^ 1, &sums);
-        if (agreed.visit == Visit::kTowers) {
-          plan.minus_k = -rintf(agreed.top * args_.scale);
-        } else if (agreed.visit == Visit::kStrayed) {
+        outcome = AddRow(plan, range, row, turn ^ 1, &sums);
+        if (outcome.visit == Visit::kExponentTooSmall) {
+          plan.minus_k = -rintf(outcome.top * args_.scale);
+        } else if (outcome.visit == Visit::kRangeExceeded) {
           range = range <= kSmallRange ? kMediumRange : kWholeRange;
-        } else if (agreed.visit == Visit::kCancels && may_recentre) {
+        } else if (outcome.visit == Visit::kSumsCancel && may_recentre) {
           range = range <= kSmallRange ? kMediumRange : kWholeRange;
-          Recentre(log1pf(agreed.slope), &plan);
+          Recentre(log1pf(outcome.slope), &plan);
           may_recentre = false;
         } else {
           break;
         }
       }
       if (threadIdx.x == 0 && block_ == 0) {
-        args_.board.heads[row] = {plan.shift, static_cast<int>(-plan.minus_k), plan.shifted ? 1 : 0,
-                                  agreed.slope};
+        args_.records.settings[row] = {plan.shift, static_cast<int>(-plan.minus_k),
+                                       plan.shifted ? 1 : 0, outcome.slope};
       }
-      Leave(sums, Absolute(plan, range, sums, agreed.slope, row, next), row);
+      StoreSums(sums, Absolute(plan, range, sums, outcome.slope, row, next), row);
       row = next;
-      next = agreed.after_next;
+      next = outcome.after_next;
     }
     ring_.Drain();
   }
@@ -105,7 +109,7 @@ class RowSums {
   // last may have the cut tile.
   __device__ __forceinline__ bool Plans() const { return warp_ == 0; }
   // The entries it plans by are asked for when it begins the row before.
-  __device__ __forceinline__ void AskForSample(int64_t row) {
+  __device__ __forceinline__ void FetchSample(int64_t row) {
     if (!Plans()) return;
     const int place = LaneOffset<T>(lane_);
     const int64_t tile = static_cast<int64_t>(SampleTile(args_, lane_)) * kTileBytes + place;
@@ -124,7 +128,7 @@ class RowSums {
   // It also takes rows for both blocks, from the first one.
   __device__ __forceinline__ bool TakesRows() const { return Plans() && block_ == 0; }
   __device__ __forceinline__ void TakeRow() {
-    if (TakesRows() && lane_ == 0) taken_ = args_.few ? 0 : atomicAdd(args_.board.taken, 1);
+    if (TakesRows() && lane_ == 0) taken_ = args_.few ? 0 : atomicAdd(args_.records.taken, 1);
   }
 
   // The tile that the row's end cuts.
@@ -139,8 +143,8 @@ class RowSums {
   }
 
   // The first visit.
-  __device__ __forceinline__ Agreement AddRow(const RowPlan& plan, TermRange range, int64_t row,
-                                              int next_turn, LaneSums* sums) {
+  __device__ __forceinline__ VisitOutcome AddRow(const RowPlan& plan, TermRange range, int64_t row,
+                                                 int next_turn, LaneSums* sums) {
     LaneMax<T> train_max, infer_max;
     tops_.Begin();
     *sums = LaneSums();
@@ -164,25 +168,26 @@ class RowSums {
       float4 words;
       static_assert(sizeof next == sizeof words);
       memcpy(&words, &next, sizeof words);
-      shared_.slope.Leave(meetings_, words, reinterpret_cast<float4*>(&shared_.plan[next_turn]),
-                          block_, Blocks(), lane_);
+      shared_.slope.SendWithinBlock(exchanges_, words,
+                                    reinterpret_cast<float4*>(&shared_.plan[next_turn]), block_,
+                                    Blocks(), lane_);
     }
     if (TakesRows()) {
       const int taken = __shfl_sync(kAll, taken_, 0);
-      shared_.slope.SayNumber(meetings_, 2 * args_.rows_at_once + taken, Blocks(), lane_);
+      shared_.slope.SendRowNumber(exchanges_, 2 * args_.rows_at_once + taken, Blocks(), lane_);
     }
     tops_.EndPiece(&train_max, &infer_max);
     const int train_top = tops_.Train();
     const int top = __reduce_max_sync(kAll, train_top);
-    apart_ = __ffs(static_cast<int>(__ballot_sync(kAll, train_top == top))) - 1;
-    SayWeights(*sums, Largest(plan, range, *sums), top, row);
-    LeaveTops(row);
-    return Agree(plan, range);
+    top_lane_ = __ffs(static_cast<int>(__ballot_sync(kAll, train_top == top))) - 1;
+    SendWeights(*sums, Largest(plan, range, *sums), top, row);
+    StoreTops(row);
+    return ReceiveOutcome(plan, range);
   }
 
-  __device__ __forceinline__ void LeaveTops(int64_t row) const {
+  __device__ __forceinline__ void StoreTops(int64_t row) const {
     const int64_t warp = row * RowWarps() + row_warp_;
-    tops_.Leave(args_.board.tops + warp * (kTopWords * 32), PartOf(row)->tops, lane_);
+    tops_.Store(args_.records.tops + warp * (kTopWords * 32), PartOf(row)->tops, lane_);
   }
 
   // `kPlain`: x is y.
@@ -207,7 +212,7 @@ class RowSums {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       a[j] = train.At(j);
-      x[j] = Apart<kPlain>(plan, a[j], infer.At(j), &y[j]);
+      x[j] = Difference<kPlain>(plan, a[j], infer.At(j), &y[j]);
     }
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
@@ -236,7 +241,7 @@ class RowSums {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       a[j] = train.At(j);
-      x[j] = Apart<false>(plan, a[j], infer.At(j), &y[j]);
+      x[j] = Difference<false>(plan, a[j], infer.At(j), &y[j]);
       // An outsider moves no extreme: y takes both signs, or is 0 throughout.
       if ((inside >> j & 1) == 0) a[j] = x[j] = y[j] = 0;
     }
@@ -266,7 +271,8 @@ class RowSums {
 
   // x; *y = b - a.
   template <bool kPlain>
-  __device__ __forceinline__ float Apart(const RowPlan& plan, float a, float b, float* y) const {
+  __device__ __forceinline__ float Difference(const RowPlan& plan, float a, float b,
+                                              float* y) const {
     *y = b - a;
     if constexpr (kPlain) return *y;
     return Moved<sizeof(T) == 4>(a, b, *y, args_.inverse_tau, plan.shift);
@@ -286,7 +292,7 @@ class RowSums {
   }
 
   __device__ WarpPart* PartOf(int64_t row) const {
-    return args_.board.parts + row * RowWarps() + row_warp_;
+    return args_.records.parts + row * RowWarps() + row_warp_;
   }
 
   // |x|, about; infinite where it is beyond the range, as NaN is.
@@ -301,38 +307,41 @@ class RowSums {
                  fabsf(fmaf(high, args_.inverse_tau, -plan.shift)));
   }
 
-  // What the slope is made of: sums of e, q and e (E - x) of the rest and of the lane apart; beside
-  // them the largest |x| and the largest train entry.
-  __device__ __forceinline__ void SayWeights(const LaneSums& sums, float largest, int top,
-                                             int64_t row) {
-    const bool is_apart = lane_ == apart_;
-    const float all = ReduceThree(is_apart ? 0.0f : sums.sum[0], is_apart ? 0.0f : sums.sum[1],
-                                  is_apart ? 0.0f : sums.sum[2], lane_);
+  // What the slope is made of: sums of e, q and e (E - x) of the other lanes and of top_lane_;
+  // beside them the largest |x| and the largest train entry.
+  __device__ __forceinline__ void SendWeights(const LaneSums& sums, float largest, int top,
+                                              int64_t row) {
+    const bool is_top_lane = lane_ == top_lane_;
+    const float all =
+        ReduceThree(is_top_lane ? 0.0f : sums.sum[0], is_top_lane ? 0.0f : sums.sum[1],
+                    is_top_lane ? 0.0f : sums.sum[2], lane_);
     const int far = __reduce_max_sync(kAll, __float_as_int(largest));
-    float rest[3], apart[3];
+    float rest[3], of_top_lane[3];
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
       rest[k] = __shfl_sync(kAll, all, ReducedThree(k));
-      apart[k] = __shfl_sync(kAll, sums.sum[k], apart_);
+      of_top_lane[k] = __shfl_sync(kAll, sums.sum[k], top_lane_);
     }
-    const MeetingWord word = {make_float4(rest[0], rest[1], rest[2], __int_as_float(far)),
-                              make_float4(apart[0], apart[1], apart[2], __int_as_float(top))};
-    shared_.slope.Say(meetings_, word, row_warp_, RowWarps(), Blocks(), warp_, lane_);
-    if (lane_ == 0) PartOf(row)->word = word;
+    const WarpMessage message = {
+        make_float4(rest[0], rest[1], rest[2], __int_as_float(far)),
+        make_float4(of_top_lane[0], of_top_lane[1], of_top_lane[2], __int_as_float(top))};
+    shared_.slope.Send(exchanges_, message, row_warp_, RowWarps(), Blocks(), warp_, lane_);
+    if (lane_ == 0) PartOf(row)->message = message;
   }
 
   // Everything else, when the row is done.
-  __device__ __forceinline__ void Leave(const LaneSums& sums, float absolute, int64_t row) const {
+  __device__ __forceinline__ void StoreSums(const LaneSums& sums, float absolute,
+                                            int64_t row) const {
     static_assert(kOtherSums == 8 && sizeof(float4) * 2 == sizeof(float) * kOtherSums);
     float mine[kOtherSums], rest[kOtherSums];
 #pragma unroll
     for (int k = 0; k < kOtherSums; ++k) {
-      mine[k] = k + 1 < kOtherSums ? sums.sum[kWordSums + k] : absolute;
-      rest[k] = lane_ == apart_ ? 0.0f : mine[k];
+      mine[k] = k + 1 < kOtherSums ? sums.sum[kMessageSums + k] : absolute;
+      rest[k] = lane_ == top_lane_ ? 0.0f : mine[k];
     }
     WarpPart* const to = PartOf(row);
-    if (lane_ == apart_) {
-      auto* const four = reinterpret_cast<float4*>(to->apart_sum);
+    if (lane_ == top_lane_) {
+      auto* const four = reinterpret_cast<float4*>(to->top_lane_sum);
       four[0] = make_float4(mine[0], mine[1], mine[2], mine[3]);
       four[1] = make_float4(mine[4], mine[5], mine[6], mine[7]);
     }
@@ -340,16 +349,16 @@ class RowSums {
     if (lane_ % 4 == 0) to->sum[ReducedEight(lane_)] = value;
     const auto low = static_cast<int>(__reduce_max_sync(kAll, sums.low));
     const int high = __reduce_max_sync(kAll, sums.high);
-    if (lane_ == 0) *reinterpret_cast<int4*>(&to->low) = make_int4(low, high, apart_, 0);
+    if (lane_ == 0) *reinterpret_cast<int4*>(&to->low) = make_int4(low, high, top_lane_, 0);
   }
 
   // On the slope and on what comes of the visit, all warps alike.
-  __device__ __forceinline__ Agreement Agree(const RowPlan& plan, TermRange range) {
-    const MeetingWord* const words = shared_.slope.Hear(meetings_, Blocks());
-    const int after_next = shared_.slope.NumberOf(meetings_++);
-    MeetingWord its = {make_float4(0.0f, 0.0f, 0.0f, 0.0f),
+  __device__ __forceinline__ VisitOutcome ReceiveOutcome(const RowPlan& plan, TermRange range) {
+    const WarpMessage* const messages = shared_.slope.Receive(exchanges_, Blocks());
+    const int after_next = shared_.slope.RowNumberOf(exchanges_++);
+    WarpMessage its = {make_float4(0.0f, 0.0f, 0.0f, 0.0f),
                        make_float4(0.0f, 0.0f, 0.0f, __int_as_float(INT_MIN))};
-    if (lane_ < RowWarps()) its = words[lane_];
+    if (lane_ < RowWarps()) its = messages[lane_];
     const float sums = ReduceThree(its.first.x + its.second.x, its.first.y + its.second.y,
                                    its.first.z + its.second.z, lane_);
     const int top = __reduce_max_sync(kAll, __float_as_int(its.second.w));
@@ -357,30 +366,30 @@ class RowSums {
     const Weights all = {__shfl_sync(kAll, sums, ReducedThree(0)),
                          __shfl_sync(kAll, sums, ReducedThree(1)),
                          __shfl_sync(kAll, sums, ReducedThree(2))};
-    Agreement agreed = {Visit::kDone, all.q * InverseApprox(all.e), FromOrderedBits(top),
-                        after_next};
+    VisitOutcome outcome = {Visit::kDone, all.q * InverseApprox(all.e), FromOrderedBits(top),
+                            after_next};
     // With the product rounded, as where minus_k was taken from it: the next visit must not find
     // the same.
-    const float exponent = agreed.top * args_.scale + plan.minus_k;
-    if (exponent > kExponentMax && agreed.top < kFloatInf) {
-      agreed.visit = Visit::kTowers;
+    const float exponent = outcome.top * args_.scale + plan.minus_k;
+    if (exponent > kExponentMax && outcome.top < kFloatInf) {
+      outcome.visit = Visit::kExponentTooSmall;
     } else if (largest == kFloatInf) {
-      agreed.visit = Visit::kStrayed;
-    } else if (!CannotCancel(all, agreed.slope, range) &&
+      outcome.visit = Visit::kRangeExceeded;
+    } else if (!CannotCancel(all, outcome.slope, range) &&
                Cancels(all, WithoutPivot(all, its.second, top), AmplificationIn(range, largest))) {
-      agreed.visit = Visit::kCancels;
+      outcome.visit = Visit::kSumsCancel;
     }
-    return agreed;
+    return outcome;
   }
 
   // Sums without the lane that has the pivot; its other entries do not matter here.
-  __device__ __forceinline__ Weights WithoutPivot(const Weights& all, const float4& its_apart,
+  __device__ __forceinline__ Weights WithoutPivot(const Weights& all, const float4& its_top_lane,
                                                   int top) const {
-    const unsigned owners = __ballot_sync(kAll, __float_as_int(its_apart.w) == top);
+    const unsigned owners = __ballot_sync(kAll, __float_as_int(its_top_lane.w) == top);
     const int owner = __ffs(static_cast<int>(owners)) - 1;
-    return {all.e - __shfl_sync(kAll, its_apart.x, owner),
-            all.q - __shfl_sync(kAll, its_apart.y, owner),
-            all.residual - __shfl_sync(kAll, its_apart.z, owner)};
+    return {all.e - __shfl_sync(kAll, its_top_lane.x, owner),
+            all.q - __shfl_sync(kAll, its_top_lane.y, owner),
+            all.residual - __shfl_sync(kAll, its_top_lane.z, owner)};
   }
 
   // sum |q - s e|, from the last tile to the first; on the way the next row is begun.
@@ -436,7 +445,7 @@ class RowSums {
   __device__ __forceinline__ float AbsoluteOf(const RowPlan& plan, float slope, float a,
                                               float b) const {
     float y;
-    const float x = Apart<kPlain>(plan, a, b, &y);
+    const float x = Difference<kPlain>(plan, a, b, &y);
     const float e = Exp2Approx(fmaf(a, args_.scale, plan.minus_k));
     return fabsf(e * ExcessLess<kRange>(x, slope));
   }
@@ -449,9 +458,9 @@ class RowSums {
   const int row_warp_;  // of the row's
   const bool has_cut_;  // the warp's last tile is cut by the row's end
   TileRing<T, kAligned> ring_;
-  int taken_ = 0;     // how many rows were taken before, in the warp that takes them
-  int apart_ = 0;     // the lane with the warp's largest train entry
-  int meetings_ = 0;  // for the slope, so far
+  int taken_ = 0;      // how many rows were taken before, in the warp that takes them
+  int top_lane_ = 0;   // the lane with the warp's largest train entry
+  int exchanges_ = 0;  // for the slope, so far
   LaneTops<T> tops_;
 };
 

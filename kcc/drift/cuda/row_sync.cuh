@@ -1,5 +1,5 @@
-// How warps and kernels wait for each other: a meeting where saying and hearing are apart, so that
-// work can lie between, and the start of a kernel.
+// How warps and kernels wait for each other: an exchange of messages between the warps of a row,
+// sent and received in two calls so that work can be done between them, and the start of a kernel.
 #pragma once
 
 #include "kcc/drift/cuda/barrier.cuh"
@@ -7,60 +7,61 @@
 namespace kcc {
 
 // A kernel that was started early begins here: what the one before it in the stream wrote is seen.
-__device__ __forceinline__ void AwaitKernelBefore() {
+__device__ __forceinline__ void AwaitPreviousKernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
 // From here on the kernel after this one may start on multiprocessors that are free.
-__device__ __forceinline__ void LetKernelAfterStart() {
+__device__ __forceinline__ void AllowNextKernelToStart() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-struct MeetingWord {
+struct WarpMessage {
   float4 first, second;
 };
 
-// What the warps of a row tell each other, also across its blocks: everybody's word is in every
-// block's shared memory once its meeting is complete. Rounds take turns, so that a word of the next
-// one cannot be taken for one of this. A thread may be behind by one round at most.
+// An all-gather among the warps of a row, also across its blocks: when a round is complete, the
+// message of every warp lies in the shared memory of every block. Two buffers take turns, so that a
+// message of the next round does not overwrite one of this round before all have read it; a thread
+// may be behind by one round at most.
 template <int kMembersMax>
-class Meeting {
+class WarpExchange {
  public:
-  // By one thread, before any other uses it. Between blocks arrives, in each, the warp that says
-  // how many bytes will come.
+  // By one thread, before any other uses it. Between blocks one warp of each arrives at the barrier
+  // and says how many bytes to expect.
   __device__ __forceinline__ void Init() {
     for (int turn = 0; turn < 2; ++turn) InitBarrier(&state_[turn], 1);
   }
 
-  // By a warp, whose first lanes, at least as many as there are blocks, know the word. `member` of
-  // `members` has its word in each of `blocks` blocks; it is the `warp`-th in its own.
-  __device__ __forceinline__ void Say(int round, const MeetingWord& word, int member, int members,
-                                      int blocks, int warp, int lane) {
+  // By a warp, whose first lanes, at least as many as there are blocks, know the message.
+  // `member` of `members` sends it to each of `blocks` blocks; it is the `warp`-th in its own.
+  __device__ __forceinline__ void Send(int round, const WarpMessage& message, int member,
+                                       int members, int blocks, int warp, int lane) {
     const int turn = round & 1;
     if (blocks == 1) {
-      if (lane == 0) words_[turn][member] = word;
+      if (lane == 0) messages_[turn][member] = message;
       return;
     }
 #if __CUDA_ARCH__ >= 900
     if (lane < blocks) {
       const uint32_t state = AddressIn(lane, &state_[turn]);
-      const uint32_t to = AddressIn(lane, &words_[turn][member]);
-      SendTo(to, word.first, state);
-      SendTo(to + sizeof(float4), word.second, state);
+      const uint32_t to = AddressIn(lane, &messages_[turn][member]);
+      SendTo(to, message.first, state);
+      SendTo(to + sizeof(float4), message.second, state);
     }
     if (lane == 0 && warp == 0) {
-      ArriveExpecting(&state_[turn], members * static_cast<int>(sizeof(MeetingWord)) +
+      ArriveExpecting(&state_[turn], members * static_cast<int>(sizeof(WarpMessage)) +
                                          static_cast<int>(sizeof(int) + sizeof(float4)));
     }
 #endif
   }
 
-  // By one warp of the row, before its word: a number for everybody.
-  __device__ __forceinline__ void SayNumber(int round, int number, int blocks, int lane) {
+  // By one warp of the row, before its message: the row that all take after the next one.
+  __device__ __forceinline__ void SendRowNumber(int round, int number, int blocks, int lane) {
     const int turn = round & 1;
     if (blocks == 1) {
       if (lane == 0) numbers_[turn] = number;
@@ -77,10 +78,10 @@ class Meeting {
 #endif
   }
 
-  // By one warp of each block, before its word: something that everybody in the block will find at
+  // By one warp of each block, before its message: a value that all of the block will find at
   // `to`, in shared memory. `block`: of the row's.
-  __device__ __forceinline__ void Leave(int round, const float4& what, float4* to, int block,
-                                        int blocks, int lane) {
+  __device__ __forceinline__ void SendWithinBlock(int round, const float4& what, float4* to,
+                                                  int block, int blocks, int lane) {
     if (lane != 0) return;
     if (blocks == 1) {
       *to = what;
@@ -91,18 +92,18 @@ class Meeting {
 #endif
   }
 
-  // Waits until the round-th meeting, from 0, is complete. Then everybody's words are here.
-  __device__ __forceinline__ const MeetingWord* Hear(int round, int blocks) const {
+  // Waits until round `round`, counted from 0, is complete; then all messages are here.
+  __device__ __forceinline__ const WarpMessage* Receive(int round, int blocks) const {
     if (blocks == 1) {
       __syncthreads();
-      return words_[round & 1];
+      return messages_[round & 1];
     }
 #if __CUDA_ARCH__ >= 900
     AwaitPhase(&state_[round & 1], static_cast<unsigned>(round) >> 1 & 1);
 #endif
-    return words_[round & 1];
+    return messages_[round & 1];
   }
-  __device__ __forceinline__ int NumberOf(int round) const { return numbers_[round & 1]; }
+  __device__ __forceinline__ int RowNumberOf(int round) const { return numbers_[round & 1]; }
 
  private:
 #if __CUDA_ARCH__ >= 900
@@ -122,11 +123,11 @@ class Meeting {
 #endif
 
   uint64_t state_[2];
-  MeetingWord words_[2][kMembersMax];
+  WarpMessage messages_[2][kMembersMax];
   int numbers_[2];
 };
 
-// The blocks of a row meet; also the threads of each.
+// A barrier for all threads of the blocks of a row.
 __device__ __forceinline__ void SyncBlocks(int blocks) {
 #if __CUDA_ARCH__ >= 900
   if (blocks > 1) {

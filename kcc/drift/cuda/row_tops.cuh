@@ -59,10 +59,10 @@ struct TopPair {
                          __byte_perm(train.word, infer.word, 0x7632))};
     }
   }
-  // Of words that lie so far apart.
-  __device__ __forceinline__ static TopPair At(const uint32_t* from, int apart) {
+  // Of words that lie `step` words from each other.
+  __device__ __forceinline__ static TopPair At(const uint32_t* from, int step) {
     TopPair top;
-    for (int k = 0; k < kWords; ++k) top.words[k] = from[k * apart];
+    for (int k = 0; k < kWords; ++k) top.words[k] = from[k * step];
     return top;
   }
   // As ordered bits.
@@ -127,7 +127,7 @@ class LaneTops {
     return top.Train();
   }
   // `lanes`: the warp's words, by word and lane; `warp`: the largest of them, by word.
-  __device__ __forceinline__ void Leave(uint32_t* lanes, uint32_t* warp, int lane) const {
+  __device__ __forceinline__ void Store(uint32_t* lanes, uint32_t* warp, int lane) const {
 #pragma unroll
     for (int k = 0; k < kTopWords; ++k) lanes[k * 32 + lane] = words_[k];
     const uint32_t top = ReduceTops<T>(words_, lane);
