@@ -27,8 +27,10 @@ extern "C" {
 
 #if defined(__GNUC__)
 #define KCC_API __attribute__((visibility("default")))
+#define KCC_CUDA_API __attribute__((visibility("default")))
 #else
 #define KCC_API
+#define KCC_CUDA_API
 #endif
 
 #define KCC_ABI_VERSION 3
@@ -241,6 +243,76 @@ KCC_API void kcc_rl_dump_free(kcc_rl_dump* dump);
  * text with "settings": docs/rl-lint.md. Since version 3. */
 KCC_API kcc_status kcc_rl_lint_correction(const kcc_rl_batch* batch, const char* correction,
                                           int threads, kcc_text* out);
+
+/* ---- The CUDA library ---------------------------------------------------------------------- */
+
+/* What follows is in libkcc_cuda.so, not in libkcc: quantities of single rows, for who wants them
+ * rather than a summary. libkcc loads it and calls it through the same functions. Functions return
+ * NULL on success, else a text that says what is wrong and that nobody frees. */
+#define KCC_CUDA_ABI_VERSION 1
+KCC_CUDA_API int kcc_cuda_abi_version(void);
+
+/* The values of a row, numbered from 0; names as in the catalog ("kl", "train_entropy"), and beside
+ * those logprob, train_logprob, confidence and train_confidence. */
+KCC_CUDA_API int kcc_cuda_values(void);
+KCC_CUDA_API const char* kcc_cuda_value_name(int value);
+
+enum { /* kcc_cuda_rows.wanted; what is not wanted is NaN */
+       KCC_CUDA_TOP_K = 1,
+       KCC_CUDA_REVERSE_CHI2 = 2,
+       KCC_CUDA_ON_DEMAND = 4 /* js, hellinger and rank: every row is measured in double */
+};
+
+typedef enum kcc_cuda_row_status {
+  KCC_CUDA_ROW_FAST = 0,       /* measured by the fast kernel */
+  KCC_CUDA_ROW_CAREFUL = 1,    /* measured in double */
+  KCC_CUDA_ROW_BAD_TRAIN = 2,  /* NaN or +inf among the train logits: the values are NaN */
+  KCC_CUDA_ROW_BAD_INFER = 3,  /* the same among the infer logits */
+  KCC_CUDA_ROW_NO_SUPPORT = 4, /* one side is -inf throughout */
+  KCC_CUDA_ROW_BAD_TOKEN = 5,  /* the token is outside the vocabulary, or -inf on both sides */
+  KCC_CUDA_ROW_UNSOUND = 6,    /* the values break what any two distributions obey */
+} kcc_cuda_row_status;
+
+typedef struct kcc_cuda_rows {
+  size_t struct_size;     /* sizeof(kcc_cuda_rows) */
+  kcc_array train, infer; /* [rows, vocab_size] on the device: F32, F16, BF16 or FP8 */
+  int64_t rows;
+  int64_t vocab_size; /* entries at or beyond it are padding */
+  double temperature;
+  unsigned wanted;
+  const int32_t* tokens; /* by row, -1: none; NULL: no tokens */
+  /* For kcc_cuda_measure alone, all on the device: */
+  double* values;         /* [kcc_cuda_values()][rows] */
+  int32_t* argmax;        /* [2][rows], infer then train; may be NULL */
+  int32_t* status;        /* [rows], kcc_cuda_row_status */
+  void* workspace;        /* 256-byte aligned */
+  size_t workspace_bytes; /* kcc_cuda_workspace_bytes */
+  void* stream;           /* cudaStream_t */
+} kcc_cuda_rows;
+
+/* Enqueues the measurement on the stream and waits for nothing; `tokens` is on the device. */
+KCC_CUDA_API const char* kcc_cuda_measure(const kcc_cuda_rows* rows);
+KCC_CUDA_API size_t kcc_cuda_workspace_bytes(const kcc_cuda_rows* rows);
+
+/* A session has a stream and memory of its own and gives values back to the host; one thread at a
+ * time. A measurement is begin, any number of adds, wait. device -1: the current one. */
+typedef struct kcc_cuda_session kcc_cuda_session;
+KCC_CUDA_API const char* kcc_cuda_session_new(int device, kcc_cuda_session** out);
+KCC_CUDA_API void kcc_cuda_session_free(kcc_cuda_session* session);
+/* At most `rows` rows will be added. What `after`, a cudaStream_t, holds now is done first. */
+KCC_CUDA_API const char* kcc_cuda_session_begin(kcc_cuda_session* session, int64_t rows,
+                                                void* after);
+/* Enqueues some rows. `tokens` is in the host's memory and is copied. host_logits: so are the
+ * logits, which are copied to the device; they may change once the call has returned. */
+KCC_CUDA_API const char* kcc_cuda_session_add(kcc_cuda_session* session, const kcc_cuda_rows* rows,
+                                              int host_logits);
+/* Waits for all that was added. The views live until the next begin: for each add, one after the
+ * other, values [kcc_cuda_values()][rows], argmax [2][rows], status [rows]. */
+KCC_CUDA_API const char* kcc_cuda_session_wait(kcc_cuda_session* session, const double** values,
+                                               const int32_t** argmax, const int32_t** status);
+/* Copies from the device to the host, after what was enqueued. */
+KCC_CUDA_API const char* kcc_cuda_session_read(kcc_cuda_session* session, const void* from,
+                                               size_t bytes, void* to);
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,7 @@
 #include "kcc/api/handles.h"
 #include "kcc/api/sized.h"
 #include "kcc/api/version.h"
+#include "kcc/drift/c_dtype.h"
 #include "kcc/judge/judge.h"
 #include "kcc/measure/measure.h"
 #include "kcc/measure/measure_arrays.h"
@@ -27,27 +28,8 @@ Plan PlanOf(const kcc_contract* contract, Plan::Breadth breadth = Plan::Breadth:
   return contract == nullptr ? Plan::Default() : Plan::FromContract(contract->contract, breadth);
 }
 
-Result<DType> DTypeOf(kcc_dtype dtype, const char* name) {
-  switch (dtype) {
-    case KCC_F32:
-      return DType::kF32;
-    case KCC_F64:
-      return DType::kF64;
-    case KCC_F16:
-      return DType::kF16;
-    case KCC_BF16:
-      return DType::kBF16;
-    case KCC_F8_E4M3:
-      return DType::kF8E4M3;
-    case KCC_F8_E5M2:
-      return DType::kF8E5M2;
-    case KCC_U8:
-      return DType::kU8;
-    case KCC_I32:
-      return DType::kI32;
-    case KCC_I64:
-      return DType::kI64;
-  }
+Result<DType> RequireDType(kcc_dtype dtype, const char* name) {
+  if (const std::optional<DType> known = DTypeOf(dtype)) return *known;
   return InvalidError(std::string(name) + ": unknown dtype " + std::to_string(dtype));
 }
 
@@ -56,10 +38,10 @@ Result<ArraySide> SideOf(const kcc_array& logits, const kcc_array& logprobs,
   ArraySide side;
   if (logits.row_stride < 0) return InvalidError(std::string(name) + ": row_stride is negative");
   side.logits = logits.data;
-  KCC_TRY(side.logits_dtype, DTypeOf(logits.dtype, name));
+  KCC_TRY(side.logits_dtype, RequireDType(logits.dtype, name));
   side.logits_stride = logits.row_stride;
   side.logprobs = logprobs.data;
-  KCC_TRY(side.logprobs_dtype, DTypeOf(logprobs.dtype, name));
+  KCC_TRY(side.logprobs_dtype, RequireDType(logprobs.dtype, name));
   if (fingerprint != nullptr) side.fingerprint = fingerprint;
   return side;
 }

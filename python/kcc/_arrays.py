@@ -32,6 +32,10 @@ _WORDS = {F32: "float32", F64: "float64", F16: "float16", BF16: "bfloat16", F8_E
           F8_E5M2: "float8_e5m2", U8: "uint8 or bool", I32: "int32", I64: "int64"}
 
 
+def words(allowed: tuple) -> str:
+    return ", ".join(_WORDS[each] for each in allowed)
+
+
 class View:
     """Pointer, dtype, shape and strides (in elements) of an array that `owner` keeps alive."""
 
@@ -63,7 +67,7 @@ def _readable(shape: tuple, strides: tuple) -> bool:
 _seen: dict[Any, int] = {}  # torch's dtypes by object: a step's few microseconds are spent on other things than names
 
 
-def _torch_dtype(value: Any) -> int | None:
+def torch_dtype(value: Any) -> int | None:
     code = _seen.get(value.dtype)
     if code is None and (code := _TORCH.get(str(value.dtype))) is not None:
         _seen[value.dtype] = code
@@ -77,7 +81,7 @@ def _from_torch(value: Any, name: str) -> View:
         raise errors.ShapeError(f"{name} is a nested tensor; pass its values and offsets")
     if str(value.layout) != "torch.strided":
         raise errors.DTypeError(f"{name} is a tensor of layout {value.layout}; pass {name}.to_dense()")
-    dtype = _torch_dtype(value)
+    dtype = torch_dtype(value)
     if dtype is None:
         raise errors.DTypeError(f"{name}: dtype {value.dtype} is not supported")
     if value.requires_grad:
@@ -153,8 +157,7 @@ def view(value: Any, name: str, allowed: tuple = tuple(_WORDS), ndim: tuple = (1
     if result.dtype in (F16, BF16) and F32 in allowed and result.dtype not in allowed:
         result = _widen(result)
     if result.dtype not in allowed:
-        wanted = ", ".join(_WORDS[each] for each in allowed)
-        raise errors.DTypeError(f"{name} holds {_WORDS[result.dtype]}; it must hold {wanted}")
+        raise errors.DTypeError(f"{name} holds {_WORDS[result.dtype]}; it must hold {words(allowed)}")
     if len(result.shape) not in ndim:
         wanted = " or ".join(str(each) for each in ndim)
         raise errors.ShapeError(f"{name} has {len(result.shape)} dimensions; it must have {wanted}")

@@ -1,41 +1,91 @@
-"""Drift between two tensors of logits, measured on the GPU that holds them.
+"""Drift between two tensors of logits, row by row, measured on the GPU that holds them.
 
     from kcc import cuda
     drift = cuda.measure(train_logits, infer_logits, tokens=ids, top_k=True)
     drift["kl"].mean()          # a float64 tensor on the device; nothing was synchronised before
 
-Works on the current stream of the tensors' device, through their data pointers. Without the library
-(`bench/gpu/build.sh`), a CUDA device or CUDA tensors it computes the main quantities with PyTorch on
-the CPU, in float64, and says so once.
+For a summary and a verdict of the same tensors use `kcc.measure`. Works on the current stream of the
+tensors' device, through their data pointers. Needs libkcc_cuda.so (docs/gpu.md): KCC_CUDA_LIBRARY names
+it, else it is beside the package or in the checkout's build folders.
 """
 
+from __future__ import annotations
+
 import ctypes
+import os
 import pathlib
-import warnings
+from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_void_p
 
+from . import _arrays as arrays
 from . import errors
+from ._library import Array
 
-_DTYPES = {"float32": 1, "float16": 2, "bfloat16": 3, "float8_e4m3fn": 4, "float8_e5m2": 5}
+ABI_VERSION = 1  # KCC_CUDA_ABI_VERSION
+NAME = "libkcc_cuda.so"
 _TOP_K, _REVERSE_CHI2, _ON_DEMAND = 1, 2, 4
 _library = None
 
 
+class Rows(Structure):
+    """kcc_cuda_rows of include/kcc.h."""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("train", Array),
+        ("infer", Array),
+        ("rows", c_int64),
+        ("vocab_size", c_int64),
+        ("temperature", c_double),
+        ("wanted", c_uint),
+        ("tokens", c_void_p),
+        ("values", c_void_p),
+        ("argmax", c_void_p),
+        ("status", c_void_p),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t),
+        ("stream", c_void_p),
+    ]
+
+
+def _candidates():
+    if "KCC_CUDA_LIBRARY" in os.environ:
+        return [pathlib.Path(os.environ["KCC_CUDA_LIBRARY"])]
+    here = pathlib.Path(__file__).resolve().parent
+    build = here.parent.parent / "build"
+    return [here / NAME, build / "cuda" / NAME, build / "gpu" / NAME]
+
+
+def find() -> str:
+    """Where the library is; raises DeviceError with the places where it was looked for."""
+    tried = _candidates()
+    for path in tried:
+        if path.exists():
+            return str(path)
+    raise errors.DeviceError(
+        f"no {NAME}; looked for {', '.join(map(str, tried))}. Build it (docs/gpu.md) or set KCC_CUDA_LIBRARY"
+    )
+
+
 def load(path=None):
-    """The library, from `path` or from the checkout's build folders; None where there is none."""
+    """The library, from `path` or from where `find` finds it."""
     global _library
     if _library is not None and path is None:
         return _library
-    root = pathlib.Path(__file__).resolve().parents[2]
-    places = [path] if path else [root / "build" / d / "libkcc_cuda.so" for d in ("gpu", "cuda")]
-    for place in places:
-        if pathlib.Path(place).exists():
-            library = ctypes.CDLL(str(place))
-            library.kcc_cuda_value_name.restype = ctypes.c_char_p
-            library.kcc_cuda_workspace_bytes.restype = ctypes.c_size_t
-            library.kcc_cuda_measure.restype = ctypes.c_char_p
-            _library = library
-            return library
-    return None
+    path = find() if path is None else os.fspath(path)
+    try:
+        library = ctypes.CDLL(path)
+        version = library.kcc_cuda_abi_version()
+    except (OSError, AttributeError) as error:
+        raise errors.DeviceError(f"{path}: {error}") from error
+    if version != ABI_VERSION:
+        raise errors.DeviceError(f"{path} has version {version} of the interface, and this package needs {ABI_VERSION}")
+    library.kcc_cuda_value_name.restype = c_char_p
+    library.kcc_cuda_workspace_bytes.restype = c_size_t
+    library.kcc_cuda_workspace_bytes.argtypes = [POINTER(Rows)]
+    library.kcc_cuda_measure.restype = c_char_p
+    library.kcc_cuda_measure.argtypes = [POINTER(Rows)]
+    _library = library
+    return library
 
 
 class Drift(dict):
@@ -65,42 +115,49 @@ def measure(train, infer, tokens=None, temperature=1.0, vocab=None, top_k=False,
     """
     import torch
 
-    if train.dim() != 2 or train.shape[0] != infer.shape[0]:
+    for name, side in (("train", train), ("infer", infer)):
+        if not getattr(side, "is_cuda", False):
+            where = getattr(side, "device", type(side).__name__)
+            raise errors.DeviceError(f"{name} is on {where}; kcc.cuda measures CUDA tensors, kcc.measure any")
+    if train.dim() != 2 or infer.dim() != 2 or train.shape[0] != infer.shape[0]:
         raise errors.ShapeError(f"logits must be two [rows, vocab] tensors, not {tuple(train.shape)} and "
                                 f"{tuple(infer.shape)}")
-    vocab = min(train.shape[1], infer.shape[1]) if vocab is None else vocab
-    library = load()
-    if not (train.is_cuda and infer.is_cuda) or library is None:
-        why = "the logits are not on a CUDA device" if library is not None else "libkcc_cuda.so is not built"
-        warnings.warn(f"kcc.cuda: {why}; measuring with PyTorch on the CPU in float64", stacklevel=2)
-        return _measure_cpu(train, infer, tokens, temperature, vocab)
+    smaller = min(train.shape[1], infer.shape[1])
+    vocab = smaller if vocab is None else vocab
+    if vocab > smaller:
+        raise errors.ShapeError(f"a vocabulary of {vocab} in rows of {smaller} entries")
     for side in (train, infer):
         if side.stride(1) != 1:
             raise errors.InvalidInput("the entries of a row must be contiguous")
+    dtypes = [arrays.torch_dtype(side) for side in (train, infer)]
+    if not all(dtype in arrays.LOGITS for dtype in dtypes):
+        raise errors.DTypeError(f"logits hold {train.dtype} and {infer.dtype}; they can hold {arrays.words(arrays.LOGITS)}")
+    library = load()
     rows = train.shape[0]
-    wanted = _TOP_K * top_k | _REVERSE_CHI2 * reverse_chi2 | _ON_DEMAND * on_demand
-    dtypes = [_DTYPES.get(str(side.dtype).removeprefix("torch.")) for side in (train, infer)]
-    if None in dtypes:
-        raise errors.DTypeError(f"logits hold {train.dtype} and {infer.dtype}; they can hold {', '.join(_DTYPES)}")
+    call = Rows(
+        struct_size=ctypes.sizeof(Rows),
+        train=Array(train.data_ptr(), dtypes[0], train.stride(0) if rows > 1 else train.shape[1]),
+        infer=Array(infer.data_ptr(), dtypes[1], infer.stride(0) if rows > 1 else infer.shape[1]),
+        rows=rows,
+        vocab_size=vocab,
+        temperature=temperature,
+        wanted=_TOP_K * top_k | _REVERSE_CHI2 * reverse_chi2 | _ON_DEMAND * on_demand,
+    )
     new = dict(device=train.device)
     with torch.cuda.device(train.device):
         stream = torch.cuda.current_stream()
         values = torch.empty((library.kcc_cuda_values(), rows), dtype=torch.float64, **new)
         argmax = torch.empty((2, rows), dtype=torch.int32, **new)
         status = torch.empty(rows, dtype=torch.int32, **new)
-        ints, wide = ctypes.c_int, ctypes.c_int64
-        room = library.kcc_cuda_workspace_bytes(
-            ints(dtypes[0]), ints(dtypes[1]), wide(rows), wide(vocab), ctypes.c_uint(wanted))
+        room = library.kcc_cuda_workspace_bytes(ctypes.byref(call))
         workspace = torch.empty(max(room, 1), dtype=torch.uint8, **new)
         if tokens is not None:
             tokens = tokens.to(device=train.device, dtype=torch.int32).contiguous()
-        pointer = lambda tensor: ctypes.c_void_p(0 if tensor is None else tensor.data_ptr())
-        problem = library.kcc_cuda_measure(
-            pointer(train), pointer(infer), ints(dtypes[0]), ints(dtypes[1]),
-            wide(train.stride(0)), wide(infer.stride(0)), wide(rows), wide(vocab),
-            ctypes.c_double(temperature), ctypes.c_uint(wanted), pointer(tokens), pointer(values),
-            pointer(argmax), pointer(status), pointer(workspace), ctypes.c_size_t(room),
-            ctypes.c_void_p(stream.cuda_stream))
+            call.tokens = tokens.data_ptr()
+        call.values, call.argmax, call.status = values.data_ptr(), argmax.data_ptr(), status.data_ptr()
+        call.workspace, call.workspace_bytes = workspace.data_ptr(), room
+        call.stream = stream.cuda_stream
+        problem = library.kcc_cuda_measure(ctypes.byref(call))
         # The caching allocator may hand the memory on only after this stream is through with it.
         for tensor in (train, infer, workspace):
             tensor.record_stream(stream)
@@ -136,45 +193,4 @@ def measure_hidden(train_hidden, train_head, infer, infer_head=None, block=512, 
     drift = Drift((name, torch.cat([part[name] for part in parts])) for name in parts[0])
     drift.argmax = torch.cat([part.argmax for part in parts], dim=1)
     drift.status = torch.cat([part.status for part in parts])
-    return drift
-
-
-def _measure_cpu(train, infer, tokens, temperature, vocab):
-    import torch
-
-    a = train[:, :vocab].detach().cpu().double()
-    b = infer[:, :vocab].detach().cpu().double()
-    log_p = torch.log_softmax(a / temperature, -1)
-    log_q = torch.log_softmax(b / temperature, -1)
-    p, q = log_p.exp(), log_q.exp()
-    # What no double can hold weighs nothing; -inf on both sides leaves an entry out, on one side it
-    # is a probability of 0.
-    share = lambda weight, of: torch.where(weight > 0, weight * of, 0.0)
-    moved = lambda p, q, log_p, log_q: torch.where(
-        q > 0, (p - q) ** 2 / q, torch.where(p > 0, (2 * log_p - log_q).exp(), 0.0))
-    left = ~(a.isneginf() & b.isneginf())
-    d = b - a
-    one_sided = (d.isinf() & left).any(-1)
-    spread = torch.where(left, d, -torch.inf).amax(-1) - torch.where(left, d, torch.inf).amin(-1)
-    mean = torch.where(left, d, 0.0).sum(-1, keepdim=True) / left.sum(-1, keepdim=True)
-    norm = lambda of: torch.where(one_sided, torch.inf, torch.where(left, of, 0.0).norm(dim=-1))
-    drift = Drift(
-        kl=share(p, log_p - log_q).sum(-1).clamp(min=0),
-        reverse_kl=share(q, log_q - log_p).sum(-1).clamp(min=0),
-        tv=0.5 * (p - q).abs().sum(-1),
-        chi2=moved(p, q, log_p, log_q).sum(-1),
-        entropy=-share(q, log_q).sum(-1),
-        train_entropy=-share(p, log_p).sum(-1),
-        logit_span=spread / temperature,
-        logit_linf=0.5 * spread,
-        logit_l2=norm(d - mean),
-        raw_logit_l2=norm(d),
-    )
-    drift.argmax = torch.stack([b.argmax(-1), a.argmax(-1)]).int()
-    drift.status = torch.zeros(a.shape[0], dtype=torch.int32)
-    if tokens is not None:
-        at = tokens.cpu().long().unsqueeze(1)
-        drift["train_logprob"] = log_p.gather(1, at).squeeze(1)
-        drift["logprob"] = log_q.gather(1, at).squeeze(1)
-        drift["log_ratio"] = drift["train_logprob"] - drift["logprob"]
     return drift

@@ -1,51 +1,67 @@
-// The C interface of libkcc_cuda.so, for ctypes and for other languages. Messages are static text;
-// a null message is success.
+// The rows' part of libkcc_cuda.so's C interface (include/kcc.h); sessions are in session_cuda.cu.
+#include "kcc/drift/cuda/capi_cuda.h"
+
+#include "include/kcc.h"
+#include "kcc/drift/c_dtype.h"
 #include "kcc/drift/cuda/drift_cuda.h"
-#include "kcc/drift/cuda/summary_cuda.h"
 
-namespace {
+namespace kcc {
 
-kcc::CudaDriftArgs ArgsOf(const void* train, const void* infer, int train_dtype, int infer_dtype,
-                          int64_t train_stride, int64_t infer_stride, int64_t rows, int64_t vocab,
-                          double temperature, unsigned wanted) {
-  kcc::CudaDriftArgs args;
-  args.train = {train, static_cast<kcc::DType>(train_dtype), train_stride};
-  args.infer = {infer, static_cast<kcc::DType>(infer_dtype), infer_stride};
-  args.rows = rows;
-  args.vocab = vocab;
-  args.temperature = temperature;
-  args.wanted = wanted;
-  return args;
+static_assert(int{kCudaWantTopK} == int{KCC_CUDA_TOP_K} &&
+              int{kCudaWantReverseChi2} == int{KCC_CUDA_REVERSE_CHI2} &&
+              int{kCudaWantOnDemand} == int{KCC_CUDA_ON_DEMAND});
+static_assert(int{kCudaRowFast} == int{KCC_CUDA_ROW_FAST} &&
+              int{kCudaRowCareful} == int{KCC_CUDA_ROW_CAREFUL} &&
+              int{kCudaRowBadTrain} == int{KCC_CUDA_ROW_BAD_TRAIN} &&
+              int{kCudaRowBadInfer} == int{KCC_CUDA_ROW_BAD_INFER} &&
+              int{kCudaRowNoSupport} == int{KCC_CUDA_ROW_NO_SUPPORT} &&
+              int{kCudaRowBadToken} == int{KCC_CUDA_ROW_BAD_TOKEN} &&
+              int{kCudaRowUnsound} == int{KCC_CUDA_ROW_UNSOUND});
+
+const char* ArgsOf(const kcc_cuda_rows* rows, CudaDriftArgs* args) {
+  if (rows == nullptr) return "the rows are NULL";
+  if (rows->struct_size != sizeof(kcc_cuda_rows)) {
+    return "struct_size must be sizeof(kcc_cuda_rows)";
+  }
+  const auto side = [&](const kcc_array& from, CudaLogits* to) {
+    const std::optional<DType> dtype = DTypeOf(from.dtype);
+    if (!dtype) return false;
+    *to = {from.data, *dtype, from.row_stride == 0 ? rows->vocab_size : from.row_stride};
+    return true;
+  };
+  if (!side(rows->train, &args->train) || !side(rows->infer, &args->infer)) {
+    return "a dtype that kcc.h does not have";
+  }
+  args->rows = rows->rows;
+  args->vocab = rows->vocab_size;
+  args->temperature = rows->temperature;
+  args->wanted = rows->wanted;
+  args->tokens = rows->tokens;
+  args->values = rows->values;
+  args->argmax = rows->argmax;
+  args->status = rows->status;
+  args->workspace = rows->workspace;
+  args->workspace_bytes = rows->workspace_bytes;
+  args->stream = rows->stream;
+  return nullptr;
 }
 
-}  // namespace
+}  // namespace kcc
 
 extern "C" {
 
-int kcc_cuda_values() { return kcc::kCudaValues; }
+int kcc_cuda_abi_version(void) { return KCC_CUDA_ABI_VERSION; }
+int kcc_cuda_values(void) { return kcc::kCudaValues; }
 const char* kcc_cuda_value_name(int value) { return kcc::CudaValueName(value); }
 
-size_t kcc_cuda_workspace_bytes(int train_dtype, int infer_dtype, int64_t rows, int64_t vocab,
-                                unsigned wanted) {
-  return kcc::CudaDriftWorkspaceBytes(
-      ArgsOf(nullptr, nullptr, train_dtype, infer_dtype, vocab, vocab, rows, vocab, 1, wanted));
+size_t kcc_cuda_workspace_bytes(const kcc_cuda_rows* rows) {
+  kcc::CudaDriftArgs args;
+  return kcc::ArgsOf(rows, &args) == nullptr ? kcc::CudaDriftWorkspaceBytes(args) : 0;
 }
 
-const char* kcc_cuda_measure(const void* train, const void* infer, int train_dtype, int infer_dtype,
-                             int64_t train_stride, int64_t infer_stride, int64_t rows,
-                             int64_t vocab, double temperature, unsigned wanted,
-                             const int32_t* tokens, double* values, int32_t* argmax,
-                             int32_t* status, void* workspace, size_t workspace_bytes,
-                             void* stream) {
-  kcc::CudaDriftArgs args = ArgsOf(train, infer, train_dtype, infer_dtype, train_stride,
-                                   infer_stride, rows, vocab, temperature, wanted);
-  args.tokens = tokens;
-  args.values = values;
-  args.argmax = argmax;
-  args.status = status;
-  args.workspace = workspace;
-  args.workspace_bytes = workspace_bytes;
-  args.stream = stream;
+const char* kcc_cuda_measure(const kcc_cuda_rows* rows) {
+  kcc::CudaDriftArgs args;
+  if (const char* problem = kcc::ArgsOf(rows, &args)) return problem;
   return kcc::MeasureDriftCuda(args);
 }
 

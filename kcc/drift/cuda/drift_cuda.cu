@@ -60,6 +60,12 @@
 namespace kcc {
 namespace {
 
+static_assert(kDeviceF32 == static_cast<int>(DType::kF32) &&
+              kDeviceF16 == static_cast<int>(DType::kF16) &&
+              kDeviceBF16 == static_cast<int>(DType::kBF16) &&
+              kDeviceF8E4M3 == static_cast<int>(DType::kF8E4M3) &&
+              kDeviceF8E5M2 == static_cast<int>(DType::kF8E5M2));
+
 constexpr int64_t kBatchRows = 8192;
 constexpr int kCarefulBlocks = 264;  // a multiple of kCarefulCluster
 constexpr double kLog2e = 1.4426950408889634;
