@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "kcc/measure/device_source.h"
 #include "kcc/measure/exact_quantiles.h"
 #include "kcc/measure/pair_walk.h"
 #include "kcc/measure/trace_source.h"
@@ -194,7 +195,17 @@ Result<Summary> Measure(const PairedTraces& pair, const Plan& plan, const Measur
   }
   const TraceSource traces(pair, options.asked, std::move(outputs));
   const std::vector<int32_t> order = pair.Order(options.shard);
-  KCC_TRY(Summary summary, MeasureSource(traces, order, plan, options));
+  std::optional<DeviceSource> on_device;
+  if (options.device != nullptr) {
+    if (pair.evidence() != EvidenceLevel::kLogits) {
+      return InvalidError(
+          "a device measures full logits, and one of the traces holds none; measure on the CPU");
+    }
+    on_device.emplace(traces, *options.device, plan.slots());
+    source.backend = options.device->name();
+  }
+  const PairSource& rows = on_device ? static_cast<const PairSource&>(*on_device) : traces;
+  KCC_TRY(Summary summary, MeasureSource(rows, order, plan, options));
   summary.sources = {std::move(source)};
   return summary;
 }

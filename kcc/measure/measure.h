@@ -11,6 +11,7 @@
 
 #include "kcc/base/result.h"
 #include "kcc/measure/pair_source.h"
+#include "kcc/measure/row_device.h"
 #include "kcc/measure/trace_source.h"
 #include "kcc/numeric/target.h"
 #include "kcc/summary/plan.h"
@@ -31,6 +32,9 @@ struct MeasureOptions {
   int threads = 1;
   Shard shard;
   std::optional<Target> target;  // none: the fastest the CPU has
+  // What measures full logits; null: the CPU. Must outlive the measurement. Traces' rows are copied
+  // to it; of arrays it measures those that lie there (ArrayPair::place).
+  const RowDevice* device = nullptr;
   // Called after each run of requests, from any thread but never from two at once. May be empty.
   std::function<void(const MeasureProgress&)> progress;
   // What both sides were asked; null: not known, and train's trace says it.

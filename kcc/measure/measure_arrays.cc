@@ -92,6 +92,9 @@ Result<> Check(const ArrayPair& pair) {
   if ((pair.train.logits == nullptr) != (pair.infer.logits == nullptr)) {
     return InvalidError("both sides must hold logits or both log-probs");
   }
+  if (pair.place && !HoldsLogits(pair)) {
+    return InvalidError("log-probs are taken from the host's memory; a device measures logits");
+  }
   // Greedy decoding has no temperature to be positive; 1 stands in for it in the check.
   const bool greedy = pair.sampling_temperature == 0.0;
   for (const double temperature : {pair.temperature, greedy ? 1 : SamplingTemperature(pair)}) {
@@ -136,13 +139,14 @@ double LogprobAt(const ArraySide& side, size_t row) {
   return static_cast<const float*>(side.logprobs)[row];
 }
 
-// The rows of one request after another, those that the mask leaves out excepted.
+// The rows of one request after another, those that the mask leaves out excepted. With a table its
+// logits lie on a device: they are not in the views, what came of them is.
 // Nothing is copied: a row's logits stay where the caller has them. Example: first_rows {0, 3},
 // row_counts {3, 2} and mask 1 0 1 1 1. Request 0 gives rows 0 and 2, request 1 gives rows 3 and 4;
 // without given positions they are 0 and 2, and 0 and 1, since a masked row keeps its place.
 class ArrayRows final : public PairRows {
  public:
-  explicit ArrayRows(const ArrayPair& pair) : pair_(pair) {
+  ArrayRows(const ArrayPair& pair, const DeviceTable* table) : pair_(pair), table_(table) {
     limits_.evidence = EvidenceOf(pair);
     limits_.vocab_size = pair.vocab_size;
     // Logits can be compared without knowing which token was sampled.
@@ -165,7 +169,9 @@ class ArrayRows final : public PairRows {
     const int64_t i = next_++;
     KCC_TRY_VOID(Load(pair_.train, "train", first + i, i, &train_));
     KCC_TRY_VOID(Load(pair_.infer, "infer", first + i, i, &infer_));
-    return RowPairView{&train_, &infer_};
+    if (table_ == nullptr) return RowPairView{&train_, &infer_};
+    measured_ = table_->Row(first + i);
+    return RowPairView{&train_, &infer_, &measured_};
   }
 
  private:
@@ -176,14 +182,14 @@ class ArrayRows final : public PairRows {
     to->position = pair_.positions.empty() ? static_cast<int32_t>(in_request) : pair_.positions[at];
     if (!pair_.tokens.empty()) to->token = pair_.tokens[at];
     if (!pair_.advantages.empty()) to->advantage = pair_.advantages[at];
-    if (side.logits != nullptr) {
+    if (side.logits == nullptr) {
+      to->logprob = LogprobAt(side, at);
+    } else if (table_ == nullptr) {
       const int64_t stride = side.logits_stride == 0 ? pair_.vocab_size : side.logits_stride;
       const size_t bytes = DTypeBits(side.logits_dtype) / 8;
       to->logits =
           static_cast<const std::byte*>(side.logits) + static_cast<size_t>(row * stride) * bytes;
       to->logits_dtype = side.logits_dtype;
-    } else {
-      to->logprob = LogprobAt(side, at);
     }
     const Result<> checked = CheckEvidenceScalars(limits_, *to);
     if (checked) return {};
@@ -194,16 +200,18 @@ class ArrayRows final : public PairRows {
   }
 
   const ArrayPair& pair_;
+  const DeviceTable* const table_;
   EvidenceLimits limits_;
   size_t request_ = 0;
   int64_t next_ = 0;
   TokenEvidence train_;
   TokenEvidence infer_;
+  Result<TokenDrift> measured_ = TokenDrift();
 };
 
 class ArraySource final : public PairSource {
  public:
-  explicit ArraySource(const ArrayPair& pair) : pair_(pair) {}
+  ArraySource(const ArrayPair& pair, const DeviceTable* table) : pair_(pair), table_(table) {}
 
   MeterSettings settings() const override {
     MeterSettings settings;
@@ -231,6 +239,7 @@ class ArraySource final : public PairSource {
   }
   int64_t tokens(size_t i) const override { return pair_.row_counts[i]; }
   int64_t bytes_per_token() const override {
+    if (table_ != nullptr) return static_cast<int64_t>(sizeof(TokenDrift));
     const auto bytes = [&](const ArraySide& side) {
       return side.logits == nullptr
                  ? int64_t{8}
@@ -238,7 +247,9 @@ class ArraySource final : public PairSource {
     };
     return bytes(pair_.train) + bytes(pair_.infer);
   }
-  std::unique_ptr<PairRows> Rows() const override { return std::make_unique<ArrayRows>(pair_); }
+  std::unique_ptr<PairRows> Rows() const override {
+    return std::make_unique<ArrayRows>(pair_, table_);
+  }
   Error At(size_t request, int32_t position, const Error& why) const override {
     return Error(why.code(), "request '" + pair_.requests[request].id + "', position " +
                                  std::to_string(position) + ": " + why.message());
@@ -246,7 +257,45 @@ class ArraySource final : public PairSource {
 
  private:
   const ArrayPair& pair_;
+  const DeviceTable* const table_;
 };
+
+// The rows that count, and where both tensors are.
+std::vector<RowRange> CountedRows(const ArrayPair& pair) {
+  std::vector<RowRange> ranges;
+  for (size_t r = 0; r < pair.requests.size(); ++r) {
+    const int64_t end = pair.first_rows[r] + pair.row_counts[r];
+    if (pair.mask.empty()) {
+      ranges.push_back({pair.first_rows[r], pair.row_counts[r]});
+      continue;
+    }
+    for (int64_t row = pair.first_rows[r]; row < end; ++row) {
+      if (pair.mask[static_cast<size_t>(row)] == 0) continue;
+      const int64_t first = row;
+      while (row < end && pair.mask[static_cast<size_t>(row)] != 0) ++row;
+      ranges.push_back({first, row - first});
+    }
+  }
+  return ranges;
+}
+
+DeviceTensors TensorsOf(const ArrayPair& pair) {
+  const auto stride = [&](const ArraySide& side) {
+    return side.logits_stride == 0 ? pair.vocab_size : side.logits_stride;
+  };
+  DeviceTensors tensors;
+  tensors.all.train = pair.train.logits;
+  tensors.all.infer = pair.infer.logits;
+  tensors.all.train_dtype = pair.train.logits_dtype;
+  tensors.all.infer_dtype = pair.infer.logits_dtype;
+  tensors.all.train_stride = stride(pair.train);
+  tensors.all.infer_stride = stride(pair.infer);
+  tensors.all.vocab = pair.vocab_size;
+  tensors.all.temperature = pair.temperature;
+  tensors.all.tokens = pair.tokens;
+  tensors.place = *pair.place;
+  return tensors;
+}
 
 Source Describe(const ArrayPair& pair) {
   Source source;
@@ -298,18 +347,38 @@ RequestSet RequestSetOf(const ArrayPair& pair) {
 
 }  // namespace
 
-Result<Summary> MeasureArrays(const ArrayPair& pair, const Plan& plan,
-                              const MeasureOptions& options) {
+Result<ArrayMeasurement> ArrayMeasurement::Begin(const ArrayPair& pair, const Plan& plan,
+                                                 const MeasureOptions& options) {
   KCC_TRY_VOID(Check(pair));
+  ArrayMeasurement measurement(pair, plan, options);
+  if (!pair.place) return measurement;
+  if (options.device == nullptr) {
+    return InvalidError("the logits lie on a device, and no library for it was loaded");
+  }
+  KCC_TRY(measurement.table_,
+          DeviceTable::Begin(*options.device, TensorsOf(pair), CountedRows(pair), plan.slots()));
+  return measurement;
+}
+
+Result<Summary> ArrayMeasurement::Finish() {
+  if (table_) KCC_TRY_VOID(table_->Wait());
   // In the order of the arrays; the summary does not show it.
-  std::vector<int32_t> order(pair.requests.size());
+  std::vector<int32_t> order(pair_.requests.size());
   std::iota(order.begin(), order.end(), 0);
-  KCC_TRY(Summary summary, MeasureSource(ArraySource(pair), order, plan, options));
-  summary.sources = {Describe(pair)};
-  if (options.request_set && !pair.tokens.empty()) {
-    summary.sources[0].request_set = RequestSetOf(pair).Digest();
+  const ArraySource source(pair_, table_ ? &*table_ : nullptr);
+  KCC_TRY(Summary summary, MeasureSource(source, order, plan_, options_));
+  summary.sources = {Describe(pair_)};
+  if (table_) summary.sources[0].backend = options_.device->name();
+  if (options_.request_set && !pair_.tokens.empty()) {
+    summary.sources[0].request_set = RequestSetOf(pair_).Digest();
   }
   return summary;
+}
+
+Result<Summary> MeasureArrays(const ArrayPair& pair, const Plan& plan,
+                              const MeasureOptions& options) {
+  KCC_TRY(ArrayMeasurement measurement, ArrayMeasurement::Begin(pair, plan, options));
+  return measurement.Finish();
 }
 
 }  // namespace kcc

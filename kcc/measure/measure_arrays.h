@@ -13,6 +13,7 @@
 
 #include "kcc/base/dtype.h"
 #include "kcc/base/result.h"
+#include "kcc/measure/device_table.h"
 #include "kcc/measure/measure.h"
 #include "kcc/summary/plan.h"
 #include "kcc/summary/summary.h"
@@ -48,11 +49,32 @@ struct ArrayPair {
   // nothing is estimated from them; none: at `temperature`.
   std::optional<double> sampling_temperature;
   SampledBy sampled_by = SampledBy::kInfer;
+  // Set: the logits of both sides lie on MeasureOptions::device, there.
+  std::optional<DevicePlace> place;
 };
 
 // Fails on the first broken token in the order of requests, naming request and row. Shards are not
 // supported: the caller's batch is the shard, merge the summaries.
 Result<Summary> MeasureArrays(const ArrayPair& pair, const Plan& plan,
                               const MeasureOptions& options = {});
+
+// The same in two parts, so that the caller can work while a device measures: Begin checks the
+// arrays and starts the device, Finish waits for it and sums up, once. Logits in the host's memory
+// are measured by Finish. What the pair points to must stay as it is between the two.
+class ArrayMeasurement {
+ public:
+  static Result<ArrayMeasurement> Begin(const ArrayPair& pair, const Plan& plan,
+                                        const MeasureOptions& options = {});
+  Result<Summary> Finish();
+
+ private:
+  ArrayMeasurement(const ArrayPair& pair, const Plan& plan, const MeasureOptions& options)
+      : pair_(pair), plan_(plan), options_(options) {}
+
+  ArrayPair pair_;
+  Plan plan_;
+  MeasureOptions options_;
+  std::optional<DeviceTable> table_;
+};
 
 }  // namespace kcc

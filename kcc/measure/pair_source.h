@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "kcc/base/result.h"
 #include "kcc/measure/token_meter.h"
@@ -17,6 +18,9 @@ namespace kcc {
 struct RowPairView {
   const TokenEvidence* train = nullptr;
   const TokenEvidence* infer = nullptr;
+  // What a device made of the rows' logits (row_device.h), or why they cannot be measured. Null:
+  // the CPU measures them.
+  const Result<TokenDrift>* measured = nullptr;
 };
 
 // One thread's way through the counted rows of a source, in order of position. Every row it hands
@@ -25,6 +29,8 @@ struct RowPairView {
 class PairRows {
  public:
   virtual ~PairRows() = default;
+  // These requests will be sought next, in this order and each to its end; for who reads ahead.
+  virtual void Announce(std::span<const int32_t> /*requests*/) {}
   // The next Next() gives the first rows of the request.
   virtual void Seek(size_t request) = 0;
   // The views live until the next call. Errors name their place.

@@ -69,6 +69,8 @@ class Walker {
         rows_(source.Rows()),
         meter_(source.settings(), options.wanted, options.target.value_or(BestTarget())) {}
 
+  void Announce(std::span<const int32_t> requests) { rows_->Announce(requests); }
+
   Result<> Walk(size_t index) {
     request_index_ = index;
     request_ = source_.request(index);
@@ -106,7 +108,11 @@ class Walker {
 
   Result<> Take(const RowPairView& rows, MeasuredToken* to) {
     KCC_TRY_VOID(visitor_.Read(*rows.train, *rows.infer));
-    if (measures_) KCC_TRY_VOID(meter_.Begin(*rows.train, *rows.infer, &to->reading));
+    if (measures_ && rows.measured != nullptr) {
+      KCC_TRY_VOID(meter_.Take(*rows.measured, *rows.train, *rows.infer, &to->reading));
+    } else if (measures_) {
+      KCC_TRY_VOID(meter_.Begin(*rows.train, *rows.infer, &to->reading));
+    }
     to->position = rows.infer->position;
     to->token = rows.infer->token;
     to->bits = bits_;
@@ -155,6 +161,7 @@ class Work {
 
   void WalkRuns(Walker* walker) {
     for (size_t r = next_.fetch_add(1); r < runs_.size() && !After(r); r = next_.fetch_add(1)) {
+      walker->Announce(order_.subspan(runs_[r].first, runs_[r].last - runs_[r].first));
       for (size_t i = runs_[r].first; i < runs_[r].last; ++i) {
         Result<> done = walker->Walk(static_cast<size_t>(order_[i]));
         if (!done) {

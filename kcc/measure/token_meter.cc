@@ -122,6 +122,17 @@ void TokenMeter::Unscale(TokenDrift* drift) const {
 
 void TokenMeter::Finish() { FinishRowSimd(&scratch_); }
 
+Result<> TokenMeter::Take(const Result<TokenDrift>& measured, const TokenEvidence& train,
+                          const TokenEvidence& infer, TokenReading* reading) {
+  Finish();
+  if (!measured) return measured.error();
+  reading->drift = *measured;
+  reading->estimates.reset();
+  reading->gold = train.gold >= 0 ? train.gold : infer.gold;
+  if (logit_scale_ != 1) Unscale(&reading->drift);
+  return {};
+}
+
 Result<> TokenMeter::ReadTopK(const TokenEvidence& train, const TokenEvidence& infer,
                               TokenReading* reading) {
   // A top-k level is the weaker of the two sides: one of them may hold more.

@@ -52,6 +52,10 @@ class TokenMeter {
   // caller then asks CheckRow (drift/row_check.h).
   Result<> Begin(const TokenEvidence& train, const TokenEvidence& infer, TokenReading* reading);
   void Finish();
+  // For logits that a device has measured: what it said, in the form of a reading. All of it is
+  // known at once, and so is what Begin left open.
+  Result<> Take(const Result<TokenDrift>& measured, const TokenEvidence& train,
+                const TokenEvidence& infer, TokenReading* reading);
 
  private:
   Result<> ReadLogits(const TokenEvidence& train, const TokenEvidence& infer, TokenDrift* drift);

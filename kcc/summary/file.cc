@@ -15,6 +15,10 @@ namespace {
 // The digit is the format.
 constexpr std::string_view kMagic = "KCCSUM2\n";
 constexpr std::string_view kMagicOfFormat1 = "KCCSUM1\n";
+// Format 2 and each source's backend; written only where one is not the CPU, so that what the CPU
+// measured has the bytes it always had.
+constexpr std::string_view kMagicOfDevices = "KCCSUM3\n";
+constexpr int kFormatOfDevices = 3;
 constexpr std::string_view kMagicStem = "KCCSUM";
 constexpr size_t kDigestLength = 64;
 
@@ -101,6 +105,12 @@ void VisitSource(Archive& archive, Source& source) {
   if (archive.reading() && !std::is_sorted(source.infer_alone.begin(), source.infer_alone.end())) {
     archive.Fail("names that are not in order");
   }
+  if (archive.Since(kFormatOfDevices)) archive.Text(source.backend);
+}
+
+bool HasDevice(const Summary& summary) {
+  return std::any_of(summary.sources.begin(), summary.sources.end(),
+                     [](const Source& source) { return !source.backend.empty(); });
 }
 
 void VisitRequests(Archive& archive, std::vector<uint64_t>& requests) {
@@ -138,6 +148,9 @@ void VisitStatistics(Archive& archive, const std::vector<size_t>& series, Summar
     summary.format = 1;
   }
   archive.Each(summary.sources, VisitSource, 8);
+  if (archive.reading() && archive.Since(kFormatOfDevices) && !HasDevice(summary)) {
+    archive.Fail("a format for devices, and no device");
+  }
   for (size_t i = 1; i < summary.sources.size(); ++i) {
     if (!(summary.sources[i - 1] < summary.sources[i])) archive.Fail("sources not in order");
   }
@@ -178,6 +191,7 @@ Error Damaged(const std::string& why) { return InvalidError("the summary is dama
 }  // namespace
 
 std::string EncodeSummary(const Summary& summary, int format) {
+  if (format == Summary::kFormat && HasDevice(summary)) format = kFormatOfDevices;
   Archive archive = Archive::Writer(format);
   std::string plan = summary.plan.CanonicalJson();
   std::vector<std::string> names;
@@ -191,7 +205,10 @@ std::string EncodeSummary(const Summary& summary, int format) {
   archive.Each(names, [](Archive& a, std::string& name) { a.Text(name); });
   Summary copy = summary;  // one Visit serves both ways, so it cannot take a const summary
   VisitStatistics(archive, series, copy);
-  std::string bytes = std::string(format == 1 ? kMagicOfFormat1 : kMagic) + archive.Take();
+  const std::string_view magic = format == 1                  ? kMagicOfFormat1
+                                 : format == kFormatOfDevices ? kMagicOfDevices
+                                                              : kMagic;
+  std::string bytes = std::string(magic) + archive.Take();
   bytes += Sha256Of(bytes).substr(std::string_view("sha256:").size());
   return bytes;
 }
@@ -216,8 +233,11 @@ Result<Summary> DecodeSummary(std::string_view bytes) {
   if (!bytes.starts_with(kMagicStem)) {
     return InvalidError("not a kcc summary; `kcc measure` makes one");
   }
-  const bool old = bytes.starts_with(kMagicOfFormat1);
-  if (!old && !bytes.starts_with(kMagic)) {
+  int format = 0;
+  if (bytes.starts_with(kMagicOfFormat1)) format = 1;
+  if (bytes.starts_with(kMagic)) format = Summary::kFormat;
+  if (bytes.starts_with(kMagicOfDevices)) format = kFormatOfDevices;
+  if (format == 0) {
     return InvalidError("a summary of another format version; use the kcc that wrote it");
   }
   if (bytes.size() < kMagic.size() + kDigestLength) return Damaged("it is cut off");
@@ -226,7 +246,7 @@ Result<Summary> DecodeSummary(std::string_view bytes) {
   if (std::string_view(digest).substr(7) != bytes.substr(content.size())) {
     return Damaged("its checksum does not match; it was cut off or changed");
   }
-  return DecodeSummaryBody(content.substr(kMagic.size()), old ? 1 : Summary::kFormat);
+  return DecodeSummaryBody(content.substr(kMagic.size()), format);
 }
 
 Result<> WriteSummaryFile(const std::string& path, const Summary& summary) {

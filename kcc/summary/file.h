@@ -1,9 +1,10 @@
 // The summary file, .kccs (docs/summary.md): self-describing, versioned, deterministic.
 //
-// "KCCSUM2\n", then the plan as JSON, the names of the series that the plan keeps, the sources, the
-// request manifest and the statistics, then SHA-256 of everything before as 64 hexadecimal digits.
-// The same summary gives the same bytes. Reading trusts nothing: a damaged or hostile file is an
-// error, and memory stays within a small multiple of its size.
+// "KCCSUM2\n" ("KCCSUM3\n" where a device measured), then the plan as JSON, the names of the series
+// that the plan keeps, the sources, the request manifest and the statistics, then SHA-256 of
+// everything before as 64 hexadecimal digits. The same summary gives the same bytes. Reading trusts
+// nothing: a damaged or hostile file is an error, and memory stays within a small multiple of its
+// size.
 #pragma once
 
 #include <cstddef>

@@ -43,6 +43,29 @@ TEST(SummaryFile, RoundTripGivesTheSameBytes) {
   }
 }
 
+// What the CPU measured keeps the bytes it had before there were devices.
+TEST(SummaryFile, OnlyADeviceMakesFormat3) {
+  Summary summary = SmallSummary(false);
+  const std::string by_cpu = EncodeSummary(summary);
+  EXPECT_TRUE(by_cpu.starts_with("KCCSUM2\n"));
+  summary.sources[0].backend = "cuda";
+  const std::string by_device = EncodeSummary(summary);
+  EXPECT_TRUE(by_device.starts_with("KCCSUM3\n"));
+  EXPECT_EQ(DecodeSummary(by_device)->sources[0].backend, "cuda");
+  EXPECT_EQ(EncodeSummary(*DecodeSummary(by_device)), by_device);
+  for (size_t length = 0; length < BodyOf(by_device).size(); length += 7) {
+    EXPECT_FALSE(DecodeSummaryBody(BodyOf(by_device).substr(0, length), 3).has_value()) << length;
+  }
+  // Format 3 without a device would be a second form of the same summary.
+  std::string body(BodyOf(by_device));
+  const size_t at = body.find(
+      "\x04"
+      "cuda");
+  ASSERT_NE(at, std::string::npos);
+  body.replace(at, 5, std::string(1, '\0'));
+  EXPECT_FALSE(DecodeSummaryBody(body, 3).has_value());
+}
+
 TEST(SummaryFile, WhatWasReadMergesAsWhatWasMeasured) {
   const Plan plan = Plan::FromContract(TestContract());
   const auto requests = FakeEvidence(9).Requests(12);
@@ -89,7 +112,7 @@ TEST(SummaryFile, ChangedBytesNeverCrashTheReader) {
 TEST(SummaryFile, SaysWhatIsWrongWithAFile) {
   const std::string bytes = EncodeSummary(SmallSummary(false));
   std::string other_version = bytes;
-  other_version[6] = '3';
+  other_version[6] = '4';
   std::string changed = bytes;
   changed[bytes.size() / 2] = static_cast<char>(changed[bytes.size() / 2] ^ 1);
   const struct {

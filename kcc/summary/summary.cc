@@ -124,10 +124,17 @@ std::vector<Source> MergeSources(const std::vector<Source>& a, const std::vector
 
 }  // namespace
 
-// One identity is one trace; where payloads were read, they are one payload.
+// One identity is one trace; where payloads were read, they are one payload. Parts of one pair are
+// measured by one backend: each source stands for the whole pair, and would be missed in part.
 Result<> CheckPayloads(const std::vector<Source>& a, const std::vector<Source>& b) {
   for (const Source& x : a) {
     for (const Source& y : b) {
+      if (!x.train.identity.empty() && x.train.identity == y.train.identity &&
+          x.infer.identity == y.infer.identity && x.backend != y.backend) {
+        return InvalidError(
+            "the summaries are of one pair of traces, one measured on the CPU and one on '" +
+            (x.backend.empty() ? y.backend : x.backend) + "': measure all parts on one of them");
+      }
       for (const auto& [of_x, of_y] : {std::pair(&x.train, &y.train), {&x.infer, &y.infer}}) {
         if (of_x->identity.empty() || of_x->identity != of_y->identity ||
             of_x->payload_digest == of_y->payload_digest) {

@@ -49,6 +49,8 @@ struct Source {
   // What infer alone says and train does not, though it decides what is counted: "advantage",
   // "gold", "mask", "ordinal", "prompt_tokens", "replay_group", "started_at_ms". Rising.
   std::vector<std::string> infer_alone;
+  // What measured full logits, "cuda"; empty: the CPU, whose bits are the same everywhere.
+  std::string backend;
   std::string request_set;  // digest of the requests and their tokens; empty: not taken
   int64_t vocab_size = 0;
   uint64_t requests = 0;

@@ -1,0 +1,286 @@
+#include "kcc/device/cuda_device.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kcc/base/check.h"
+#include "kcc/device/cuda_library.h"
+#include "kcc/drift/c_dtype.h"
+#include "kcc/drift/row_check.h"
+#include "kcc/drift/row_quantities.h"
+#include "kcc/drift/sampled_token.h"
+#include "kcc/metric/token_slots.h"
+
+namespace kcc {
+namespace {
+
+// Which of the library's values is which slot, and which are about the sampled token and the
+// likeliest ones. By name, so that the two libraries need not number them alike.
+struct ValueNumbers {
+  int count = 0;
+  std::vector<std::pair<int, size_t>> slots;  // value, slot
+  SlotSet given;                              // of these slots and of what follows from the token
+  int log_ratio = -1;
+  std::array<int, 2> logprob = {-1, -1};  // by side
+  std::array<int, 2> confidence = {-1, -1};
+
+  bool complete() const {
+    return log_ratio >= 0 && logprob[0] >= 0 && logprob[1] >= 0 && confidence[0] >= 0 &&
+           confidence[1] >= 0;
+  }
+};
+
+std::optional<size_t> FindSlot(std::string_view name) {
+  for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+    if (SlotName(slot) == name) return slot;
+  }
+  return std::nullopt;
+}
+
+Result<ValueNumbers> NumbersOf(const CudaLibrary& library) {
+  ValueNumbers numbers;
+  numbers.count = library.values();
+  numbers.given = SampledTokenSlots();
+  for (int value = 0; value < numbers.count; ++value) {
+    const char* const text = library.value_name(value);
+    const std::string_view name = text == nullptr ? "" : text;
+    if (name == "log_ratio") numbers.log_ratio = value;
+    if (name == "logprob") numbers.logprob[kInfer] = value;
+    if (name == "train_logprob") numbers.logprob[kTrain] = value;
+    if (name == "confidence") numbers.confidence[kInfer] = value;
+    if (name == "train_confidence") numbers.confidence[kTrain] = value;
+    const std::optional<size_t> slot = FindSlot(name);
+    // What follows from the sampled token is taken from its log-probs, as on the CPU.
+    if (!slot || SlotQuantity(*slot).evidence == EvidenceNeeded::kSampledToken) continue;
+    numbers.slots.emplace_back(value, *slot);
+    numbers.given.set(*slot);
+  }
+  if (numbers.complete()) return numbers;
+  return IoError(library.path + " does not give the sampled token's log-probs or a confidence");
+}
+
+unsigned WantedOf(const SlotSet& wanted) {
+  static const std::array<size_t, 2> lists = {TokenSlot("top5_overlap"),
+                                              TokenSlot("top10_overlap")};
+  static const size_t square = TokenSlot("reverse_chi2");
+  unsigned flags = 0;
+  if (wanted[lists[0]] || wanted[lists[1]]) flags |= KCC_CUDA_TOP_K;
+  if (wanted[square]) flags |= KCC_CUDA_REVERSE_CHI2;
+  if ((wanted & OnDemandSlots()).any()) flags |= KCC_CUDA_ON_DEMAND;
+  return flags;
+}
+
+bool IsOfToken(size_t slot) {
+  static const std::array<size_t, 2> ranks = {TokenSlot("rank"), TokenSlot("train_rank")};
+  return slot == ranks[0] || slot == ranks[1];
+}
+
+Result<> ToResult(const char* problem) {
+  if (problem == nullptr) return {};
+  return IoError("CUDA: " + std::string(problem));
+}
+
+// Sessions that no run has at the moment, by device number.
+class SessionPool {
+ public:
+  explicit SessionPool(const CudaLibrary& library) : library_(library) {}
+  ~SessionPool() {
+    for (const auto& [index, session] : free_) library_.session_free(session);
+  }
+  SessionPool(const SessionPool&) = delete;
+  SessionPool& operator=(const SessionPool&) = delete;
+
+  Result<kcc_cuda_session*> Take(int index) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = std::find_if(free_.begin(), free_.end(),
+                                      [&](const auto& one) { return one.first == index; });
+      if (found != free_.end()) {
+        kcc_cuda_session* const session = found->second;
+        free_.erase(found);
+        return session;
+      }
+      free_.reserve(free_.size() + out_ + 1);  // so that Give need not allocate
+      ++out_;
+    }
+    kcc_cuda_session* session = nullptr;
+    KCC_TRY_VOID(ToResult(library_.session_new(index, &session)));
+    return session;
+  }
+  void Give(int index, kcc_cuda_session* session) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (free_.size() == free_.capacity()) {
+      library_.session_free(session);
+      return;
+    }
+    free_.emplace_back(index, session);
+  }
+
+ private:
+  const CudaLibrary& library_;
+  std::mutex mutex_;
+  size_t out_ = 0;  // sessions that were ever made
+  std::vector<std::pair<int, kcc_cuda_session*>> free_;
+};
+
+class CudaRun final : public DeviceRun {
+ public:
+  CudaRun(const CudaLibrary& library, const ValueNumbers& numbers, SessionPool* pool, int index,
+          kcc_cuda_session* session, const SlotSet& wanted)
+      : library_(library),
+        numbers_(numbers),
+        pool_(*pool),
+        index_(index),
+        session_(session),
+        wanted_(wanted) {}
+  // A run that is given up still reads the caller's tensors: they may go only when it has ended.
+  ~CudaRun() override {
+    if (!waited_) static_cast<void>(library_.session_wait(session_, &values_, &argmax_, &status_));
+    pool_.Give(index_, session_);
+  }
+
+  Result<> Add(const RowBlock& block) override {
+    KCC_CHECK(block.tokens.empty() || block.tokens.size() == static_cast<size_t>(block.rows));
+    const std::optional<kcc_dtype> train = CDTypeOf(block.train_dtype);
+    const std::optional<kcc_dtype> infer = CDTypeOf(block.infer_dtype);
+    if (!train || !infer) return InvalidError("logits of a format that the device does not read");
+    kcc_cuda_rows rows = {};
+    rows.struct_size = sizeof rows;
+    rows.train = {block.train, *train, block.train_stride};
+    rows.infer = {block.infer, *infer, block.infer_stride};
+    rows.rows = block.rows;
+    rows.vocab_size = block.vocab;
+    rows.temperature = block.temperature;
+    rows.wanted = WantedOf(wanted_);
+    rows.tokens = block.tokens.empty() ? nullptr : block.tokens.data();
+    KCC_TRY_VOID(ToResult(library_.session_add(session_, &rows, block.on_host ? 1 : 0)));
+    blocks_.push_back({rows_, block.rows});
+    rows_ += block.rows;
+    vocab_ = block.vocab;
+    if (block.tokens.empty()) {
+      tokens_.insert(tokens_.end(), static_cast<size_t>(block.rows), -1);
+    } else {
+      tokens_.insert(tokens_.end(), block.tokens.begin(), block.tokens.end());
+    }
+    return {};
+  }
+
+  Result<> Wait() override {
+    waited_ = true;
+    return ToResult(library_.session_wait(session_, &values_, &argmax_, &status_));
+  }
+
+  bool Get(int64_t row, TokenDrift* to) const override;
+
+  Result<> Read(const void* from, size_t bytes, void* to) const override {
+    const std::lock_guard lock(mutex_);
+    return ToResult(library_.session_read(session_, from, bytes, to));
+  }
+
+ private:
+  struct Block {
+    int64_t first;
+    int64_t rows;
+  };
+  const Block& BlockOf(int64_t row) const {
+    const auto after =
+        std::upper_bound(blocks_.begin(), blocks_.end(), row,
+                         [](int64_t at, const Block& block) { return at < block.first; });
+    KCC_CHECK(row >= 0 && row < rows_ && after != blocks_.begin());
+    return *(after - 1);
+  }
+
+  const CudaLibrary& library_;
+  const ValueNumbers& numbers_;
+  SessionPool& pool_;
+  const int index_;
+  kcc_cuda_session* const session_;
+  const SlotSet wanted_;
+  std::vector<Block> blocks_;
+  std::vector<int32_t> tokens_;
+  int64_t rows_ = 0;
+  int64_t vocab_ = 0;
+  bool waited_ = false;
+  mutable std::mutex mutex_;  // of the session, after Wait
+  const double* values_ = nullptr;
+  const int32_t* argmax_ = nullptr;
+  const int32_t* status_ = nullptr;
+};
+
+// A value that is NaN where it was asked for is a mistake of the device's: the row is the CPU's.
+bool CudaRun::Get(int64_t row, TokenDrift* to) const {
+  const Block& block = BlockOf(row);
+  const int64_t in_block = row - block.first;
+  const int32_t status = status_[row];
+  if (status != KCC_CUDA_ROW_FAST && status != KCC_CUDA_ROW_CAREFUL) return false;
+  const auto value = [&](int number) {
+    return values_[block.first * numbers_.count + number * block.rows + in_block];
+  };
+  const int32_t token = tokens_[static_cast<size_t>(row)];
+  *to = TokenDrift();
+  for (const auto& [number, slot] : numbers_.slots) {
+    if (!wanted_[slot] || (token < 0 && IsOfToken(slot))) continue;
+    if (std::isnan(value(number))) return false;
+    to->Set(slot, value(number));
+  }
+  for (const size_t side : {kInfer, kTrain}) {
+    // Infer's argmax lies before train's.
+    const int32_t top = argmax_[2 * block.first + (side == kTrain ? block.rows : 0) + in_block];
+    const double confidence = value(numbers_.confidence[side]);
+    if (top < 0 || top >= vocab_ || !(confidence >= 0 && confidence <= 1)) return false;
+    to->argmax[side] = top;
+    to->confidence[side] = confidence;
+  }
+  if (token >= 0) {
+    const Result<SampledToken> checked =
+        SampledTokenFromLogprobs(value(numbers_.logprob[kTrain]), value(numbers_.logprob[kInfer]));
+    if (!checked || std::isnan(value(numbers_.log_ratio))) return false;
+    SampledToken sampled = *checked;
+    sampled.log_ratio = value(numbers_.log_ratio);
+    PublishSampledToken(sampled, wanted_, to);
+  }
+  return CheckRow(*to).has_value();
+}
+
+class CudaDevice final : public RowDevice {
+ public:
+  CudaDevice(CudaLibrary library, ValueNumbers numbers)
+      : library_(std::move(library)), numbers_(std::move(numbers)), pool_(library_) {}
+
+  std::string_view name() const override { return "cuda"; }
+
+  Result<std::unique_ptr<DeviceRun>> Begin(const SlotSet& wanted, int64_t rows,
+                                           const DevicePlace& place) const override {
+    const SlotSet lacking = wanted & AllTokenSlots() & ~numbers_.given;
+    for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+      if (!lacking[slot]) continue;
+      return InvalidError("the CUDA library does not measure " + SlotName(slot) +
+                          "; measure on the CPU");
+    }
+    KCC_TRY(kcc_cuda_session* const session, pool_.Take(place.index));
+    auto run = std::make_unique<CudaRun>(library_, numbers_, &pool_, place.index, session, wanted);
+    KCC_TRY_VOID(ToResult(library_.session_begin(session, rows, place.stream)));
+    return std::unique_ptr<DeviceRun>(std::move(run));
+  }
+
+ private:
+  const CudaLibrary library_;
+  const ValueNumbers numbers_;
+  mutable SessionPool pool_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RowDevice>> OpenCudaDevice(const std::string& path) {
+  KCC_TRY(CudaLibrary library, LoadCudaLibrary(path));
+  KCC_TRY(ValueNumbers numbers, NumbersOf(library));
+  return std::unique_ptr<RowDevice>(
+      std::make_unique<CudaDevice>(std::move(library), std::move(numbers)));
+}
+
+}  // namespace kcc
