@@ -20,6 +20,7 @@ namespace kcc {
 inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
   kcc_contract* no_contract = nullptr;
   kcc_summary* no_summary = nullptr;
+  kcc_measurement* no_measurement = nullptr;
   kcc_rl_summary* rl = nullptr;
   kcc_rl_dump* dump = nullptr;
   kcc_rl_dialect* dialect = nullptr;
@@ -46,6 +47,12 @@ inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
       kcc_measure_traces("", nullptr, nullptr, 1, &no_summary),
       kcc_measure_arrays(nullptr, nullptr, 1, &no_summary),
       kcc_measure_arrays(&arrays, nullptr, 1, nullptr),
+      kcc_measure_begin(nullptr, nullptr, 1, &no_measurement),
+      kcc_measure_begin(&arrays, nullptr, 1, nullptr),
+      kcc_measure_finish(nullptr, &no_summary),
+      kcc_measure_traces_on(nullptr, "a", "b", nullptr, 1, &no_summary),
+      kcc_device_load(nullptr, nullptr),
+      kcc_summary_backends(nullptr, &text),
       kcc_summary_merge(nullptr, summary),
       kcc_summary_merge(summary, nullptr),
       kcc_summary_encode(nullptr, &text),

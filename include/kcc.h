@@ -33,7 +33,7 @@ extern "C" {
 #define KCC_CUDA_API
 #endif
 
-#define KCC_ABI_VERSION 3
+#define KCC_ABI_VERSION 4
 
 /* For kcc_arrays.sampling_temperature. */
 #define KCC_GREEDY (-1.0)
@@ -130,6 +130,11 @@ typedef struct kcc_arrays {
   /* at which the tokens were sampled; 0: at `temperature`; KCC_GREEDY: each the likeliest, or not
      drawn from the whole distribution (top-k, top-p): nothing is estimated from them */
   double sampling_temperature;
+  /* where the logits lie: NULL: in the host's memory; "cuda": on that device (kcc_device_load).
+     Everything else is in the host's memory. Since version 4 */
+  const char* device;
+  int device_index; /* of several devices */
+  void* stream;     /* cudaStream_t: what it holds now is done before the logits are read */
 } kcc_arrays;
 KCC_API kcc_status kcc_measure_arrays(const kcc_arrays* arrays, const kcc_contract* contract,
                                       int threads, kcc_summary** out);
@@ -243,6 +248,33 @@ KCC_API void kcc_rl_dump_free(kcc_rl_dump* dump);
  * text with "settings": docs/rl-lint.md. Since version 3. */
 KCC_API kcc_status kcc_rl_lint_correction(const kcc_rl_batch* batch, const char* correction,
                                           int threads, kcc_text* out);
+
+/* ---- Devices ------------------------------------------------------------------------------- */
+
+/* Loads the library that measures logits on a device; device is "cuda", its library
+ * libkcc_cuda.so. path NULL: beside libkcc, or where the system's loader looks. Fails with KCC_IO
+ * and says where it looked. To be called before logits on the device are measured; a second call
+ * takes the place of the first for what is measured afterwards. Since version 4. */
+KCC_API kcc_status kcc_device_load(const char* device, const char* path);
+
+/* kcc_measure_arrays in two parts, so that the caller can work while a device measures: begin
+ * checks what it can and starts the device; finish waits for it and sums up, once. What `arrays`
+ * points to stays the caller's and must stay as it is until finish has returned, or until the
+ * measurement is freed. Logits in the host's memory are measured by finish. Since version 4. */
+typedef struct kcc_measurement kcc_measurement;
+KCC_API kcc_status kcc_measure_begin(const kcc_arrays* arrays, const kcc_contract* contract,
+                                     int threads, kcc_measurement** out);
+KCC_API kcc_status kcc_measure_finish(kcc_measurement* measurement, kcc_summary** out);
+KCC_API void kcc_measurement_free(kcc_measurement* measurement);
+
+/* kcc_measure_traces with the rows' logits measured on a device, "cuda"; both traces must hold full
+ * logits. Since version 4. */
+KCC_API kcc_status kcc_measure_traces_on(const char* device, const char* train, const char* infer,
+                                         const kcc_contract* contract, int threads,
+                                         kcc_summary** out);
+/* What measured the logits of a summary: "" for the CPU, "cuda", or both as "cpu,cuda". Since
+ * version 4. */
+KCC_API kcc_status kcc_summary_backends(const kcc_summary* summary, kcc_text* out);
 
 /* ---- The CUDA library ---------------------------------------------------------------------- */
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from . import errors
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 NAME = "libkcc.so"
 
 
@@ -62,6 +62,9 @@ class Arrays(Structure):
         ("sampled_by", c_char_p),
         ("clauses_only", c_int),
         ("sampling_temperature", c_double),
+        ("device", c_char_p),
+        ("device_index", c_int),
+        ("stream", c_void_p),
     ]
 
 
@@ -94,6 +97,11 @@ _FUNCTIONS = {
     "kcc_contract_check": [c_char_p, c_size_t, c_char_p, _TEXT],
     "kcc_measure_traces": [c_char_p, c_char_p, c_void_p, c_int, _HANDLE],
     "kcc_measure_arrays": [POINTER(Arrays), c_void_p, c_int, _HANDLE],
+    "kcc_measure_begin": [POINTER(Arrays), c_void_p, c_int, _HANDLE],
+    "kcc_measure_finish": [c_void_p, _HANDLE],
+    "kcc_measure_traces_on": [c_char_p, c_char_p, c_char_p, c_void_p, c_int, _HANDLE],
+    "kcc_device_load": [c_char_p, c_char_p],
+    "kcc_summary_backends": [c_void_p, _TEXT],
     "kcc_summary_merge": [c_void_p, c_void_p],
     "kcc_summary_encode": [c_void_p, _TEXT],
     "kcc_summary_decode": [c_char_p, c_size_t, _HANDLE],

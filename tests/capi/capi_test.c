@@ -105,6 +105,50 @@ static void MeasureAndJudge(void) {
   kcc_contract_free(contract);
 }
 
+static void MeasuresInTwoParts(void) {
+  static const char kRequests[] = "{\"id\": \"a\"}\n{\"id\": \"b\"}\n";
+  const int64_t first[] = {0, 2 * kColumns};
+  const int64_t counts[] = {2 * kColumns, 2 * kColumns};
+  FillStep(0.01f);
+  const kcc_arrays arrays = Arrays(kRequests, first, counts);
+  kcc_summary* whole = NULL;
+  kcc_summary* summary = NULL;
+  kcc_measurement* measurement = NULL;
+  CHECK(kcc_measure_arrays(&arrays, NULL, 1, &whole) == KCC_OK);
+  CHECK(kcc_measure_begin(&arrays, NULL, 1, &measurement) == KCC_OK);
+  CHECK(kcc_measure_finish(measurement, &summary) == KCC_OK);
+  kcc_text bytes[2] = {{NULL, 0}, {NULL, 0}};
+  CHECK(kcc_summary_encode(whole, &bytes[0]) == KCC_OK);
+  CHECK(kcc_summary_encode(summary, &bytes[1]) == KCC_OK);
+  CHECK(bytes[0].size == bytes[1].size && memcmp(bytes[0].data, bytes[1].data, bytes[0].size) == 0);
+  kcc_text_free(&bytes[0]);
+  kcc_text_free(&bytes[1]);
+  CHECK(kcc_summary_backends(summary, &bytes[0]) == KCC_OK && bytes[0].size == 0);
+  kcc_text_free(&bytes[0]);
+  kcc_summary* again = NULL;
+  CHECK(kcc_measure_finish(measurement, &again) == KCC_INVALID && again == NULL);
+  kcc_measurement_free(measurement);
+  CHECK(kcc_measure_begin(&arrays, NULL, 1, &measurement) == KCC_OK);
+  kcc_measurement_free(measurement); /* given up */
+  kcc_measurement_free(NULL);
+  kcc_summary_free(summary);
+  kcc_summary_free(whole);
+}
+
+static void DevicesThatAreNotThere(void) {
+  CHECK(kcc_device_load("tpu", NULL) == KCC_INVALID);
+  CHECK(strstr(kcc_error(), "'tpu' is not known") != NULL);
+  CHECK(kcc_device_load("cuda", "/nowhere/libkcc_cuda.so") == KCC_IO);
+  CHECK(strstr(kcc_error(), "/nowhere/libkcc_cuda.so is not there") != NULL);
+  const int64_t first[] = {0, 16}, counts[] = {16, 16};
+  kcc_arrays arrays = Arrays("{\"id\": \"a\"}\n{\"id\": \"b\"}\n", first, counts);
+  arrays.device = "tpu";
+  kcc_summary* summary = NULL;
+  CHECK(kcc_measure_arrays(&arrays, NULL, 1, &summary) == KCC_INVALID && summary == NULL);
+  CHECK(kcc_measure_traces_on("tpu", "a", "b", NULL, 1, &summary) == KCC_INVALID);
+  CHECK(kcc_measure_traces_on(NULL, "a", "b", NULL, 1, &summary) == KCC_INVALID);
+}
+
 static void DiagnoseAndCorrect(void) {
   FillStep(0.01f);
   const kcc_rl_batch batch = Batch();
@@ -336,7 +380,7 @@ static void ServesOlderAndNewerHeaders(void) {
   memset(&newer, 0, sizeof newer);
   newer.known = arrays;
   const size_t sizes[] = {sizeof(first_arrays), offsetof(kcc_arrays, sampling_temperature),
-                          sizeof(kcc_arrays), sizeof newer};
+                          offsetof(kcc_arrays, device), sizeof(kcc_arrays), sizeof newer};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
     kcc_arrays* sized = Exactly(&newer, sizes[i]);
     kcc_summary* summary = NULL;
@@ -396,6 +440,8 @@ int main(void) {
   CHECK(kcc_abi_version() >= KCC_ABI_VERSION);
   CHECK(strlen(kcc_version()) > 0);
   MeasureAndJudge();
+  MeasuresInTwoParts();
+  DevicesThatAreNotThere();
   DiagnoseAndCorrect();
   StepIsAddAndCorrect();
   ReadsDumps();
