@@ -9,7 +9,6 @@
 #include "apps/kcc/cli_program.h"
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
-#include "kcc/numeric/target.h"
 
 namespace kcc::cli {
 namespace {
@@ -82,25 +81,6 @@ void DeclareExplain(Program& program) {
   Argument(app, "FILE", options.file, kFileValue, "A contract; - is standard input")->required();
   Argument(app, "ID", options.id, kClauseValue, "A clause; default: all of them");
   AddSwitch(app, "--ids", options.ids, "Print the ids of the clauses, one per line");
-}
-
-void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
-  app->add_option("--threads", flags.threads, "Number of threads; default: one per core")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
-  // All of them, so that help does not depend on the CPU; one it lacks is refused when run.
-  std::vector<std::string> targets;
-  for (const Target target : {Target::kAvx512, Target::kAvx2, Target::kScalar}) {
-    targets.emplace_back(TargetName(target));
-  }
-  AddChoice(app, "--target", flags.target, targets,
-            "Vector instructions to use; all give the same bits");
-  app->add_flag("--verify", flags.verify,
-                "First read every byte of the traces, and record digests");
-  app->add_option("--temperature", flags.temperature, "Compare logits at this temperature")
-      ->type_name("T")
-      ->check(CLI::PositiveNumber);
-  AddSwitch(app, "--other-model", flags.other_model, "Allow traces of two different models");
 }
 
 void DeclareMeasure(Program& program) {

@@ -1,6 +1,7 @@
-// The commands that ask engines: score, generate, attribute, lab; and the flags about engines that
-// measure and run take too.
+// The commands that ask engines: score, generate, attribute, lab; and the flags about engines and
+// about measuring that other commands take too.
 #include "apps/kcc/cli_program.h"
+#include "kcc/numeric/target.h"
 
 namespace kcc::cli {
 namespace {
@@ -45,6 +46,29 @@ CLI::Option* DeclareKernelFlags(CLI::App* app, KernelFlags& flags) {
   app->add_option("--scratch", flags.scratch, "Directory for batches while they are measured")
       ->type_name("DIR");
   return requests;
+}
+
+void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
+  app->add_option("--threads", flags.threads, "Number of threads; default: one per core")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  // All of them, so that help does not depend on the CPU; one it lacks is refused when run.
+  std::vector<std::string> targets;
+  for (const Target target : {Target::kAvx512, Target::kAvx2, Target::kScalar}) {
+    targets.emplace_back(TargetName(target));
+  }
+  AddChoice(app, "--target", flags.target, targets,
+            "Vector instructions to use; all give the same bits");
+  AddChoice(app, "--device", flags.device, {"cpu", "cuda"},
+            "What measures full logits; default: cpu");
+  app->add_option("--cuda-library", flags.cuda_library, "libkcc_cuda.so; default: beside kcc")
+      ->type_name(std::string(kFileValue));
+  app->add_flag("--verify", flags.verify,
+                "First read every byte of the traces, and record digests");
+  app->add_option("--temperature", flags.temperature, "Compare logits at this temperature")
+      ->type_name("T")
+      ->check(CLI::PositiveNumber);
+  AddSwitch(app, "--other-model", flags.other_model, "Allow traces of two different models");
 }
 
 void DeclareScore(Program& program) {

@@ -115,6 +115,7 @@ inline CLI::Option* AddChoice(CLI::App* app, const char* names, std::string& tar
 
 CLI::Option* DeclareKernelFlags(CLI::App* app, KernelFlags& flags);  // gives --requests
 void DeclareJudgeFlags(CLI::App* app, JudgeFlags& flags);
+void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags);
 
 void DeclareScore(Program& program);
 void DeclareGenerate(Program& program);

@@ -62,9 +62,11 @@ int RunExplain(const ExplainOptions& options, Console& console);
 
 // How to measure; the same for measure and run.
 struct MeasureFlags {
-  int threads = 0;     // 0: as many as there are cores
-  std::string target;  // empty: the fastest the CPU has
-  std::string shard;   // "2/7"; empty: everything
+  int threads = 0;           // 0: as many as there are cores
+  std::string target;        // empty: the fastest the CPU has
+  std::string device;        // "cuda"; empty or "cpu": the CPU
+  std::string cuda_library;  // empty: where kcc/device looks
+  std::string shard;         // "2/7"; empty: everything
   std::optional<double> temperature;
   bool other_model = false;
   bool verify = false;  // read every byte of the traces first, and record their digests

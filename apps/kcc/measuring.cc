@@ -1,9 +1,11 @@
 #include "apps/kcc/measuring.h"
 
+#include <memory>
 #include <thread>
 
 #include "apps/kcc/kernels.h"
 #include "apps/kcc/progress.h"
+#include "kcc/device/cuda_device.h"
 #include "kcc/kernel/stream.h"
 #include "kcc/measure/measure.h"
 #include "kcc/trace/request_set.h"
@@ -26,6 +28,13 @@ Result<MeasureOptions> MeasureOptionsOf(const MeasureFlags& flags, Progress* pro
     progress->Show(at.tokens, at.tokens_total, at.bytes);
   };
   return options;
+}
+
+// Null for the CPU.
+Result<std::unique_ptr<RowDevice>> DeviceOf(const MeasureFlags& flags) {
+  if (flags.device == "cuda") return OpenCudaDevice(flags.cuda_library);
+  if (flags.cuda_library.empty()) return std::unique_ptr<RowDevice>();
+  return InvalidError("--cuda-library is for --device cuda");
 }
 
 PairingOptions PairingOptionsOf(const MeasureFlags& flags) {
@@ -113,6 +122,8 @@ Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
   KCC_TRY(MeasureOptions options, MeasureOptionsOf(flags, &progress));
   std::vector<Request> requests;
   KCC_TRY(const AskedRequests asked, AskedBy(pair, kernels, &requests));
+  KCC_TRY(const std::unique_ptr<RowDevice> device, DeviceOf(flags));
+  options.device = device.get();
   options.asked = &asked;
   options.verify = flags.verify;
   options.exact_for = contract;
@@ -143,7 +154,9 @@ Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
           RequestsFor(train_trace ? train_trace : infer_trace, kernels));
   const SystemClock clock;
   Progress progress(console.progress, console.terminal_err, clock);
-  KCC_TRY(const MeasureOptions measure, MeasureOptionsOf(flags, &progress));
+  KCC_TRY(MeasureOptions measure, MeasureOptionsOf(flags, &progress));
+  KCC_TRY(const std::unique_ptr<RowDevice> device, DeviceOf(flags));
+  measure.device = device.get();
   const Interruptible interruptible(console);
   StreamOptions options = StreamOptionsOf(kernels, interruptible);
   options.measure = measure;

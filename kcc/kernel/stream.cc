@@ -210,9 +210,10 @@ class Stream {
     totals_.tokens += last.tokens;
     totals_.bytes += last.bytes;
     // A batch is no source of its own; the stream is one, described below.
+    Source source = std::move(part.sources.front());
     part.sources.clear();
     KCC_TRY_VOID(MergeInto(part, &summary_));
-    return AddSource(DescribeSource(pair));
+    return AddSource(std::move(source));
   }
 
   // One source for all batches; what describes the kernels must not change between them.
