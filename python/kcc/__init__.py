@@ -25,6 +25,8 @@ _HOMES = {
     "Summary": "summary",
     "judge": "summary",
     "measure": "summary",
+    "Measurement": "summary",
+    "begin_measure": "summary",
     "measure_traces": "summary",
     "bound": "bounds",
     "DTypeError": "errors",
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from .contract import Contract, check
     from .errors import DeviceError, DTypeError, Error, EvidenceError, FileError, InternalError, InvalidInput, ShapeError
     from .monitor import Monitor, Step
-    from .summary import Report, Summary, judge, measure, measure_traces
+    from .summary import Measurement, Report, Summary, begin_measure, judge, measure, measure_traces
 
 
 def __getattr__(name: str) -> Any:

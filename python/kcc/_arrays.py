@@ -1,9 +1,10 @@
 """Views of the caller's arrays: NumPy, PyTorch, and whatever speaks DLPack. Nothing is copied,
-except half-precision log-probs (widened) and arrays whose elements are not adjacent."""
+except half-precision log-probs (widened) and arrays whose elements are not adjacent. Logits may lie on
+a CUDA device, in PyTorch's tensors or in whatever has a `__cuda_array_interface__`, and stay there."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,15 +37,24 @@ def words(allowed: tuple) -> str:
     return ", ".join(_WORDS[each] for each in allowed)
 
 
-class View:
-    """Pointer, dtype, shape and strides (in elements) of an array that `owner` keeps alive."""
+class Place(NamedTuple):
+    """Where on a device an array lies, and the stream that work on it is ordered by."""
 
-    def __init__(self, pointer: int, dtype: int, shape: tuple, strides: tuple, owner: Any):
+    index: int  # -1: the current device
+    stream: int
+
+
+class View:
+    """Pointer, dtype, shape and strides (in elements) of an array that `owner` keeps alive. `place` is
+    None in the host's memory."""
+
+    def __init__(self, pointer: int, dtype: int, shape: tuple, strides: tuple, owner: Any, place: Place | None = None):
         self.pointer = pointer
         self.dtype = dtype
         self.shape = tuple(shape)
         self.strides = tuple(strides)
         self.owner = owner
+        self.place = place
 
     def array(self, row_stride: int = 0) -> Array:
         return Array(self.pointer, self.dtype, row_stride)
@@ -74,9 +84,19 @@ def torch_dtype(value: Any) -> int | None:
     return code
 
 
-def _from_torch(value: Any, name: str) -> View:
-    if not value.is_cpu:
-        raise errors.DeviceError(f"{name} is on {value.device}; pass {name}.cpu(), or use kcc.cuda for logits")
+def is_cuda(value: Any) -> bool:
+    return _is_torch(value) and value.is_cuda
+
+
+def to_host(value: Any) -> Any:
+    """A copy in the host's memory of a CUDA tensor, anything else as it is. For what is small: a few
+    bytes a token. Waits for the tensor's stream."""
+    return value.detach().cpu() if is_cuda(value) else value
+
+
+def _from_torch(value: Any, name: str, on_device: bool = False) -> View:
+    if not value.is_cpu and not (on_device and value.is_cuda):
+        raise errors.DeviceError(f"{name} is on {value.device}; pass {name}.cpu()")
     if value.is_nested:
         raise errors.ShapeError(f"{name} is a nested tensor; pass its values and offsets")
     if str(value.layout) != "torch.strided":
@@ -92,7 +112,32 @@ def _from_torch(value: Any, name: str) -> View:
     if not _readable(shape, strides):
         value = value.contiguous()
         strides = value.stride()
-    return View(value.data_ptr(), dtype, shape, strides, value)
+    place = None
+    if value.is_cuda:
+        import torch
+
+        place = Place(value.device.index, torch.cuda.current_stream(value.device).cuda_stream)
+    return View(value.data_ptr(), dtype, shape, strides, value, place)
+
+
+def _from_cuda_interface(value: Any, name: str) -> View:
+    """CuPy, Numba and others (numba.readthedocs.io, CUDA Array Interface, version 3)."""
+    try:
+        said = dict(value.__cuda_array_interface__)
+        pointer, shape, form = int(said["data"][0]), tuple(map(int, said["shape"])), np.dtype(said["typestr"])
+        steps = said.get("strides")
+        stream = said.get("stream")
+    except Exception as error:  # whatever the object raises, or leaves out
+        raise errors.DTypeError(f"{name} is a {type(value).__name__} that does not say what it holds: {error}") from error
+    dtype = _NUMPY.get(form.name) if form.isnative else None
+    if dtype is None:
+        raise errors.DTypeError(f"{name}: dtype {form} is not supported")
+    adjacent = [form.itemsize * int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape))]
+    steps = adjacent if steps is None else [int(step) for step in steps]
+    strides = [step // form.itemsize for step in steps]
+    if any(step % form.itemsize for step in steps) or not _readable(shape, strides):
+        raise errors.ShapeError(f"{name}: the entries of a row must be adjacent")
+    return View(pointer, dtype, shape, strides, value, Place(-1, 0 if stream is None else int(stream)))
 
 
 def _from_numpy(value: np.ndarray, name: str) -> View:
@@ -126,16 +171,18 @@ def dimensions(value: Any, name: str) -> int:
         raise errors.DTypeError(f"{name} is a {type(value).__name__}; pass a NumPy array or a PyTorch tensor") from error
 
 
-def view(value: Any, name: str, allowed: tuple = tuple(_WORDS), ndim: tuple = (1, 2)) -> View:
-    """The array as the library reads it; `name` stands in errors."""
+def view(value: Any, name: str, allowed: tuple = tuple(_WORDS), ndim: tuple = (1, 2), on_device: bool = False) -> View:
+    """The array as the library reads it; `name` stands in errors. `on_device`: it may lie on a CUDA device."""
     if isinstance(value, View):
         result = value
     elif allowed is MASKS and str(getattr(value, "dtype", "")).removeprefix("torch.") in _SMALL:
         result = view(value != 0, name, allowed, ndim)
     elif _is_torch(value):
-        result = _from_torch(value, name)
+        result = _from_torch(value, name, on_device)
     elif isinstance(value, np.ndarray):
         result = _from_numpy(value, name)
+    elif on_device and hasattr(value, "__cuda_array_interface__"):
+        result = _from_cuda_interface(value, name)
     elif hasattr(value, "__dlpack_device__"):
         try:
             device = int(value.__dlpack_device__()[0])
@@ -178,6 +225,7 @@ def same_shape(first: View, first_name: str, second: View, second_name: str) -> 
 
 def column(value: Any, name: str, dtype: type, size: int | None = None) -> np.ndarray:
     """A small helper array, converted where needed; of any size without one."""
+    value = to_host(value)
     if _is_torch(value):
         if value.device.type != "cpu":
             raise errors.DeviceError(f"{name} is on {value.device}; pass {name}.cpu()")

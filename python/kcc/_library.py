@@ -169,7 +169,7 @@ def _load() -> ctypes.CDLL:
     for name in ("kcc_summary_tokens", "kcc_summary_requests"):
         getattr(library, name).argtypes = [c_void_p]
         getattr(library, name).restype = c_int64
-    for kind in ("contract", "summary", "rl_summary", "rl_dialect", "rl_dump"):
+    for kind in ("contract", "measurement", "summary", "rl_summary", "rl_dialect", "rl_dump"):
         free = getattr(library, f"kcc_{kind}_free")
         free.argtypes = [c_void_p]
         free.restype = None

@@ -17,6 +17,7 @@ import pathlib
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_void_p
 
 from . import _arrays as arrays
+from . import _library as c
 from . import errors
 from ._library import Array
 
@@ -86,6 +87,17 @@ def load(path=None):
     library.kcc_cuda_measure.argtypes = [POINTER(Rows)]
     _library = library
     return library
+
+
+def use() -> None:
+    """Lets kcc.measure and kcc.Monitor find the library; where it is not, DeviceError says what was tried."""
+    found = [str(path) for path in _candidates() if path.exists()]
+    if "KCC_CUDA_LIBRARY" in os.environ:
+        found = [os.environ["KCC_CUDA_LIBRARY"]]
+    try:
+        c.call("kcc_device_load", b"cuda", c.path_bytes(found[0]) if found else None)
+    except errors.FileError as error:
+        raise errors.DeviceError(str(error)) from error
 
 
 class Drift(dict):

@@ -4,6 +4,9 @@ Each call of `step` diagnoses the batch, judges it under the contract, and gives
 and a flat dict of metrics for W&B or TensorBoard. Under torch.distributed every rank gets the
 verdict of all ranks together, from the same bytes as one rank with all rows would have. Threads may
 share a monitor: every step gets a number of its own and is in the total.
+
+Tensors may lie on a CUDA device. Log-probs are copied to the host, a few bytes a token; logits are
+measured where they are (docs/gpu.md).
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from . import _arrays as arrays
 from . import _library as c
 from . import errors, rl
 from .contract import Contract
-from .summary import Report, Summary, judge, measure
+from .summary import Measurement, Report, Summary, begin_measure, judge
 
 
 @dataclasses.dataclass
@@ -90,19 +94,72 @@ class Monitor:
         tags: Sequence[Sequence[str]] | None = None,
         slices: Sequence[str] | None = None,
         ids: Sequence[str] | None = None,
+        logits: tuple[Any, Any] | None = None,
+        tokens: Any = None,
     ) -> Step:
-        """One batch [rows, columns]. `slices` names a slice a row for the diagnostics; `tags` are
-        what the contract's slices read (default: the row's slice). `ids` must be unique over ranks
-        (default: rank and row)."""
-        batch = rl.Batch(train, rollout, mask, old=old, advantages=advantages, slices=slices)
-        rows = batch.shape[0]
+        """One batch [rows, columns] of log-probs. `slices` names a slice a row for the diagnostics; `tags`
+        are what the contract's slices read (default: the row's slice). `ids` must be unique over ranks
+        (default: rank and row). `logits` are both sides' [rows, columns, vocabulary]: the contract is then
+        judged on them, with the sampled `tokens` if its clauses ask for them."""
+        return self.begin(
+            train, rollout, mask, advantages=advantages, old=old, tags=tags, slices=slices, ids=ids, logits=logits,
+            tokens=tokens,
+        ).finish()  # fmt: skip
+
+    def begin(
+        self,
+        train: Any,
+        rollout: Any,
+        mask: Any = None,
+        *,
+        advantages: Any = None,
+        old: Any = None,
+        tags: Sequence[Sequence[str]] | None = None,
+        slices: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
+        logits: tuple[Any, Any] | None = None,
+        tokens: Any = None,
+    ) -> PendingStep:
+        """`step` in two parts. This one starts to measure logits on the device that holds them, and to copy
+        what else lies there, and waits for neither; `finish` of what it returns gives the step. A trainer
+        calls this after its forward pass and `finish` when the backward pass is under way. `mask` and
+        `tokens` should be on the host: with logits they are needed at once, and copying them waits."""
+        if logits is not None:
+            mask = arrays.to_host(mask)
+        copies = _Copies()
+        given = {"train": train, "rollout": rollout, "mask": mask, "old": old, "advantages": advantages}
+        host = {name: copies.start(value) for name, value in given.items()}
+        batch = None
+        shape = tuple(train.shape) if arrays.is_cuda(train) else ()
+        if len(shape) != 2:
+            copies.wait()
+            batch = rl.Batch(**host, slices=slices)
+            shape = batch.shape
+        rows = shape[0]
         if tags is None and slices is not None:
             tags = [[name] for name in slices]
         tags = None if tags is None else _tags(tags, rows)
         ids = None if ids is None else _ids(ids, rows)
-        summary = None
-        if self.contract is not None:
-            summary = self._measure(train, rollout, mask, rows, ids, tags)
+        if logits is None and tokens is not None:
+            raise errors.InvalidInput("tokens: they are read with logits alone")
+        measure = None
+        if logits is not None:
+            if self.contract is None:
+                raise errors.InvalidInput("logits are judged under a contract, and the monitor has none")
+            pair = _logits(logits, shape)
+            measure = self._begin(*pair, mask, rows, ids, tags, logits=True, tokens=tokens).finish
+        elif self.contract is not None:
+            measure = lambda: self._begin(host["train"], host["rollout"], host["mask"], rows, ids, tags).finish()  # noqa: E731
+        # A batch may convert what it is given, so it is made of copies that have arrived.
+        make = lambda: batch if batch is not None else rl.Batch(**host, slices=slices)  # noqa: E731
+        return PendingStep(self, copies, make, measure)
+
+    def _finish(
+        self, copies: _Copies, make: Callable[[], rl.Batch], measure: Callable[[], Summary] | None
+    ) -> Step:
+        copies.wait()
+        batch = make()
+        summary = None if measure is None else measure()
         corrected = None
         if self.correction is None:
             diagnostics = rl.RlSummary().add(batch, threads=self.threads)
@@ -126,18 +183,20 @@ class Monitor:
             report=report,
             judgements=judgements,
             figures=figures,
-            weights=None if corrected is None else corrected.weights,
-            mask=None if corrected is None else corrected.mask,
+            weights=None if corrected is None else copies.back(corrected.weights),
+            mask=None if corrected is None else copies.back(corrected.mask),
         )
 
-    def _measure(self, train: Any, rollout: Any, mask: Any, rows: int, ids: Any, tags: Any) -> Summary:
+    def _begin(
+        self, train: Any, rollout: Any, mask: Any, rows: int, ids: Any, tags: Any, **more: Any
+    ) -> Measurement:
         rank, _ = self._world()
         requests = [
             {"id": ids[row] if ids is not None else f"{rank:06d}-{row:08d}", "tags": tags[row] if tags else []}
             for row in range(rows)
         ]
-        return measure(
-            train, rollout, self.contract, mask=mask, requests=requests, clauses_only=True, threads=self.threads
+        return begin_measure(
+            train, rollout, self.contract, mask=mask, requests=requests, clauses_only=True, threads=self.threads, **more
         )
 
     def _metrics(
@@ -188,6 +247,63 @@ class Monitor:
                 summary.merge(Summary.from_bytes(measured))
             diagnostics.merge(rl.RlSummary.from_bytes(diagnosed))
         return summary, diagnostics
+
+
+class _Copies:
+    """Copies of a step's CUDA tensors in the host's memory, on their way until `wait` has returned."""
+
+    def __init__(self) -> None:
+        self.device: Any = None
+        self.events: list[Any] = []
+
+    def start(self, value: Any) -> Any:
+        """The value itself where it is on the host already."""
+        if not arrays.is_cuda(value):
+            return value
+        import torch
+
+        self.device = value.device
+        copy = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
+        with torch.cuda.device(value.device):
+            copy.copy_(value.detach(), non_blocking=True)
+            event = torch.cuda.Event()
+            event.record()
+        self.events.append(event)
+        return copy
+
+    def wait(self) -> None:
+        for event in self.events:
+            event.synchronize()
+
+    def back(self, value: Any) -> Any:
+        """To the device that the step came from."""
+        return value if self.device is None or value is None else value.to(self.device, non_blocking=True)
+
+
+class PendingStep:
+    """A step that was begun (Monitor.begin). Keeps its tensors; nobody may change them before `finish`."""
+
+    def __init__(self, monitor: Monitor, *parts: Any):
+        self._monitor = monitor
+        self._parts: tuple | None = parts
+
+    def finish(self) -> Step:
+        """Waits for what was begun and gives the step, once."""
+        parts, self._parts = self._parts, None
+        if parts is None:
+            raise errors.InvalidInput("the step has been finished before")
+        return self._monitor._finish(*parts)
+
+
+def _logits(logits: Any, shape: tuple) -> tuple[Any, Any]:
+    if not isinstance(logits, (list, tuple)) or len(logits) != 2:
+        raise errors.DTypeError("logits: pass a pair (train, infer) of arrays [rows, columns, vocabulary]")
+    for side, of_side in zip(("train", "infer"), logits):
+        arrays.dimensions(of_side, f"the {side} logits")
+        its = tuple(of_side.shape)
+        if len(its) != 3 or its[:2] != tuple(shape):
+            raise errors.ShapeError(f"the {side} logits have shape {its}; they must have {shape} and the vocabulary")
+    return logits[0], logits[1]
 
 
 def _tags(tags: Any, rows: int) -> list[list[str]]:

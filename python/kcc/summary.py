@@ -1,4 +1,7 @@
-"""Measuring and judging: from two arrays or two traces to verdicts."""
+"""Measuring and judging: from two arrays or two traces to verdicts.
+
+Logits on a CUDA device are measured there (docs/gpu.md): the same summary, and no logits come back.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import numpy as np
 
 from . import _arrays as arrays
 from . import _library as c
-from . import errors
+from . import cuda, errors
 from .contract import Contract
 
 
@@ -50,6 +53,11 @@ class Summary(c.Owned):
     @property
     def requests(self) -> int:
         return c.count("kcc_summary_requests", self)
+
+    @property
+    def backends(self) -> str:
+        """What measured the logits: "" for the CPU, "cuda", or "cpu,cuda" for parts by both."""
+        return c.text("kcc_summary_backends", self).decode()
 
     def __reduce__(self):
         return (Summary.from_bytes, (self.to_bytes(),))
@@ -105,11 +113,42 @@ def judge(contract: Contract, summary: Summary, *, stage: str = "offline", about
     return Report(contract, summary, stage, about)
 
 
+class Measurement(c.Owned):
+    """A measurement that was begun (begin_measure); `finish` gives its summary, once.
+
+    It keeps the arrays alive. Nobody may change them before it has finished.
+    """
+
+    kind = "measurement"
+    changes = True
+
+    def __init__(self, raw: ctypes.c_void_p, keep: list[Any]):
+        super().__init__(raw)
+        self._keep = keep
+
+    def finish(self) -> Summary:
+        """Waits for the device, if logits lie on one, and sums up."""
+        try:
+            return Summary(c.handle("kcc_measure_finish", self))
+        finally:
+            self._keep = []
+
+
 def measure_traces(
-    train: str | os.PathLike, infer: str | os.PathLike, contract: Contract | None = None, *, threads: int = 0
+    train: str | os.PathLike,
+    infer: str | os.PathLike,
+    contract: Contract | None = None,
+    *,
+    device: str | None = None,
+    threads: int = 0,
 ) -> Summary:
-    """Measures two traces on disk."""
+    """Measures two traces on disk; with `device="cuda"` their logits on the GPU."""
     paths = c.path_bytes(train, "train"), c.path_bytes(infer, "infer")
+    if device is not None:
+        where = c.encode(device, "device")
+        if device == "cuda":
+            cuda.use()
+        return Summary(c.handle("kcc_measure_traces_on", where, *paths, _contract(contract), c.thread_count(threads)))
     return Summary(c.handle("kcc_measure_traces", *paths, _contract(contract), c.thread_count(threads)))
 
 
@@ -164,18 +203,51 @@ def measure(
     distribution (top-k, top-p): nothing is then estimated from the tokens. `clauses_only` keeps of the token quantities those that a clause
     names: several times faster, the same verdicts, a shorter report.
 
+    Logits that lie on a CUDA device are measured there, and only a few numbers a token come back;
+    everything else is small and is taken from the host's memory, or copied there.
+
     >>> import numpy as np
     >>> train = np.log(np.full((2, 3), 0.5)); infer = train + 1e-3
     >>> measure(train, infer).tokens
     6
     """
+    options = dict(locals())
+    return begin_measure(options.pop("train"), options.pop("infer"), options.pop("contract"), **options).finish()
+
+
+def begin_measure(
+    train: Any,
+    infer: Any,
+    contract: Contract | None = None,
+    *,
+    logits: bool | None = None,
+    tokens: Any = None,
+    mask: Any = None,
+    advantages: Any = None,
+    lengths: Any = None,
+    requests: Sequence[Any] | None = None,
+    temperature: float = 1.0,
+    sampling_temperature: float | None = None,
+    sampled_by: str = "infer",
+    train_fingerprint: str = "",
+    infer_fingerprint: str = "",
+    clauses_only: bool = False,
+    threads: int = 0,
+) -> Measurement:
+    """`measure` in two parts: this one starts the device that logits lie on and returns, `finish` of what
+    it returns waits and sums up. Between the two the caller works on, a trainer on its backward pass. Of
+    tensors on the device `tokens` and `mask` are copied to the host at once, which waits for their stream:
+    have them on the host. Log-probs and logits in the host's memory are measured by `finish`."""
     train, infer = arrays.from_lists(train, "train"), arrays.from_lists(infer, "infer")
     is_logits = arrays.dimensions(train, "train") == 3 if logits is None else c.flag(logits, "logits")
     allowed = arrays.LOGITS if is_logits else arrays.LOGPROBS
     ndim = (2, 3) if is_logits else (1, 2)
-    train_view = arrays.view(train, "train", allowed, ndim)
-    infer_view = arrays.view(infer, "infer", allowed, ndim)
+    if not is_logits:
+        train, infer = arrays.to_host(train), arrays.to_host(infer)
+    train_view = arrays.view(train, "train", allowed, ndim, on_device=is_logits)
+    infer_view = arrays.view(infer, "infer", allowed, ndim, on_device=is_logits)
     arrays.same_shape(train_view, "train", infer_view, "infer")
+    place = _place(train_view, infer_view)
     outer = train_view.shape[:-1] if is_logits else train_view.shape
     rows = int(np.prod(outer, dtype=np.int64))
 
@@ -196,7 +268,7 @@ def measure(
         if value is None:
             continue
         if field == "mask":
-            value = _truth(value)
+            value = _truth(arrays.to_host(value))
         column = arrays.column(value, field, dtype, rows)
         keep.append(column)
         setattr(call, field, column.ctypes.data)
@@ -207,7 +279,25 @@ def measure(
         call.sampling_temperature = c.GREEDY if at == 0 else at
     call.sampled_by = c.encode(sampled_by, "sampled_by")
     call.clauses_only = c.flag(clauses_only, "clauses_only")
-    return Summary(c.handle("kcc_measure_arrays", ctypes.byref(call), _contract(contract), c.thread_count(threads)))
+    if place is not None:
+        cuda.use()
+        call.device, call.device_index, call.stream = b"cuda", place.index, place.stream
+    begun = c.handle("kcc_measure_begin", ctypes.byref(call), _contract(contract), c.thread_count(threads))
+    return Measurement(begun, keep)
+
+
+def _place(train: arrays.View, infer: arrays.View) -> arrays.Place | None:
+    """Where both lie; None: in the host's memory. The stream is that of both, or the default one's."""
+    if (train.place is None) != (infer.place is None):
+        there, here = ("train", "infer") if infer.place is None else ("infer", "train")
+        raise errors.DeviceError(f"{there} is on a CUDA device and {here} is not; put both on one device")
+    if train.place is None or infer.place is None:
+        return None
+    if train.place.index != infer.place.index:
+        raise errors.DeviceError(f"train is on device {train.place.index}, infer on {infer.place.index}; put both on one")
+    if train.place.stream != infer.place.stream:
+        raise errors.DeviceError("train and infer are ordered by two streams; let one wait for the other first")
+    return train.place
 
 
 def _truth(mask: Any) -> np.ndarray:
@@ -233,8 +323,10 @@ def _rows_apart(view: arrays.View, is_logits: bool) -> tuple[arrays.View, int]:
 
 def _contiguous(view: arrays.View) -> arrays.View:
     owner = view.owner
+    if view.place is not None and not hasattr(owner, "data_ptr"):
+        raise errors.ShapeError("logits on a device: rows must lie at one stride; pass a contiguous array")
     copy = owner.contiguous() if hasattr(owner, "data_ptr") else np.ascontiguousarray(owner)
-    return arrays.view(copy, "array", ndim=(1, 2, 3))
+    return arrays.view(copy, "array", ndim=(1, 2, 3), on_device=view.place is not None)
 
 
 def _layout(outer: tuple, lengths: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
