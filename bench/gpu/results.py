@@ -39,7 +39,9 @@ def main():
               f"{step['forward_ms']:.1f} ms, forward and backward {plain:.1f} ms; with measuring "
               f"{step['with_measure_ms']:.1f} ms ({100 * (step['with_measure_ms'] / plain - 1):+.1f} %), "
               f"on a side stream {step['with_measure_side_stream_ms']:.1f} ms; measuring alone "
-              f"{step['measure_ms']:.2f} ms.")
+              f"{step['measure_ms']:.2f} ms. With `kcc.Monitor` judging a contract on both sides' logits, begun before "
+              f"the backward pass and finished after it was started, {step['with_monitor_ms']:.1f} ms "
+              f"({100 * compare['monitor_share']:+.1f} %); in one call before it {step['with_monitor_at_once_ms']:.1f} ms.")
     print("\n```\n" + (folder / "verify.txt").read_text().strip() + "\n```")
 
 

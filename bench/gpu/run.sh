@@ -1,11 +1,20 @@
 #!/usr/bin/env bash
-# One command on a GPU machine: builds, verifies, times, compares, writes JSON and the results page.
+# One command on a GPU machine: builds, verifies, tests, times, compares, writes JSON and the results
+# page. libkcc is the one that `make build` left, or what bench/gpu/pack.sh packed into build/gpu_host
+# for a machine without the packages that kcc is built with.
 #   bench/gpu/run.sh [OUTPUT_FOLDER]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:-build/gpu}
 bench/gpu/build.sh "$out"
+export KCC_CUDA_LIBRARY=$PWD/$out/libkcc_cuda.so
+if [ -e build/gpu_host/libkcc.so ]; then
+  export KCC_LIBRARY=$PWD/build/gpu_host/libkcc.so
+  export LD_LIBRARY_PATH=$PWD/build/gpu_host${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export PYTHONPATH=$PWD/build/gpu_host/python${PYTHONPATH:+:$PYTHONPATH}
+fi
 "$out/gpu_verify" | tee "$out/verify.txt"
+python3 -m pytest -q -p no:cacheprovider --confcutdir=tests/cuda -rs tests/cuda/test_device.py | tee "$out/tests.txt"
 "$out/gpu_timing" --json "$out/timing.json"
 python3 bench/gpu/compare.py --library "$out/libkcc_cuda.so" --json "$out/compare.json"
 python3 bench/gpu/results.py "$out" > docs/results/gpu.md
