@@ -133,7 +133,7 @@ typedef struct kcc_arrays {
   /* where the logits lie: NULL: in the host's memory; "cuda": on that device (kcc_device_load).
      Everything else is in the host's memory. Since version 4 */
   const char* device;
-  int device_index; /* of several devices */
+  int device_index; /* of several devices; -1: the current one */
   void* stream;     /* cudaStream_t: what it holds now is done before the logits are read */
 } kcc_arrays;
 KCC_API kcc_status kcc_measure_arrays(const kcc_arrays* arrays, const kcc_contract* contract,

@@ -24,7 +24,7 @@ struct RowRange {
   int64_t count = 0;
 };
 
-// Sorted ranges; those less than `gap_max` rows apart made one: to measure a few rows that nobody
+// Sorted ranges; those at most `gap_max` rows apart made one: to measure a few rows that nobody
 // asked for costs less than another launch.
 std::vector<RowRange> JoinRanges(std::vector<RowRange> ranges, int64_t gap_max);
 

@@ -277,7 +277,8 @@ class _Copies:
 
     def back(self, value: Any) -> Any:
         """To the device that the step came from."""
-        return value if self.device is None or value is None else value.to(self.device, non_blocking=True)
+        there = self.device is not None and hasattr(value, "data_ptr")
+        return value.to(self.device, non_blocking=True) if there else value
 
 
 class PendingStep:

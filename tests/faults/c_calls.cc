@@ -251,6 +251,15 @@ void AddContractsAndSummaries(std::vector<Case>* cases) {
       return kcc_measure_arrays(&w.logits, w.contract, threads, &w.made_summary);
     });
   }
+  Add(cases, "kcc_measure_begin and kcc_measure_finish", [](World& w) {
+    kcc_measurement* measurement = nullptr;
+    kcc_status status = kcc_measure_begin(&w.logits, w.contract, 2, &measurement);
+    if (status == KCC_OK) status = kcc_measure_finish(measurement, &w.made_summary);
+    kcc_measurement_free(measurement);
+    return status;
+  });
+  Add(cases, "kcc_summary_backends",
+      [](World& w) { return kcc_summary_backends(w.summary, &w.text); });
   Add(cases, "kcc_summary_merge",
       [](World& w) { return kcc_summary_merge(w.into, w.other_summary); });
   Add(cases, "kcc_summary_merge of the same", [](World& w) {
