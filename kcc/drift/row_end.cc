@@ -11,7 +11,9 @@
 //
 // The pivot is the train side's most likely token. Its ratio follows from the others alone:
 //   pivot_ratio = -log1p((k Q + (k - 1) Z_others) / Z),  k = e^-x_pivot,
-// which stays exact when the others weigh 1e-16.
+// which stays exact when the others weigh 1e-16. Where a heavy token differs by as much as the
+// pivot, Q and Z_others cancel even in double. Its two terms together are e (e^(x - x_pivot) - 1),
+// which does not; so the carried tokens are then summed in that form.
 #include "kcc/drift/row_end.h"
 
 #include <algorithm>
@@ -23,6 +25,10 @@
 
 namespace kcc {
 namespace {
+
+// Ten digits of an argument that is this much of its terms are left. Taken where nothing cancels,
+// the other form would only round differently.
+constexpr double kLeastOfTerms = 1e-6;
 
 // The chi-squareds may cancel this much more than kl: of ordinary rows they cancel as kl does, to
 // within a few parts in a hundred, and are not to decide.
@@ -43,7 +49,16 @@ bool SolveDelta(const RestSums& rest, const CarriedToken& pivot,
   }
   row->z = pivot.e + *others;
   const double k_less_1 = Expm1(-pivot.x);
-  const double argument = ((1 + k_less_1) * q + k_less_1 * *others) / row->z;
+  const double of_q = (1 + k_less_1) * q;
+  const double of_weight = k_less_1 * *others;
+  double argument = (of_q + of_weight) / row->z;
+  row->near_pivot =
+      std::fabs(of_q + of_weight) < kLeastOfTerms * (std::fabs(of_q) + std::fabs(of_weight));
+  if (row->near_pivot) {
+    double sum = (1 + k_less_1) * rest[kSumQ] + k_less_1 * rest[kSumE];
+    for (const CarriedToken& token : carried) sum += token.e * Expm1(token.x - pivot.x);
+    argument = sum / row->z;
+  }
   if (!(argument > -1 + 1e-6)) return false;
   row->pivot_ratio = 0.0 - Log1p(argument);
   row->delta = pivot.x - row->pivot_ratio;
@@ -116,7 +131,7 @@ RowSolution SolveRow(const RestSums& rest, const CarriedToken& pivot,
   };
   add(pivot, row.pivot_ratio);
   for (const CarriedToken& token : carried) {
-    add(token, token.x - delta);
+    add(token, row.RatioOf(token, pivot));
     entropy += token.e * (row.log_z - token.logit);
   }
 
@@ -154,7 +169,7 @@ OpenVariation::OpenVariation(const RowSolution& row, const CarriedToken& pivot,
     : slope(static_cast<float>(Expm1(row.delta))), factor(Exp(-row.delta)), z(row.z) {
   apart = pivot.e * std::fabs(Expm1(row.pivot_ratio));
   for (const CarriedToken& token : carried) {
-    apart += token.e * std::fabs(Expm1(token.x - row.delta));
+    apart += token.e * std::fabs(Expm1(row.RatioOf(token, pivot)));
   }
 }
 

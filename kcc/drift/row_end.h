@@ -27,6 +27,8 @@ struct RowSolution {
   // x - delta is log(q/p) of a token; the pivot's is kept apart, where the difference would cancel.
   double delta = 0;
   double pivot_ratio = 0;
+  // Whether delta is so near to the pivot's x that a token's ratio is taken from the pivot's.
+  bool near_pivot = false;
   double log_z = 0;  // log sum e^logit, so that log p = logit - log_z
   double z = 0;      // sum of all weights
   double confidence = 0;
@@ -41,6 +43,10 @@ struct RowSolution {
   bool infer_entropy_cancels = false;
   // How much the subtractions below enlarge the relative error of the sums; +inf: unusable.
   double amplification = 0;
+
+  double RatioOf(const CarriedToken& token, const CarriedToken& pivot) const {
+    return near_pivot ? (token.x - pivot.x) + pivot_ratio : token.x - delta;
+  }
 };
 
 RowSolution SolveRow(const RestSums& rest, const CarriedToken& pivot,
