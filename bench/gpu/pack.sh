@@ -7,13 +7,13 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=build/gpu_host
 rm -rf "$out"
-mkdir -p "$out/python"
+mkdir -p "$out/python" "$out/lib"
 cp -L build/release/kcc/api/libkcc.so "$out/libkcc.so"
 cp -L build/release/apps/kcc/kcc "$out/kcc"
 for file in "$out/libkcc.so" "$out/kcc"; do
   ldd "$file" | awk '$2 == "=>" && $3 ~ /^\// {print $3}'
 done | sort -u | grep -Ev '/(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)\.so' |
-  while read -r library; do cp -L "$library" "$out/"; done
+  while read -r library; do cp -L "$library" "$out/lib/"; done
 packages=$(.venv/bin/python -c 'import pathlib, pytest; print(pathlib.Path(pytest.__file__).parents[1])')
 for name in pytest _pytest pluggy iniconfig packaging pygments; do
   if [ -e "$packages/$name" ]; then cp -r "$packages/$name" "$out/python/"; fi

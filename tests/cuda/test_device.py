@@ -2,7 +2,9 @@
 its summaries are judged alike. Skipped where there is no GPU or no libkcc_cuda.so (docs/gpu.md)."""
 
 import json
+import os
 import pathlib
+import subprocess
 import sys
 
 import numpy as np
@@ -14,6 +16,8 @@ sys.path.insert(0, str(ROOT / "python"))
 import kcc  # noqa: E402
 from kcc import cuda  # noqa: E402
 from kcc.trace import write_trace  # noqa: E402
+
+PROGRAM = pathlib.Path(os.environ.get("KCC_PROGRAM", ROOT / "build/release/apps/kcc/kcc"))
 
 
 def missing():
@@ -223,3 +227,11 @@ def test_traces_are_measured_on_the_device(tmp_path):
     assert there.backends == "cuda"
     for (name, value), (_, got) in zip(means(rules, here).items(), means(rules, there).items()):
         assert got == pytest.approx(value, rel=2**-6, abs=1e-12), name
+    if not PROGRAM.exists():
+        pytest.skip(f"kcc measure --device cuda: {PROGRAM} is not there")
+    (tmp_path / "contract.yaml").write_text(CONTRACT.replace("LIMIT", "1.0"))
+    command = [PROGRAM, "measure", *sides, "-c", tmp_path / "contract.yaml", "-o", tmp_path / "s.kccs",
+               "--device", "cuda", "--cuda-library", cuda.find()]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert kcc.Summary.read(tmp_path / "s.kccs").to_bytes() == there.to_bytes()
