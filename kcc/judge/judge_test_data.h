@@ -1,4 +1,4 @@
-// For tests and calibration of the judge: evidence in memory, pushed through the real accumulator.
+// For tests and error rates of the judge: evidence in memory, pushed through the real accumulator.
 #pragma once
 
 #include <functional>

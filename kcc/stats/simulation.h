@@ -1,4 +1,4 @@
-// Simulated streams for calibrating the tests of this folder, reproducible from a seed on every
+// Simulated streams for the error rates of the tests of this folder, reproducible from a seed on every
 // platform (the standard distributions are not).
 //
 // Requests with correlated tokens: each request draws one shared outcome Z; each token copies Z

@@ -1,13 +1,13 @@
 // The judge's error about traffic, with the truth exactly at the threshold; a smaller version of
-// bench/judge_calibration.cc.
-#include "kcc/judge/calibration.h"
+// bench/judge_error_rates.cc.
+#include "kcc/judge/judge_error_rates.h"
 
 #include <gtest/gtest.h>
 
 namespace kcc {
 namespace {
 
-TEST(Calibration, AClauseAtItsThresholdIsRarelyCalledEitherWay) {
+TEST(ErrorRates, AClauseAtItsThresholdIsRarelyCalledEitherWay) {
   for (const double icc : {0.0, 0.3, 0.9}) {
     JudgeExperiment e;
     e.truth.icc = icc;
@@ -27,7 +27,7 @@ TEST(Calibration, AClauseAtItsThresholdIsRarelyCalledEitherWay) {
   }
 }
 
-TEST(Calibration, ClearCasesAreCalled) {
+TEST(ErrorRates, ClearCasesAreCalled) {
   JudgeExperiment e;
   e.truth.icc = 0.3;
   e.truth.rate = 0.3;

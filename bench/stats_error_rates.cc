@@ -1,11 +1,11 @@
 // Prints the tables of docs/statistics.md (Markdown) and exits with 1 where a valid test exceeds
 // its error probability by more than three standard errors, or a detector its guarantee.
-//   stats_calibration [runs]      default 4000, the figures in docs/; seeds are fixed and printed
+//   stats_error_rates [runs]      default 4000, the figures in docs/; seeds are fixed and printed
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
-#include "kcc/stats/calibration.h"
+#include "kcc/stats/error_rates.h"
 
 namespace kcc {
 namespace {
@@ -172,7 +172,7 @@ void CheckDetectors(Verifier& verifier, int64_t runs) {
 int main(int argc, char** argv) {
   const int64_t runs = argc > 1 ? std::atoll(argv[1]) : 4000;
   if (runs < 100) {
-    std::fprintf(stderr, "stats_calibration: runs must be at least 100\n");
+    std::fprintf(stderr, "stats_error_rates: runs must be at least 100\n");
     return 2;
   }
   std::printf("%lld runs per row, alpha = 5 %%\n", static_cast<long long>(runs));

@@ -1,7 +1,7 @@
 // Prints the tables of docs/semantics.md (Markdown) and exits with 1 where a verdict about traffic
 // is wrong more often than alpha plus three standard errors.
-//   judge_calibration [runs [icc]]      default 2000 runs of each of ICC 0, 0.3 and 0.9
-#include "kcc/judge/calibration.h"
+//   judge_error_rates [runs [icc]]      default 2000 runs of each of ICC 0, 0.3 and 0.9
+#include "kcc/judge/judge_error_rates.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -82,7 +82,7 @@ bool RunCell(double icc, int64_t runs) {
 int main(int argc, char** argv) {
   const int64_t runs = argc > 1 ? std::atoll(argv[1]) : 2000;
   if (runs < 100) {
-    std::fprintf(stderr, "usage: judge_calibration [runs >= 100 [icc]]\n");
+    std::fprintf(stderr, "usage: judge_error_rates [runs >= 100 [icc]]\n");
     return 2;
   }
   bool failed = false;

@@ -1,5 +1,5 @@
-// Calibration as a statistical test with fixed seeds; bench/stats_calibration.cc runs more of it.
-#include "kcc/stats/calibration.h"
+// Error rates as a statistical test with fixed seeds; bench/stats_error_rates.cc runs more of it.
+#include "kcc/stats/error_rates.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ void ExpectKeepsAlpha(const char* test, const Calls& calls) {
   EXPECT_LE(calls.ViolatedShare(), ErrorBound(kAlpha, calls.runs)) << test << ": violated";
 }
 
-TEST(Calibration, CorrelatedTokensAtTheThresholdAreMiscalledInAtMostAlpha) {
+TEST(ErrorRates, CorrelatedTokensAtTheThresholdAreMiscalledInAtMostAlpha) {
   for (const double icc : {0.0, 0.3, 0.9}) {
     ClusterExperiment e;
     e.truth.icc = icc;
@@ -35,7 +35,7 @@ TEST(Calibration, CorrelatedTokensAtTheThresholdAreMiscalledInAtMostAlpha) {
   }
 }
 
-TEST(Calibration, LongRequestsBeingWorseDoesNotFoolTheRatioTest) {
+TEST(ErrorRates, LongRequestsBeingWorseDoesNotFoolTheRatioTest) {
   ClusterExperiment e;
   e.truth.icc = 0.3;
   e.truth.worse_when_longer = true;
@@ -46,7 +46,7 @@ TEST(Calibration, LongRequestsBeingWorseDoesNotFoolTheRatioTest) {
   ExpectKeepsAlpha("ratio e-test", RunClusters(e).token_ratio);
 }
 
-TEST(Calibration, RatioTestHasPower) {
+TEST(ErrorRates, RatioTestHasPower) {
   ClusterExperiment e;
   e.truth.icc = 0.3;
   e.truth.rate = e.rate_clause / 4;

@@ -1,6 +1,6 @@
 // How often the judge is wrong about traffic: simulated evaluations with correlated tokens, pushed
-// through the real accumulator and judged. Shared by calibration_test.cc (few runs) and
-// bench/judge_calibration.cc (the table of docs/semantics.md).
+// through the real accumulator and judged. Shared by judge_error_rates_test.cc (few runs) and
+// bench/judge_error_rates.cc (the table of docs/semantics.md).
 //
 // Every clause form is put exactly at the truth (or at a stated multiple of it), so that at the
 // truth each satisfied and each violated is an error.
@@ -13,7 +13,7 @@
 #include "kcc/judge/judge.h"
 #include "kcc/judge/judge_test_data.h"
 #include "kcc/stats/binomial.h"
-#include "kcc/stats/calibration.h"
+#include "kcc/stats/error_rates.h"
 
 namespace kcc {
 
@@ -40,9 +40,9 @@ struct JudgeCalls {
 };
 
 // The clause forms, each with its limit where the token rate is `at_most`.
-inline Contract CalibrationContract(const JudgeExperiment& e) {
+inline Contract ErrorRateContract(const JudgeExperiment& e) {
   Contract contract;
-  contract.name = "calibration";
+  contract.name = "error-rates";
   contract.slices = {{"all", {}, {}}};
   contract.decision.about = Population::kTraffic;
   contract.assumptions.tokens_max = e.truth.tokens_max;
@@ -83,8 +83,8 @@ inline Contract CalibrationContract(const JudgeExperiment& e) {
 }
 
 // A request whose bad tokens are bad in every quantity, and whose fields say whether it has any.
-inline testing::JudgedRequest MakeCalibrationRequest(const SimulatedRequest& simulated, int64_t at,
-                                                     double rate, RandomStream& random) {
+inline testing::JudgedRequest MakeSimulatedRequest(const SimulatedRequest& simulated, int64_t at,
+                                                   double rate, RandomStream& random) {
   testing::JudgedRequest request;
   request.train.id = request.infer.id = "r" + std::to_string(at);
   for (int64_t t = 0; t < simulated.tokens; ++t) {
@@ -113,7 +113,7 @@ inline bool MeansWithoutEnd(const Clause& clause) {
 }
 
 inline JudgeCalls RunJudge(const JudgeExperiment& e) {
-  const Contract contract = CalibrationContract(e);
+  const Contract contract = ErrorRateContract(e);
   const Plan plan = Plan::FromContract(contract);
   std::vector<Contract> alone;
   Contract certifiable = contract;
@@ -134,7 +134,7 @@ inline JudgeCalls RunJudge(const JudgeExperiment& e) {
       const SimulatedRequest simulated = SimulateRequest(e.truth, random);
       tokens.exceeding += simulated.bad;
       tokens.count += simulated.tokens;
-      evidence.requests.push_back(MakeCalibrationRequest(simulated, i, e.truth.rate, random));
+      evidence.requests.push_back(MakeSimulatedRequest(simulated, i, e.truth.rate, random));
     }
     const Summary summary = testing::Measure(plan, evidence);
     for (size_t i = 0; i < alone.size(); ++i) {

@@ -1,6 +1,6 @@
 // The experiments that show what the tests of this folder keep and what their naive rivals break:
-// correlated tokens, continuous peeking, change detection. Shared by calibration_test.cc (fewer
-// runs) and bench/stats_calibration.cc (the tables of docs/statistics.md).
+// correlated tokens, continuous peeking, change detection. Shared by error_rates_test.cc (fewer
+// runs) and bench/stats_error_rates.cc (the tables of docs/statistics.md).
 #pragma once
 
 #include <cmath>
