@@ -10,7 +10,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
   const auto dialects = kcc::Dialects();
-  const std::string_view dialect = dialects[data[0] % dialects.size()].id;
+  const std::string_view dialect = dialects[data[0] % dialects.size()]->id;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const auto report = kcc::RunConform(text, dialect, {.float64 = (data[0] & 0x80) != 0});
   if (!report) {

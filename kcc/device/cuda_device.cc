@@ -42,18 +42,27 @@ std::optional<size_t> FindSlot(std::string_view name) {
   return std::nullopt;
 }
 
+// The library's number of a value; -1: it has none of that name.
+int NumberOf(const CudaLibrary& library, std::string_view name) {
+  for (int value = 0; value < library.values(); ++value) {
+    const char* const text = library.value_name(value);
+    if (text != nullptr && name == text) return value;
+  }
+  return -1;
+}
+
 Result<ValueNumbers> NumbersOf(const CudaLibrary& library) {
   ValueNumbers numbers;
   numbers.count = library.values();
+  numbers.log_ratio = NumberOf(library, "log_ratio");
+  numbers.logprob[kInfer] = NumberOf(library, "logprob");
+  numbers.logprob[kTrain] = NumberOf(library, "train_logprob");
+  numbers.confidence[kInfer] = NumberOf(library, "confidence");
+  numbers.confidence[kTrain] = NumberOf(library, "train_confidence");
   numbers.given = SampledTokenSlots();
   for (int value = 0; value < numbers.count; ++value) {
     const char* const text = library.value_name(value);
     const std::string_view name = text == nullptr ? "" : text;
-    if (name == "log_ratio") numbers.log_ratio = value;
-    if (name == "logprob") numbers.logprob[kInfer] = value;
-    if (name == "train_logprob") numbers.logprob[kTrain] = value;
-    if (name == "confidence") numbers.confidence[kInfer] = value;
-    if (name == "train_confidence") numbers.confidence[kTrain] = value;
     const std::optional<size_t> slot = FindSlot(name);
     // What follows from the sampled token is taken from its log-probs, as on the CPU.
     if (!slot || SlotQuantity(*slot).evidence == EvidenceNeeded::kSampledToken) continue;
