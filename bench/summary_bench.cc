@@ -141,8 +141,13 @@ int main(int argc, char** argv) {
   const double small_us = 1e6 * Least(small_times) / all_tokens;
   const double large_us = 1e6 * Least(large_times) / all_tokens;
   const std::string bytes = EncodeSummary(many);
-  const Summary first = *Measure(*pair, large, {.threads = 1, .shard = {1, 2}});
-  const Summary second = *Measure(*pair, large, {.threads = 1, .shard = {2, 2}});
+  const auto half = [&](int index) {
+    MeasureOptions options;
+    options.shard = {index, 2};
+    return *Measure(*pair, large, options);
+  };
+  const Summary first = half(1);
+  const Summary second = half(2);
   const double encode = Seconds([&] { EncodeSummary(many); });
   const double decode = Seconds([&] { KCC_CHECK(DecodeSummary(bytes).has_value()); });
   const double merge = Seconds([&] { KCC_CHECK(Merge(first, second).has_value()); });
