@@ -41,9 +41,9 @@ spec:
     - {name: code, where: "'code' in tags"}
   numerical:
     - {id: N-1, metric: mean_kl, atMost: LIMIT, slices: [all, code], level: L3}
-    - {id: N-2, metric: p99_tv, atMost: 0.9, level: L2}
+    - {id: N-2, metric: max_tv, atMost: 0.99999, level: L2}
     - {id: N-3, metric: max_logit_linf, atMost: 100, level: L2}
-    - {id: N-4, metric: p99_abs_log_ratio, atMost: 10, level: L2}
+    - {id: N-4, metric: mean_abs_log_ratio, atMost: 10, level: L2}
   statistical:
     - {id: S-1, metric: mean_top10_overlap, atLeast: 0.01, level: L2}
 """
@@ -79,15 +79,21 @@ def test_cuda_tensors_give_a_verdict(dtype, limit, verdict):
 
 
 def means(rules, summary):
-    """The value of each clause on each slice."""
+    """The value of each clause on each slice; "inf" is a value."""
     report = kcc.judge(rules, summary)
-    return {(clause["id"], row["slice"]): row["value"] for clause in report.clauses for row in clause["slices"]}
+    values = {(clause["id"], row["slice"]): row["value"] for clause in report.clauses for row in clause["slices"]}
+    assert None not in values.values()
+    return values
+
+
+def same(value, got):
+    """Within what the device promises: 1e-5 of it (docs/gpu.md)."""
+    return got == value or (not isinstance(value, str) and got == pytest.approx(value, rel=1e-5, abs=1e-8))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize("noise", [0.001, 0.02, 1.0])
 def test_both_backends_say_the_same_within_the_promise(dtype, noise):
-    """1e-5 of the divergences; percentiles of a summary are buckets of 2^-7."""
     train, infer, tokens = logits(noise, dtype=dtype)
     mask = torch.ones(tokens.shape, dtype=torch.bool)
     mask[2, 7:] = False
@@ -97,8 +103,7 @@ def test_both_backends_say_the_same_within_the_promise(dtype, noise):
     there = means(rules, kcc.measure(train.cuda(), infer.cuda(), rules, **options))
     assert here.keys() == there.keys()
     for name, value in here.items():
-        exact = name[0] in ("N-1", "N-3", "S-1")
-        assert there[name] == pytest.approx(value, rel=1e-5 if exact else 2**-6, abs=1e-12), name
+        assert same(value, there[name]), (name, value, there[name])
 
 
 def self_trace(directory, name, logprobs, tokens, tags):
@@ -153,9 +158,7 @@ def test_masks_of_either_kind_are_measured_alike():
                                                     requests=requests()))
                            for move in (lambda x: x, lambda x: x.cuda()))  # fmt: skip
             for name, value in here.items():
-                got = there[name]
-                same = got == value or got == pytest.approx(value, rel=2**-6, abs=1e-9)
-                assert same, (constant, sides, name, value, got)
+                assert same(value, there[name]), (constant, sides, name, value, there[name])
 
 
 def test_no_logits_come_back_to_the_host(tmp_path):
@@ -226,7 +229,7 @@ def test_traces_are_measured_on_the_device(tmp_path):
     here, there = (kcc.measure_traces(*sides, rules, device=device) for device in (None, "cuda"))
     assert there.backends == "cuda"
     for (name, value), (_, got) in zip(means(rules, here).items(), means(rules, there).items()):
-        assert got == pytest.approx(value, rel=2**-6, abs=1e-12), name
+        assert same(value, got), (name, value, got)
     if not PROGRAM.exists():
         pytest.skip(f"kcc measure --device cuda: {PROGRAM} is not there")
     (tmp_path / "contract.yaml").write_text(CONTRACT.replace("LIMIT", "1.0"))
