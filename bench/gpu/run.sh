@@ -19,7 +19,7 @@ if [ -e build/gpu_host/libkcc.so ]; then
   export PYTHONPATH=$PWD/build/gpu_host/python${PYTHONPATH:+:$PYTHONPATH}
 fi
 "$out/gpu_verify" | tee "$out/verify.txt"
-python3 -m pytest -q -p no:cacheprovider --confcutdir=tests/cuda -rs tests/cuda/test_device.py | tee "$out/tests.txt"
+python3 -m pytest -q -p no:cacheprovider --confcutdir=tests/cuda -rs tests/cuda/test_gpu_summaries.py | tee "$out/tests.txt"
 "$out/gpu_timing" --json "$out/timing.json"
 python3 bench/gpu/compare.py --library "$out/libkcc_cuda.so" --json "$out/compare.json"
 python3 bench/gpu/results.py "$out" > docs/results/gpu.md
