@@ -103,7 +103,7 @@ def test_a_bias_over_a_trajectory_holds_for_outcomes_unless_told_otherwise(kcc):
         ([], "give one of"),
         (["--span", "1", "--tv", "0.1"], "give one of"),
         (["--tv", "2"], "at most 1"),
-        (["--span", "nan"], "no number"),
+        (["--span", "nan"], "not a number"),
         (["--span", "-1"], "--span"),
         (["--reward-drift", "0.1"], "--reward-max"),
         (["--gradient-bias", "0.1", "--advantage-max", "1"], "--score-norm-max"),
