@@ -227,6 +227,28 @@ void RunDialect(const Batch& batch, uint8_t which, const std::string& text) {
 }
 
 // Arrays of the contract half: log-probs or logits, requests from the input.
+// The two parts must give what the one call gave: the same bytes, or a failure of the same kind.
+void CheckTwoParts(const kcc_arrays& arrays, const kcc_contract* contract, kcc_status measured,
+                   const kcc_summary* whole) {
+  kcc_measurement* measurement = nullptr;
+  kcc_summary* parts = nullptr;
+  kcc_status status = kcc_measure_begin(&arrays, contract, 1, &measurement);
+  if (status == KCC_OK) status = kcc_measure_finish(measurement, &parts);
+  if (status != measured) Broken();
+  if (status == KCC_OK) {
+    kcc_text a{};
+    kcc_text b{};
+    if (kcc_summary_encode(whole, &a) != KCC_OK || kcc_summary_encode(parts, &b) != KCC_OK) {
+      Broken();
+    }
+    if (std::string_view(a.data, a.size) != std::string_view(b.data, b.size)) Broken();
+    kcc_text_free(&a);
+    kcc_text_free(&b);
+  }
+  kcc_summary_free(parts);
+  kcc_measurement_free(measurement);
+}
+
 void Measure(Bytes& bytes) {
   kcc_arrays arrays{};
   arrays.struct_size = sizeof arrays;
@@ -286,7 +308,9 @@ void Measure(Bytes& bytes) {
     Broken();
   }
   kcc_summary* summary = nullptr;
-  if (kcc_measure_arrays(&arrays, contract, 2, &summary) == KCC_OK) {
+  const kcc_status measured = kcc_measure_arrays(&arrays, contract, 2, &summary);
+  CheckTwoParts(arrays, contract, measured, summary);
+  if (measured == KCC_OK) {
     kcc_text out{};
     if (kcc_judge(contract, summary, nullptr, nullptr, "json", &out) != KCC_OK) Broken();
     kcc_text_free(&out);

@@ -115,6 +115,7 @@ inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
   kcc_rl_summary_free(rl);
   kcc_contract_free(nullptr);
   kcc_summary_free(nullptr);
+  kcc_measurement_free(nullptr);
   kcc_rl_summary_free(nullptr);
   kcc_rl_dialect_free(nullptr);
   kcc_rl_dump_free(nullptr);
