@@ -106,7 +106,9 @@ KCC_API kcc_status kcc_measure_traces(const char* train, const char* infer,
 /* Both sides' evidence about the same tokens in memory: logits [rows, vocab_size] on both sides
  * (F32, F16, BF16, FP8), or log-probs of the sampled tokens (F32, F64; row_stride unused). Request
  * r owns row_counts[r] rows from first_rows[r] on; other rows are padding. `requests_jsonl` is one
- * JSON object a line, in the order of r, as in a trace: {"id": "a", "tags": ["math"]}. */
+ * JSON object a line, in the order of r, as in a trace: {"id": "a", "tags": ["math"]}. It is one
+ * record for both sides, so what compares the records of two sides (reward_drift, the gaps of
+ * refusals and parses, replay signatures) is not known; measure two traces for that. */
 typedef struct kcc_arrays {
   size_t struct_size; /* sizeof(kcc_arrays) */
   kcc_array train_logits, infer_logits;

@@ -120,6 +120,7 @@ bool BreaksTwoValues(const PlanTest& test, const RequestPair& request) {
 }
 
 RequestQuantity RecordedGap(const PlanTest& test, const RequestPair& request) {
+  if (request.one_record()) return {};
   const Quantity& recorded = SourceOf(*test.metric.quantity);
   const FieldQuantity infer = RecordedQuantity(recorded, request, Side::kInfer);
   const FieldQuantity train = RecordedQuantity(recorded, request, Side::kTrain);

@@ -216,17 +216,19 @@ void FlagCounts::Add(std::optional<bool> flag) { ++(!flag ? missing : *flag ? ye
 void PopulationStats::Add(const RequestPair& request,
                           std::span<const std::vector<std::string>> field_sets) {
   ++requests;
-  AddPaired(request.infer->Flag("refused"), request.train->Flag("refused"), &refused);
-  AddPaired(request.infer->Flag("parsed"), request.train->Flag("parsed"), &parsed);
+  static const Request kNothing;
+  const Request& train = request.one_record() ? kNothing : *request.train;
+  AddPaired(request.infer->Flag("refused"), train.Flag("refused"), &refused);
+  AddPaired(request.infer->Flag("parsed"), train.Flag("parsed"), &parsed);
   const std::string* infer_signature = request.infer->Text("replay_signature");
-  const std::string* train_signature = request.train->Text("replay_signature");
+  const std::string* train_signature = train.Text("replay_signature");
   std::optional<bool> alike;
   if (infer_signature != nullptr && train_signature != nullptr) {
     alike = *infer_signature == *train_signature;
   }
   signatures.Add(alike);
   const auto infer_reward = Finite(*request.infer, "reward");
-  const auto train_reward = Finite(*request.train, "reward");
+  const auto train_reward = Finite(train, "reward");
   if (infer_reward && train_reward) {
     ++rewarded;
     reward_gap.Add(*infer_reward);

@@ -110,7 +110,7 @@ bool OutputsKnown(const RequestPair& pair) {
 // How infer's value stands to train's. Missing unless both sides recorded one: to leave a value out
 // must not help. One record that stands for both sides (arrays have one) compares nothing.
 FieldQuantity OfBothSides(const Quantity& quantity, const RequestPair& pair) {
-  if (pair.train == pair.infer) return {};
+  if (pair.one_record()) return {};
   const Quantity& source = SourceOf(quantity);
   const FieldQuantity infer = RecordedQuantity(source, pair, Side::kInfer);
   const FieldQuantity train = RecordedQuantity(source, pair, Side::kTrain);

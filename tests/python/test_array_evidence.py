@@ -42,3 +42,27 @@ def test_an_estimate_needs_tokens_of_the_compared_distribution():
     assert kcc.judge(contract, kcc.measure(infer, infer, contract)).verdict == "satisfied"
     other = kcc.measure(infer, infer, contract, sampling_temperature=0.7)
     assert kcc.judge(contract, other).verdict == "inconclusive"
+
+
+ONE_RECORD = [
+    "metric: reward_drift, atMost: 0.01",
+    "metric: refusal_rate_gap, atMost: 0.01",
+    "metric: parse_rate_gap, atMost: 0.01",
+    "metric: signature_match_rate, atLeast: 0.9",
+    "metric: replay_mismatch_rate, atMost: 0.1",
+    "metric: max_latency_ms_gap, atMost: 10",
+    "metric: p99_latency_ms_ratio, atMost: 1.1",
+]
+
+
+@pytest.mark.parametrize("about", ["evaluation-set", "traffic"])
+@pytest.mark.parametrize("clause", ONE_RECORD)
+def test_one_record_for_both_sides_does_not_agree_with_itself(clause, about):
+    """Arrays come with one record a request; comparing it with itself would satisfy every such clause."""
+    values = np.full((3000, 1), -1.0)
+    record = {"reward": 1.0, "refused": False, "parsed": True, "replay_signature": "s", "latency_ms": 5}
+    requests = [{"id": f"r{i}", **record} for i in range(len(values))]
+    head = f"  decision: {{about: {about}}}\n  assumptions: {{rewardMax: 1}}\n  statistical:\n"
+    contract = kcc.Contract(HEAD + head + "    - {id: S, level: L3, " + clause + "}\n")
+    summary = kcc.measure(values, values, contract, requests=requests)
+    assert kcc.judge(contract, summary).verdict == "inconclusive"
