@@ -89,8 +89,15 @@ struct Arrays {
   }
 };
 
+// Arrays have one record for both sides, so that two sides' records cannot be compared.
+void ForgetCompared(Request* request) {
+  request->fields.erase("reward");
+  request->fields.erase("parsed");
+}
+
 PairedTraces MakePair(const ScratchDir& dir, EvidenceLevel evidence) {
   SyntheticSpec spec;
+  spec.edit_request = ForgetCompared;
   spec.requests = 9;
   spec.output_tokens = 6;
   spec.evidence = evidence;
@@ -139,6 +146,7 @@ TEST(MeasureArrays, ALengthThatARequestClaimsCountsNoMoreThanInATrace) {
   spec.info.sampled_by = SampledBy::kInfer;
   spec.info.sampling_temperature = 1;
   spec.edit_request = [](Request* request) {
+    ForgetCompared(request);
     request->fields.erase("prompt_tokens");
     request->fields["output_tokens"] = request->id == testing::RequestId(1) ? 2.0 : 9.0;
   };
