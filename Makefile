@@ -50,7 +50,7 @@ empty :=
 space := $(empty) $(empty)
 any-of = ^($(subst $(space),|,$(strip $(1))))$$
 
-READERS := contract trace summary kernel rl capi
+READERS := format predicate contract trace summary kernel rl capi
 FUZZED := contract predicate safetensors npy requests kld import import_files conform arrays summary report \
   capi capi_files exec_answers server_answers
 test-readers: configure-asan
@@ -71,7 +71,7 @@ test-asan: configure-asan
 
 # Threads live in few modules: the tests of those, and of what is built on them, are all that is
 # built here.
-TSAN_TESTS := numeric summary kernel lab rl capi
+TSAN_TESTS := numeric summary kernel lab attribution experiment rl capi
 test-tsan: configure-tsan
 	@cmake --build --preset tsan -j $(JOBS) --target $(TSAN_TESTS:%=kcc_%_test)
 	@$(CTEST) --test-dir build/tsan -R '$(call any-of,$(TSAN_TESTS))'
@@ -81,7 +81,7 @@ test-all: test test-asan test-tsan
 	@tools/servers.sh
 	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
 	@$(MAKE) --no-print-directory lint
-	@$(CTEST) --test-dir build/clang
+	@$(CTEST) --test-dir build/clang -LE slow
 	@tools/same_bytes.sh build/release build/clang
 	@$(CTEST) --test-dir build/release -L slow
 	@$(PYTEST) --dist worksteal -m slow tests  # most of them are one file's

@@ -4,8 +4,8 @@
 
 #include "fuzz/memory_file.h"
 #include "kcc/base/check.h"
-#include "kcc/trace/npy.h"
-#include "kcc/trace/torch_file.h"
+#include "kcc/format/npy.h"
+#include "kcc/format/torch_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kcc/base/check.h"
-#include "kcc/contract/predicate.h"
+#include "kcc/predicate/predicate.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kcc/base/check.h"
-#include "kcc/trace/safetensors.h"
+#include "kcc/format/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

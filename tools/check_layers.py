@@ -24,7 +24,7 @@ import sys
 LIBRARIES = {
     "yaml-cpp/": {"kcc/contract", "bench", "fuzz"},
     "hwy/": {"kcc/numeric", "kcc/drift", "kcc/rl", "bench"},
-    "simdjson": {"kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/lab", "kcc/rl", "kcc/api", "fuzz",
+    "simdjson": {"kcc/format", "kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/lab", "kcc/rl", "kcc/api", "fuzz",
                  "tests"},
     "tl/": {"kcc/base", "kcc/contract"},
     "openssl/": {"kcc/base"},
@@ -41,7 +41,7 @@ SYSTEM = re.compile(
 )
 STANDARD = re.compile(r"[a-z_0-9]+")  # of C++: <vector>
 
-PURE = ("numeric", "stats", "metric", "drift", "bounds", "judge", "author", "measure")
+PURE = ("numeric", "stats", "metric", "predicate", "drift", "bounds", "judge", "author", "measure")
 # What a pure folder does not write, and what it is.
 IMPURE = {
     r"\b(fopen|freopen|fread|fwrite|fputs|fprintf|printf|puts)\s*\(": "input or output",

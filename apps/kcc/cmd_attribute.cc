@@ -9,11 +9,11 @@
 #include "apps/kcc/shipped.h"
 #include "kcc/base/strings.h"
 #include "kcc/kernel/spread_requests.h"
-#include "kcc/lab/attribution.h"
-#include "kcc/lab/corners.h"
-#include "kcc/lab/divergence.h"
+#include "kcc/attribution/attribution.h"
+#include "kcc/attribution/corners.h"
+#include "kcc/attribution/divergence.h"
 #include "kcc/lab/lab_kernel.h"
-#include "kcc/lab/source_envelope.h"
+#include "kcc/attribution/source_envelope.h"
 
 namespace kcc::cli {
 namespace {

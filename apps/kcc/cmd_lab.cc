@@ -9,8 +9,8 @@
 #include "kcc/base/file.h"
 #include "kcc/kernel/request_source.h"
 #include "kcc/kernel/spread_requests.h"
-#include "kcc/lab/e1.h"
-#include "kcc/lab/e2.h"
+#include "kcc/experiment/e1.h"
+#include "kcc/experiment/e2.h"
 #include "kcc/lab/lab_kernel.h"
 #include "kcc/lab/switches.h"
 

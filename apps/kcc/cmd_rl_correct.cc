@@ -12,7 +12,7 @@
 #include "kcc/rl/dump.h"
 #include "kcc/rl/replay.h"
 #include "kcc/rl/rl_json.h"
-#include "kcc/trace/safetensors.h"
+#include "kcc/format/safetensors.h"
 
 namespace kcc::cli {
 namespace {

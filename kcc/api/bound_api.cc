@@ -7,7 +7,7 @@
 
 #include "kcc/api/guard.h"
 #include "kcc/bounds/chain_json.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 
 namespace kcc::api {
 namespace {

@@ -15,7 +15,7 @@
 #include "kcc/rl/replay.h"
 #include "kcc/rl/rl_metrics.h"
 #include "kcc/rl/rl_version1.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 
 namespace kcc::api {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "kcc/numeric/target.h"
 #include "kcc/numeric/widen.h"
-#include "kcc/trace/mapped_file.h"
-#include "kcc/trace/safetensors.h"
+#include "kcc/format/mapped_file.h"
+#include "kcc/format/safetensors.h"
 
 namespace kcc {
 namespace {

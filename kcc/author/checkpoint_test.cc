@@ -11,7 +11,7 @@
 #include <map>
 #include <random>
 
-#include "kcc/trace/safetensors.h"
+#include "kcc/format/safetensors.h"
 
 namespace kcc {
 namespace {

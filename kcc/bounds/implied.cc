@@ -10,7 +10,7 @@
 #include "kcc/bounds/chain.h"
 #include "kcc/bounds/rounding.h"
 #include "kcc/bounds/sequence.h"
-#include "kcc/contract/fields.h"
+#include "kcc/predicate/fields.h"
 #include "kcc/contract/values.h"
 
 namespace kcc {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kcc/base/check.h"
-#include "kcc/contract/fields.h"
+#include "kcc/predicate/fields.h"
 #include "kcc/contract/words.h"
 
 namespace kcc {

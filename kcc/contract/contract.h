@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kcc/contract/predicate.h"
+#include "kcc/predicate/predicate.h"
 #include "kcc/metric/metric.h"
 
 namespace kcc {
@@ -56,7 +56,7 @@ struct Slice {
   Mark mark;
 };
 
-// True if the slice's predicate reads what each side has of its own (contract/fields.h).
+// True if the slice's predicate reads what each side has of its own (predicate/fields.h).
 bool ReadsOutcome(const Slice& slice);
 
 struct Clause {

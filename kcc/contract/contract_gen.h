@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kcc/contract/contract.h"
-#include "kcc/contract/predicate_gen.h"
+#include "kcc/predicate/predicate_gen.h"
 
 namespace kcc {
 

@@ -27,7 +27,7 @@ enum class ValueType : uint8_t {
   kThreshold,       // a number in the metric's unit: 0.05, 1% for a share, 400ms, 512MiB
   kBoolean,         // true or false, nothing else
   kMetric,          // aggregate_quantity (kcc/metric/metric.h)
-  kPredicate,       // the slice language (kcc/contract/predicate.h)
+  kPredicate,       // the slice language (kcc/predicate/predicate.h)
   kWindow,          // request, "100 requests", 30s
   kTextMap,         // a mapping with free keys to scalars
   kBinding,         // the same; its key `digest`, if present, is a sha256 digest

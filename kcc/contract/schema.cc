@@ -11,9 +11,9 @@
 
 #include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
-#include "kcc/contract/fields.h"
+#include "kcc/predicate/fields.h"
 #include "kcc/contract/keys.h"
-#include "kcc/contract/predicate_node.h"
+#include "kcc/predicate/predicate_node.h"
 #include "kcc/contract/values.h"
 #include "kcc/metric/metric.h"
 

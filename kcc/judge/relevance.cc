@@ -5,7 +5,7 @@
 #include <set>
 
 #include "kcc/base/strings.h"
-#include "kcc/contract/fields.h"
+#include "kcc/predicate/fields.h"
 #include "kcc/summary/series.h"
 
 namespace kcc {

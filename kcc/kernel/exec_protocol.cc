@@ -8,7 +8,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/summary/population.h"
 #include "kcc/trace/evidence_check.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 #include "kcc/trace/requests.h"
 
 namespace kcc {

@@ -13,7 +13,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/kernel/secret.h"
 #include "kcc/kernel/uri.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 
 namespace kcc {
 namespace {

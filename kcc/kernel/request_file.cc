@@ -9,8 +9,8 @@
 #include "kcc/base/strings.h"
 #include "kcc/kernel/request_source.h"
 #include "kcc/summary/population.h"
-#include "kcc/trace/json.h"
-#include "kcc/trace/line_reader.h"
+#include "kcc/format/json.h"
+#include "kcc/format/line_reader.h"
 #include "kcc/trace/requests.h"
 
 namespace kcc {

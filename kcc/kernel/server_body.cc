@@ -4,7 +4,7 @@
 
 #include "kcc/base/check.h"
 #include "kcc/base/strings.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 
 namespace kcc {
 namespace {

@@ -9,7 +9,7 @@
 #include "kcc/kernel/http_pool.h"
 #include "kcc/kernel/server_dialect.h"
 #include "kcc/kernel/server_options.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 
 namespace kcc {
 

@@ -5,9 +5,9 @@
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
 #include "kcc/numeric/widen.h"
-#include "kcc/trace/json.h"
-#include "kcc/trace/mapped_file.h"
-#include "kcc/trace/safetensors.h"
+#include "kcc/format/json.h"
+#include "kcc/format/mapped_file.h"
+#include "kcc/format/safetensors.h"
 
 namespace kcc {
 namespace {

@@ -15,7 +15,7 @@
 #include "kcc/kernel/kernel.h"
 #include "kcc/lab/checkpoint.h"
 #include "kcc/lab/lab_kernel.h"
-#include "kcc/trace/safetensors.h"
+#include "kcc/format/safetensors.h"
 
 namespace kcc::testing {
 

@@ -8,7 +8,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/rl/conform_inputs.h"
 #include "kcc/rl/dialect.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 
 namespace kcc {
 namespace {

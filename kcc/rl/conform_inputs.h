@@ -13,7 +13,7 @@
 #include "kcc/base/result.h"
 #include "kcc/rl/batch.h"
 #include "kcc/rl/dialect.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 
 namespace kcc {
 

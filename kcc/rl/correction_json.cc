@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "kcc/base/strings.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 
 namespace kcc {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kcc/base/strings.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 
 namespace kcc {
 namespace {

@@ -8,9 +8,9 @@
 #include "kcc/base/dtype.h"
 #include "kcc/base/strings.h"
 #include "kcc/rl/dump_formats.h"
-#include "kcc/trace/mapped_file.h"
-#include "kcc/trace/npy.h"
-#include "kcc/trace/safetensors.h"
+#include "kcc/format/mapped_file.h"
+#include "kcc/format/npy.h"
+#include "kcc/format/safetensors.h"
 
 namespace kcc {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "kcc/base/directory.h"
 #include "kcc/rl/dump_formats.h"
-#include "kcc/trace/json.h"
-#include "kcc/trace/line_reader.h"
-#include "kcc/trace/mapped_file.h"
-#include "kcc/trace/torch_file.h"
+#include "kcc/format/json.h"
+#include "kcc/format/line_reader.h"
+#include "kcc/format/mapped_file.h"
+#include "kcc/format/torch_file.h"
 
 namespace kcc {
 namespace {

@@ -8,7 +8,7 @@
 #include "kcc/measure/token_meter.h"
 #include "kcc/metric/token_slots.h"
 #include "kcc/rl/diagnostics.h"
-#include "kcc/trace/archive_test_data.h"
+#include "kcc/format/archive_test_data.h"
 #include "kcc/trace/trace_test_data.h"
 
 namespace kcc {

@@ -5,7 +5,7 @@
 #include <cctype>
 
 #include "kcc/rl/rl_test_data.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 
 namespace kcc {
 namespace {

@@ -6,7 +6,7 @@
 #include "kcc/stats/betting.h"
 #include "kcc/summary/plan.h"
 #include "kcc/summary/series.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 
 namespace kcc {
 namespace {

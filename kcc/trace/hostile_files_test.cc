@@ -12,10 +12,10 @@
 #include <functional>
 
 #include "kcc/base/file.h"
-#include "kcc/trace/archive_test_data.h"
+#include "kcc/format/archive_test_data.h"
 #include "kcc/trace/import.h"
-#include "kcc/trace/npy.h"
-#include "kcc/trace/torch_file.h"
+#include "kcc/format/npy.h"
+#include "kcc/format/torch_file.h"
 #include "kcc/trace/trace_test_data.h"
 
 namespace kcc {

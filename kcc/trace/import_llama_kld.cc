@@ -8,7 +8,7 @@
 
 #include "kcc/trace/import_formats.h"
 #include "kcc/trace/kld.h"
-#include "kcc/trace/mapped_file.h"
+#include "kcc/format/mapped_file.h"
 #include "kcc/trace/writer.h"
 
 namespace kcc {

@@ -19,7 +19,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/trace/alignment_check.h"
 #include "kcc/trace/import_formats.h"
-#include "kcc/trace/npy.h"
+#include "kcc/format/npy.h"
 #include "kcc/trace/requests.h"
 #include "kcc/trace/token_id.h"
 #include "kcc/trace/writer.h"

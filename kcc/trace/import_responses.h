@@ -19,7 +19,7 @@
 
 #include "kcc/base/result.h"
 #include "kcc/trace/import.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 #include "kcc/trace/trace.h"
 
 namespace kcc {

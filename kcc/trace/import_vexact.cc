@@ -16,7 +16,7 @@
 #include "kcc/trace/alignment_check.h"
 #include "kcc/trace/import_formats.h"
 #include "kcc/trace/import_responses.h"
-#include "kcc/trace/torch_file.h"
+#include "kcc/format/torch_file.h"
 #include "kcc/trace/writer.h"
 
 namespace kcc {

@@ -1,4 +1,4 @@
-#include "kcc/trace/npy.h"
+#include "kcc/format/npy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "kcc/base/file.h"
 #include "kcc/trace/kld.h"
-#include "kcc/trace/torch_file.h"
+#include "kcc/format/torch_file.h"
 #include "kcc/trace/trace_test_data.h"
 
 namespace kcc {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kcc/base/check.h"
-#include "kcc/contract/fields.h"
+#include "kcc/predicate/fields.h"
 #include "kcc/trace/evidence_check.h"
 #include "kcc/trace/pairing_checks.h"
 #include "kcc/trace/row_index.h"

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "kcc/base/result.h"
-#include "kcc/trace/mapped_file.h"
-#include "kcc/trace/safetensors.h"
+#include "kcc/format/mapped_file.h"
+#include "kcc/format/safetensors.h"
 #include "kcc/trace/trace.h"
 
 namespace kcc {

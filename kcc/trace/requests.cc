@@ -8,8 +8,8 @@
 
 #include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
-#include "kcc/trace/json.h"
-#include "kcc/trace/line_reader.h"
+#include "kcc/format/json.h"
+#include "kcc/format/line_reader.h"
 
 namespace kcc {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kcc/base/result.h"
-#include "kcc/trace/line_reader.h"
+#include "kcc/format/line_reader.h"
 #include "kcc/trace/trace.h"
 
 namespace kcc {

@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "kcc/base/strings.h"
-#include "kcc/contract/fields.h"
+#include "kcc/predicate/fields.h"
 
 namespace kcc {
 namespace {

@@ -1,7 +1,7 @@
 // Which slices of a contract a request or a token belongs to.
 //
 // A slice without token.* fields is decided once a request; the others once a token. Whose word a
-// field is stands in contract/fields.h: what the judged side, infer, says alone never decides
+// field is stands in predicate/fields.h: what the judged side, infer, says alone never decides
 // unnoticed. A slice that reads outcomes, which each side has of its own, is decided by the
 // outcomes of one side; who needs both asks for it twice.
 #pragma once
@@ -14,7 +14,7 @@
 
 #include "kcc/base/result.h"
 #include "kcc/contract/contract.h"
-#include "kcc/contract/fields.h"
+#include "kcc/predicate/fields.h"
 #include "kcc/metric/metric.h"
 #include "kcc/trace/trace.h"
 

@@ -8,7 +8,7 @@
 #include "kcc/base/json_writer.h"
 #include "kcc/base/sha256.h"
 #include "kcc/base/strings.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 
 namespace kcc {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "kcc/base/dtype.h"
 #include "kcc/base/result.h"
-#include "kcc/contract/predicate.h"
+#include "kcc/predicate/predicate.h"
 
 namespace kcc {
 

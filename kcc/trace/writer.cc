@@ -17,7 +17,7 @@
 #include "kcc/base/temporary.h"
 #include "kcc/trace/evidence_check.h"
 #include "kcc/trace/requests.h"
-#include "kcc/trace/safetensors.h"
+#include "kcc/format/safetensors.h"
 
 namespace kcc {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "apps/kcc/console.h"
-#include "kcc/trace/json.h"
+#include "kcc/format/json.h"
 #include "tests/faults/inputs.h"
 
 // apps/kcc/main.cc, whose main has this name here.

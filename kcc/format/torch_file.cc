@@ -1,0 +1,85 @@
+#include "kcc/format/torch_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kcc/format/npy.h"
+
+namespace kcc {
+namespace {
+
+constexpr int64_t kPickleBytesMax = int64_t{1} << 30;
+
+}  // namespace
+
+Result<TorchFile> TorchFile::Open(const std::string& path) {
+  KCC_TRY(MappedFile mapped, MappedFile::Open(path));
+  TorchFile file(std::move(mapped));
+  auto members = ListZip(file.file_);
+  if (!members.has_value()) return std::move(members.error()).At(Place{path});
+  const ZipMember* pickle = nullptr;
+  for (const ZipMember& member : *members) {
+    if (member.name.ends_with("/data.pkl")) pickle = &member;
+    const size_t slash = member.name.rfind("/data/");
+    if (slash != std::string::npos) {
+      file.storages_[member.name.substr(slash + 6)] = {member.offset, member.size};
+    }
+    if (member.name.ends_with("/byteorder")) {
+      KCC_TRY(
+          const std::string order,
+          file.file_.Read(member.offset, static_cast<size_t>(std::min<int64_t>(member.size, 16))));
+      if (order != "little")
+        return InvalidError("was written on a big-endian machine", Place{path});
+    }
+  }
+  if (pickle == nullptr || pickle->size > kPickleBytesMax) {
+    return InvalidError("is not a file of torch.save: it has no data.pkl", Place{path});
+  }
+  KCC_TRY(const std::string bytes,
+          file.file_.Read(pickle->offset, static_cast<size_t>(pickle->size)));
+  auto parsed = ParseTorchPickle(bytes);
+  if (!parsed.has_value()) return std::move(parsed.error()).At(Place{path});
+  file.pickle_ = std::move(*parsed);
+  return file;
+}
+
+int64_t TorchFile::Elements(const TorchValue& tensor) {
+  int64_t product = 1;
+  for (const int64_t extent : tensor.shape) {
+    if (__builtin_mul_overflow(product, extent, &product)) return -1;
+  }
+  return product;
+}
+
+bool TorchFile::IsContiguous(const TorchValue& tensor) {
+  int64_t expected = 1;
+  for (size_t i = tensor.shape.size(); i-- > 0;) {
+    if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
+    if (__builtin_mul_overflow(expected, tensor.shape[i], &expected)) return false;
+  }
+  return true;
+}
+
+Result<FileWindow> TorchFile::Map(const TorchValue& tensor, int64_t first, int64_t count) const {
+  const TorchValue& storage = At(tensor.items[0]);
+  const auto element = static_cast<int64_t>(DTypeBits(tensor.dtype) / 8);
+  const auto it = storages_.find(storage.text);
+  if (it == storages_.end()) {
+    return InvalidError("the storage '" + storage.text + "' of a tensor is missing", Place{path()});
+  }
+  const Storage& found = it->second;
+  int64_t end = 0;
+  if (__builtin_add_overflow(tensor.integer, first + count, &end) || tensor.integer < 0 ||
+      end > found.size / element) {
+    return InvalidError("a tensor lies outside its storage '" + storage.text + "'", Place{path()});
+  }
+  const int64_t begin = found.offset + (tensor.integer + first) * element;
+  if (begin % element != 0) return InvalidError("a tensor is not aligned", Place{path()});
+  const int64_t bytes = count * element;
+  if (bytes < 1 || bytes > static_cast<int64_t>(kWindowBytesMax)) {
+    return InvalidError("a row of a tensor is too large or empty", Place{path()});
+  }
+  return file_.Map(begin, static_cast<size_t>(bytes));
+}
+
+}  // namespace kcc
