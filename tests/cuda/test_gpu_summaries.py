@@ -205,7 +205,9 @@ def test_logits_that_are_still_being_computed_are_waited_for():
 def test_a_monitor_watches_a_step_on_the_device():
     train, infer, tokens = logits(noise=0.02, dtype=torch.float32)
     pick = lambda x: torch.log_softmax(x, -1).gather(2, tokens.to(x.device).long().unsqueeze(2)).squeeze(2)  # noqa: E731
-    rules, correction = contract(1.0), {"weight": {"mode": "truncate", "level": "token", "high": 2.0}}
+    # A step has no requests, so that no slice of them can be judged.
+    rules = kcc.Contract(CONTRACT.replace("LIMIT", "1.0").replace("slices: [all, code], ", ""))
+    correction = {"weight": {"mode": "truncate", "level": "token", "high": 2.0}}
     here, there = kcc.Monitor(rules, correction=correction), kcc.Monitor(rules, correction=correction)
     want = here.step(pick(train), pick(infer), logits=(train, infer), tokens=tokens)
     pair = train.cuda(), infer.cuda()
