@@ -7,13 +7,13 @@
 #include "apps/kcc/progress.h"
 #include "apps/kcc/safe_output.h"
 #include "apps/kcc/shipped.h"
-#include "kcc/base/strings.h"
-#include "kcc/kernel/spread_requests.h"
 #include "kcc/attribution/attribution.h"
 #include "kcc/attribution/corners.h"
 #include "kcc/attribution/divergence.h"
-#include "kcc/lab/lab_kernel.h"
 #include "kcc/attribution/source_envelope.h"
+#include "kcc/base/strings.h"
+#include "kcc/kernel/spread_requests.h"
+#include "kcc/lab/lab_kernel.h"
 
 namespace kcc::cli {
 namespace {

@@ -7,10 +7,10 @@
 #include "apps/kcc/safe_output.h"
 #include "apps/kcc/shipped.h"
 #include "kcc/base/file.h"
-#include "kcc/kernel/request_source.h"
-#include "kcc/kernel/spread_requests.h"
 #include "kcc/experiment/e1.h"
 #include "kcc/experiment/e2.h"
+#include "kcc/kernel/request_source.h"
+#include "kcc/kernel/spread_requests.h"
 #include "kcc/lab/lab_kernel.h"
 #include "kcc/lab/switches.h"
 

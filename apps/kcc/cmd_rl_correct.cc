@@ -7,12 +7,12 @@
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
 #include "kcc/base/strings.h"
+#include "kcc/format/safetensors.h"
 #include "kcc/rl/correction.h"
 #include "kcc/rl/dialect.h"
 #include "kcc/rl/dump.h"
 #include "kcc/rl/replay.h"
 #include "kcc/rl/rl_json.h"
-#include "kcc/format/safetensors.h"
 
 namespace kcc::cli {
 namespace {

@@ -5,9 +5,9 @@
 #include "apps/kcc/commands.h"
 #include "apps/kcc/markdown.h"
 #include "kcc/base/strings.h"
-#include "kcc/predicate/fields.h"
 #include "kcc/contract/keys.h"
 #include "kcc/contract/schema.h"
+#include "kcc/predicate/fields.h"
 #include "kcc/report/report_json.h"
 
 namespace kcc::cli {

@@ -9,13 +9,13 @@
 #include "kcc/api/handles.h"
 #include "kcc/api/sized.h"
 #include "kcc/base/json_writer.h"
+#include "kcc/format/json.h"
 #include "kcc/rl/correction.h"
 #include "kcc/rl/lint.h"
 #include "kcc/rl/lint_settings.h"
 #include "kcc/rl/replay.h"
 #include "kcc/rl/rl_metrics.h"
 #include "kcc/rl/rl_version1.h"
-#include "kcc/format/json.h"
 
 namespace kcc::api {
 namespace {

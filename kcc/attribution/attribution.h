@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "kcc/attribution/shapley.h"
 #include "kcc/base/interval.h"
 #include "kcc/base/result.h"
 #include "kcc/contract/contract.h"
 #include "kcc/kernel/kernel.h"
-#include "kcc/attribution/shapley.h"
 #include "kcc/lab/switches.h"
 
 namespace kcc {

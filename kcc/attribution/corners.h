@@ -10,10 +10,10 @@
 #include <span>
 #include <string>
 
+#include "kcc/attribution/attribution.h"
 #include "kcc/base/result.h"
 #include "kcc/kernel/kernel.h"
 #include "kcc/kernel/uri.h"
-#include "kcc/attribution/attribution.h"
 #include "kcc/lab/lab_kernel.h"
 
 namespace kcc {

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "kcc/numeric/target.h"
-#include "kcc/numeric/widen.h"
 #include "kcc/format/mapped_file.h"
 #include "kcc/format/safetensors.h"
+#include "kcc/numeric/target.h"
+#include "kcc/numeric/widen.h"
 
 namespace kcc {
 namespace {

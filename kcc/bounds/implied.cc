@@ -10,8 +10,8 @@
 #include "kcc/bounds/chain.h"
 #include "kcc/bounds/rounding.h"
 #include "kcc/bounds/sequence.h"
-#include "kcc/predicate/fields.h"
 #include "kcc/contract/values.h"
+#include "kcc/predicate/fields.h"
 
 namespace kcc {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kcc/base/check.h"
-#include "kcc/predicate/fields.h"
 #include "kcc/contract/words.h"
+#include "kcc/predicate/fields.h"
 
 namespace kcc {
 bool ReadsOutcome(const Slice& slice) {

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kcc/predicate/predicate.h"
 #include "kcc/metric/metric.h"
+#include "kcc/predicate/predicate.h"
 
 namespace kcc {
 

@@ -11,11 +11,11 @@
 
 #include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
-#include "kcc/predicate/fields.h"
 #include "kcc/contract/keys.h"
-#include "kcc/predicate/predicate_node.h"
 #include "kcc/contract/values.h"
 #include "kcc/metric/metric.h"
+#include "kcc/predicate/fields.h"
+#include "kcc/predicate/predicate_node.h"
 
 namespace kcc {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "kcc/kernel/spread_requests.h"
 #include "kcc/attribution/source_envelope.h"
+#include "kcc/kernel/spread_requests.h"
 #include "kcc/metric/token_slots.h"
 
 namespace kcc {

@@ -6,9 +6,9 @@
 
 #include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
+#include "kcc/format/json.h"
 #include "kcc/summary/population.h"
 #include "kcc/trace/evidence_check.h"
-#include "kcc/format/json.h"
 #include "kcc/trace/requests.h"
 
 namespace kcc {

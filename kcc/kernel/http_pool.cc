@@ -11,9 +11,9 @@
 
 #include "kcc/base/clock.h"
 #include "kcc/base/strings.h"
+#include "kcc/format/json.h"
 #include "kcc/kernel/secret.h"
 #include "kcc/kernel/uri.h"
-#include "kcc/format/json.h"
 
 namespace kcc {
 namespace {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "kcc/base/strings.h"
-#include "kcc/kernel/request_source.h"
-#include "kcc/summary/population.h"
 #include "kcc/format/json.h"
 #include "kcc/format/line_reader.h"
+#include "kcc/kernel/request_source.h"
+#include "kcc/summary/population.h"
 #include "kcc/trace/requests.h"
 
 namespace kcc {

@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "kcc/base/result.h"
+#include "kcc/format/json.h"
 #include "kcc/kernel/http_pool.h"
 #include "kcc/kernel/server_dialect.h"
 #include "kcc/kernel/server_options.h"
-#include "kcc/format/json.h"
 
 namespace kcc {
 

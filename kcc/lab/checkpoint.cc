@@ -4,10 +4,10 @@
 
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
-#include "kcc/numeric/widen.h"
 #include "kcc/format/json.h"
 #include "kcc/format/mapped_file.h"
 #include "kcc/format/safetensors.h"
+#include "kcc/numeric/widen.h"
 
 namespace kcc {
 namespace {

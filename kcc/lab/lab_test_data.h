@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "kcc/format/safetensors.h"
 #include "kcc/kernel/kernel.h"
 #include "kcc/lab/checkpoint.h"
 #include "kcc/lab/lab_kernel.h"
-#include "kcc/format/safetensors.h"
 
 namespace kcc::testing {
 

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "kcc/base/strings.h"
+#include "kcc/format/json.h"
 #include "kcc/rl/conform_inputs.h"
 #include "kcc/rl/dialect.h"
-#include "kcc/format/json.h"
 
 namespace kcc {
 namespace {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "kcc/base/result.h"
+#include "kcc/format/json.h"
 #include "kcc/rl/batch.h"
 #include "kcc/rl/dialect.h"
-#include "kcc/format/json.h"
 
 namespace kcc {
 

@@ -7,10 +7,10 @@
 
 #include "kcc/base/dtype.h"
 #include "kcc/base/strings.h"
-#include "kcc/rl/dump_formats.h"
 #include "kcc/format/mapped_file.h"
 #include "kcc/format/npy.h"
 #include "kcc/format/safetensors.h"
+#include "kcc/rl/dump_formats.h"
 
 namespace kcc {
 namespace {

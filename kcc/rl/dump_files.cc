@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "kcc/base/directory.h"
-#include "kcc/rl/dump_formats.h"
 #include "kcc/format/json.h"
 #include "kcc/format/line_reader.h"
 #include "kcc/format/mapped_file.h"
 #include "kcc/format/torch_file.h"
+#include "kcc/rl/dump_formats.h"
 
 namespace kcc {
 namespace {

@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "kcc/format/archive_test_data.h"
 #include "kcc/measure/token_meter.h"
 #include "kcc/metric/token_slots.h"
 #include "kcc/rl/diagnostics.h"
-#include "kcc/format/archive_test_data.h"
 #include "kcc/trace/trace_test_data.h"
 
 namespace kcc {

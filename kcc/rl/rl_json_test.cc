@@ -4,8 +4,8 @@
 
 #include <cctype>
 
-#include "kcc/rl/rl_test_data.h"
 #include "kcc/format/json.h"
+#include "kcc/rl/rl_test_data.h"
 
 namespace kcc {
 namespace {

@@ -1,5 +1,5 @@
-// Simulated streams for the error rates of the tests of this folder, reproducible from a seed on every
-// platform (the standard distributions are not).
+// Simulated streams for the error rates of the tests of this folder, reproducible from a seed on
+// every platform (the standard distributions are not).
 //
 // Requests with correlated tokens: each request draws one shared outcome Z; each token copies Z
 // with probability sqrt(icc), else draws for itself. Every token is bad with probability `rate`,

@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "kcc/base/json_writer.h"
+#include "kcc/format/json.h"
 #include "kcc/metric/token_slots.h"
 #include "kcc/stats/betting.h"
 #include "kcc/summary/plan.h"
 #include "kcc/summary/series.h"
-#include "kcc/format/json.h"
 
 namespace kcc {
 namespace {

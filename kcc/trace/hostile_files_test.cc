@@ -13,9 +13,9 @@
 
 #include "kcc/base/file.h"
 #include "kcc/format/archive_test_data.h"
-#include "kcc/trace/import.h"
 #include "kcc/format/npy.h"
 #include "kcc/format/torch_file.h"
+#include "kcc/trace/import.h"
 #include "kcc/trace/trace_test_data.h"
 
 namespace kcc {

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include "kcc/format/mapped_file.h"
 #include "kcc/trace/import_formats.h"
 #include "kcc/trace/kld.h"
-#include "kcc/format/mapped_file.h"
 #include "kcc/trace/writer.h"
 
 namespace kcc {

@@ -17,9 +17,9 @@
 #include <utility>
 
 #include "kcc/base/strings.h"
+#include "kcc/format/npy.h"
 #include "kcc/trace/alignment_check.h"
 #include "kcc/trace/import_formats.h"
-#include "kcc/format/npy.h"
 #include "kcc/trace/requests.h"
 #include "kcc/trace/token_id.h"
 #include "kcc/trace/writer.h"

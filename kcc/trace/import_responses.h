@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "kcc/base/result.h"
-#include "kcc/trace/import.h"
 #include "kcc/format/json.h"
+#include "kcc/trace/import.h"
 #include "kcc/trace/trace.h"
 
 namespace kcc {

@@ -13,10 +13,10 @@
 #include <unordered_map>
 
 #include "kcc/base/file.h"
+#include "kcc/format/torch_file.h"
 #include "kcc/trace/alignment_check.h"
 #include "kcc/trace/import_formats.h"
 #include "kcc/trace/import_responses.h"
-#include "kcc/format/torch_file.h"
 #include "kcc/trace/writer.h"
 
 namespace kcc {

@@ -9,8 +9,8 @@
 #include <filesystem>
 
 #include "kcc/base/file.h"
-#include "kcc/trace/kld.h"
 #include "kcc/format/torch_file.h"
+#include "kcc/trace/kld.h"
 #include "kcc/trace/trace_test_data.h"
 
 namespace kcc {

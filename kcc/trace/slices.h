@@ -14,8 +14,8 @@
 
 #include "kcc/base/result.h"
 #include "kcc/contract/contract.h"
-#include "kcc/predicate/fields.h"
 #include "kcc/metric/metric.h"
+#include "kcc/predicate/fields.h"
 #include "kcc/trace/trace.h"
 
 namespace kcc {

@@ -15,9 +15,9 @@
 
 #include "kcc/base/check.h"
 #include "kcc/base/temporary.h"
+#include "kcc/format/safetensors.h"
 #include "kcc/trace/evidence_check.h"
 #include "kcc/trace/requests.h"
-#include "kcc/format/safetensors.h"
 
 namespace kcc {
 namespace {
