@@ -117,6 +117,9 @@ FieldQuantity OfBothSides(const Quantity& quantity, const RequestPair& pair) {
   FieldQuantity result;
   result.defined = infer.defined || train.defined;
   if (!infer.value || !train.value) return result;
+  // That train timed out says only that it took longer than a limit that nobody recorded. As what
+  // infer is compared with, infinity would be the kindest reading.
+  if (!std::isfinite(*train.value)) return result;
   // A number that the source cannot be (a time below 0) is no evidence.
   if (*infer.value < source.min || *train.value < source.min) return result;
   double value = *infer.value - *train.value;

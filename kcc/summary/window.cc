@@ -48,6 +48,13 @@ Beyond MakeBeyond(int low, int high) {
   return {low > 0 ? 1u : 0u, high > 0 ? 1u : 0u, high < 0 ? 1u : 0u, low < 0 ? 1u : 0u};
 }
 
+// One infinite value decides the mean of all. It may show that a window is bad; that it is good it
+// must not show, since the other values could be anything.
+void DoubtInfinities(const Tally& lower, const Tally& upper, Beyond* beyond) {
+  if (lower.plus_infinite != 0 || upper.plus_infinite != 0) beyond->below_possible = 1;
+  if (lower.minus_infinite != 0 || upper.minus_infinite != 0) beyond->above_possible = 1;
+}
+
 int Compare(double value, double threshold) {
   return value > threshold ? 1 : value < threshold ? -1 : 0;
 }
@@ -116,8 +123,12 @@ WindowValue TakeMetric(const Plan& plan, const PlanWindow& window, const WindowS
   const double upper_mean = exact ? lower_mean : upper.tally.Mean();
   for (const double threshold : window.thresholds) {
     const int low_sign = CompareMetric(plan, window, lower, lower_mean, threshold);
-    value.beyond.push_back(MakeBeyond(
-        low_sign, exact ? low_sign : CompareMetric(plan, window, upper, upper_mean, threshold)));
+    Beyond beyond = MakeBeyond(
+        low_sign, exact ? low_sign : CompareMetric(plan, window, upper, upper_mean, threshold));
+    if (window.metric.aggregate == Aggregate::kMean && lower.tally.count > 1) {
+      DoubtInfinities(lower.tally, upper.tally, &beyond);
+    }
+    value.beyond.push_back(beyond);
   }
   return value;
 }

@@ -12,8 +12,9 @@ SATISFIED, VIOLATED, INVALID, INCONCLUSIVE = 0, 1, 2, 3
 COUNT, TOKENS, VOCAB = 8, 5, 24
 
 
-def judged(kcc, tmp_path, clause, requests=None, tokens=None, mode="generated"):
-    """requests(side, i): more fields of a line; tokens(side, tokens): the side's tokens, one row a request."""
+def judged(kcc, tmp_path, clause, requests=None, tokens=None, mode="generated", first=lambda side: 3):
+    """requests(side, i): more fields of a line; tokens(side, tokens): the side's tokens, one row a request;
+    first(side): the position of the first of them."""
     root = pathlib.Path(tempfile.mkdtemp(dir=tmp_path))
     given = np.random.default_rng(5).integers(0, VOCAB, (COUNT, TOKENS)).astype(np.int32)
     for side in ("train", "infer"):
@@ -22,7 +23,7 @@ def judged(kcc, tmp_path, clause, requests=None, tokens=None, mode="generated"):
         written = tokens(side, given.copy()) if tokens else given
         columns = {
             "request": np.repeat(np.arange(COUNT, dtype=np.int32), TOKENS),
-            "position": np.tile(np.arange(3, 3 + TOKENS, dtype=np.int32), COUNT),
+            "position": np.tile(np.arange(first(side), first(side) + TOKENS, dtype=np.int32), COUNT),
             "token": written.reshape(-1),
             "logprob": np.full(COUNT * TOKENS, -0.5, np.float32),
         }
@@ -92,3 +93,51 @@ def test_given_tokens_show_nothing_about_outputs(kcc, tmp_path):
 def test_a_summary_names_only_what_was_asked_for(kcc, tmp_path):
     held = judged(kcc, tmp_path, "p95_latency_ms_gap, atMost: 10ms", latency(100, 100))[2].read_bytes()
     assert b"latency_ms_gap" in held and b"latency_ms_ratio" not in held and b"same_output" not in held
+
+
+WINDOW = f"exceedance: 10%, window: {COUNT} requests"
+
+
+def test_one_infinity_does_not_make_a_window_good(kcc, tmp_path):
+    ordinals = lambda side, i: {"ordinal": i}  # noqa: E731
+    code, reason, _ = judged(kcc, tmp_path, f"mean_first_divergence, atLeast: 2, {WINDOW}", ordinals, differ(7, at=0))
+    assert code == INCONCLUSIVE, reason  # one output is the same: its first divergence is infinite
+    assert judged(kcc, tmp_path, f"mean_first_divergence, atLeast: 2, {WINDOW}", ordinals, differ(8, at=4))[0] == SATISFIED
+
+
+@pytest.mark.parametrize("clause", ["p95_latency_ms_gap, atMost: 5ms", "max_latency_ms_gap, atMost: 5ms",
+                                    "p95_latency_ms_ratio, atMost: 1.5", "mean_latency_ms_ratio, atMost: 1.5",
+                                    "mean_latency_ms_gap, atMost: 5ms, exceedance: 10%, window: request"])  # fmt: skip
+@pytest.mark.parametrize("which", [lambda i: True, lambda i: i == 3])
+def test_a_timeout_of_train_excuses_nothing(kcc, tmp_path, clause, which):
+    def requests(side, i):
+        return {"timed_out": True} if side == "train" and which(i) else {"latency_ms": 100}
+
+    code, reason, _ = judged(kcc, tmp_path, clause, requests)
+    assert code == INCONCLUSIVE, reason
+
+
+def test_a_timeout_of_infer_counts_as_endless(kcc, tmp_path):
+    late = lambda side, i: {"timed_out": True} if side == "infer" else {"latency_ms": 100}  # noqa: E731
+    assert judged(kcc, tmp_path, "p95_latency_ms_gap, atMost: 1h", late)[0] == VIOLATED
+
+
+def test_rows_before_the_output_do_not_hide_tokens(kcc, tmp_path):
+    """Infer writes one token more, at the position before train's output."""
+    early = lambda side: 3 if side == "train" else 2  # noqa: E731
+
+    def requests(side, i):
+        return {} if side == "train" else {"prompt_tokens": None, "output_tokens": TOKENS - 1}
+
+    def tokens(side, given):
+        return given if side == "train" else np.roll(given, 1, axis=1)
+
+    claims = lambda side, i: {"output_tokens": TOKENS - 1} if side == "train" else requests(side, i)  # noqa: E731
+    code, reason, _ = judged(kcc, tmp_path, "same_output_rate, atLeast: 0.1", claims, tokens, first=early)
+    assert code != SATISFIED, reason
+
+
+def test_two_failures_are_not_the_same_output(kcc, tmp_path):
+    failed = lambda side, i: {"failed": True, "output_tokens": 0, "prompt_tokens": 20}  # noqa: E731
+    code, reason, _ = judged(kcc, tmp_path, "same_output_rate, atLeast: 0.1", failed)
+    assert code == INCONCLUSIVE, reason
