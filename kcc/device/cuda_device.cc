@@ -42,6 +42,12 @@ std::optional<size_t> FindSlot(std::string_view name) {
   return std::nullopt;
 }
 
+Error Silent() {
+  return IoError(
+      "libkcc_cuda.so says that it succeeded and gives nothing; build it and libkcc from one "
+      "checkout");
+}
+
 // The library's number of a value; -1: it has none of that name.
 int NumberOf(const CudaLibrary& library, std::string_view name) {
   for (int value = 0; value < library.values(); ++value) {
@@ -119,6 +125,7 @@ class SessionPool {
     }
     kcc_cuda_session* session = nullptr;
     KCC_TRY_VOID(ToResult(library_.session_new(index, &session)));
+    if (session == nullptr) return Silent();
     return session;
   }
   void Give(int index, kcc_cuda_session* session) noexcept {
@@ -181,7 +188,11 @@ class CudaRun final : public DeviceRun {
 
   Result<> Wait() override {
     waited_ = true;
-    return ToResult(library_.session_wait(session_, &values_, &argmax_, &status_));
+    KCC_TRY_VOID(ToResult(library_.session_wait(session_, &values_, &argmax_, &status_)));
+    if (rows_ > 0 && (values_ == nullptr || argmax_ == nullptr || status_ == nullptr)) {
+      return Silent();
+    }
+    return {};
   }
 
   bool Get(int64_t row, TokenDrift* to) const override;
@@ -221,7 +232,11 @@ class CudaRun final : public DeviceRun {
   const int32_t* status_ = nullptr;
 };
 
-// A value that is NaN where it was asked for is a mistake of the device's: the row is the CPU's.
+// How far a token's log-ratio may lie from the difference of its log-probs.
+constexpr double kLogRatioSlack = 1e-5;
+
+// A value that cannot be, or that contradicts another one, is a mistake of the device's: the row is
+// then the CPU's. What was not asked for speaks too, where the device gave it.
 bool CudaRun::Get(int64_t row, TokenDrift* to) const {
   const Block& block = BlockOf(row);
   const int64_t in_block = row - block.first;
@@ -232,11 +247,20 @@ bool CudaRun::Get(int64_t row, TokenDrift* to) const {
   };
   const int32_t token = tokens_[static_cast<size_t>(row)];
   *to = TokenDrift();
+  TokenDrift given;
   for (const auto& [number, slot] : numbers_.slots) {
-    if (!wanted_[slot] || (token < 0 && IsOfToken(slot))) continue;
-    if (std::isnan(value(number))) return false;
-    to->Set(slot, value(number));
+    if (token < 0 && IsOfToken(slot)) continue;
+    const double got = value(number);
+    if (std::isnan(got)) {
+      if (wanted_[slot]) return false;
+      continue;
+    }
+    const Quantity& quantity = SlotQuantity(slot);
+    if (got < quantity.min || got > quantity.max) return false;
+    given.Set(slot, got);
+    if (wanted_[slot]) to->Set(slot, got);
   }
+  if (!CheckRow(given)) return false;
   for (const size_t side : {kInfer, kTrain}) {
     // Infer's argmax lies before train's.
     const int32_t top = argmax_[2 * block.first + (side == kTrain ? block.rows : 0) + in_block];
@@ -248,9 +272,14 @@ bool CudaRun::Get(int64_t row, TokenDrift* to) const {
   if (token >= 0) {
     const Result<SampledToken> checked =
         SampledTokenFromLogprobs(value(numbers_.logprob[kTrain]), value(numbers_.logprob[kInfer]));
-    if (!checked || std::isnan(value(numbers_.log_ratio))) return false;
+    if (!checked) return false;
     SampledToken sampled = *checked;
+    const double gap = sampled.train_logprob - sampled.infer_logprob;
     sampled.log_ratio = value(numbers_.log_ratio);
+    const double slack =
+        kLogRatioSlack * (1 + std::fabs(sampled.train_logprob) + std::fabs(sampled.infer_logprob));
+    const bool alike = std::fabs(sampled.log_ratio - gap) <= slack || sampled.log_ratio == gap;
+    if (!alike) return false;
     PublishSampledToken(sampled, wanted_, to);
   }
   return CheckRow(*to).has_value();
