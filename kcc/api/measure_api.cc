@@ -185,9 +185,10 @@ Result<std::unique_ptr<kcc_measurement>> Begin(const kcc_arrays* given,
 
 Result<> Finish(kcc_measurement* measurement, kcc_summary** out) {
   if (!measurement->measurement) return InvalidError("the measurement has been finished before");
-  Result<Summary> summary = measurement->measurement->Finish();
+  // Taken out first, so that it is finished on every way out of here.
+  std::optional<ArrayMeasurement> taken = std::move(measurement->measurement);
   measurement->measurement.reset();
-  return GiveSummary(std::move(summary), out);
+  return GiveSummary(taken->Finish(), out);
 }
 
 // `device` may be null.
