@@ -347,6 +347,10 @@ class Owned:
         if self.changes:
             self._lock = threading.RLock()
 
+    def __reduce__(self):
+        """A second object with the same handle would free it twice."""
+        raise errors.DTypeError(f"a kcc.{type(self).__name__} cannot be copied or pickled")
+
     @property
     def _as_parameter_(self) -> c_void_p:  # how ctypes hands the object on
         return self._raw

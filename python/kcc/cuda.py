@@ -141,6 +141,12 @@ def measure(train, infer, tokens=None, temperature=1.0, vocab=None, top_k=False,
     for side in (train, infer):
         if side.stride(1) != 1:
             raise errors.InvalidInput("the entries of a row must be contiguous")
+        if side.shape[0] > 1 and side.stride(0) < vocab:
+            raise errors.ShapeError("rows overlap; pass a contiguous copy")
+    if train.device != infer.device:
+        raise errors.DeviceError(f"train is on {train.device} and infer on {infer.device}")
+    if tokens is not None and tokens.numel() != train.shape[0]:
+        raise errors.ShapeError(f"{tokens.numel()} tokens for {train.shape[0]} rows")
     dtypes = [arrays.torch_dtype(side) for side in (train, infer)]
     if not all(dtype in arrays.LOGITS for dtype in dtypes):
         raise errors.DTypeError(f"logits hold {train.dtype} and {infer.dtype}; they can hold {arrays.words(arrays.LOGITS)}")

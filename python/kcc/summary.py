@@ -128,10 +128,9 @@ class Measurement(c.Owned):
 
     def finish(self) -> Summary:
         """Waits for the device, if logits lie on one, and sums up."""
-        try:
-            return Summary(c.handle("kcc_measure_finish", self))
-        finally:
-            self._keep = []
+        summary = Summary(c.handle("kcc_measure_finish", self))
+        self._keep = []  # after a failure they stay until the measurement is freed, which is what reads them
+        return summary
 
 
 def measure_traces(
@@ -314,18 +313,28 @@ def _rows_apart(view: arrays.View, is_logits: bool) -> tuple[arrays.View, int]:
     if not is_logits:
         flat = len(view.shape) == 1 or view.shape[0] <= 1 or view.strides[0] == view.shape[1]
         return (view if flat else _contiguous(view)), 0
-    stride = view.strides[-2]
-    if len(view.shape) == 3 and view.shape[0] > 1 and view.strides[0] != stride * view.shape[1]:
-        view = _contiguous(view)
-        stride = view.strides[-2]
-    return view, max(stride, view.shape[-1])
+    vocab = view.shape[-1]
+    # An axis of one entry has any stride, and an array with such an axis may call itself contiguous.
+    axes = [(size, stride) for size, stride in zip(view.shape[:-1], view.strides[:-1]) if size != 1]
+    if not axes or any(size == 0 for size, _ in axes):
+        return view, vocab
+    size, stride = axes[-1]
+    if stride >= vocab and (len(axes) == 1 or axes[0][1] == stride * size):
+        return view, stride
+    return _contiguous(view), vocab
 
 
 def _contiguous(view: arrays.View) -> arrays.View:
+    """A copy, whatever the array says of itself: rows may overlap, or have the stride of an axis of one entry."""
     owner = view.owner
     if view.place is not None and not hasattr(owner, "data_ptr"):
         raise errors.ShapeError("logits on a device: rows must lie at one stride; pass a contiguous array")
-    copy = owner.contiguous() if hasattr(owner, "data_ptr") else np.ascontiguousarray(owner)
+    if hasattr(owner, "data_ptr"):
+        import torch
+
+        copy = owner.detach().clone(memory_format=torch.contiguous_format)
+    else:
+        copy = np.array(owner, order="C", copy=True)
     return arrays.view(copy, "array", ndim=(1, 2, 3), on_device=view.place is not None)
 
 

@@ -66,3 +66,48 @@ def test_one_record_for_both_sides_does_not_agree_with_itself(clause, about):
     contract = kcc.Contract(HEAD + head + "    - {id: S, level: L3, " + clause + "}\n")
     summary = kcc.measure(values, values, contract, requests=requests)
     assert kcc.judge(contract, summary).verdict == "inconclusive"
+
+
+def wild(shape=(4, 16)):
+    """Logits of four rows; infer's first row is train's, the others are not."""
+    rng = np.random.default_rng(7)
+    train = rng.normal(size=shape).astype(np.float32)
+    infer = rng.normal(size=shape).astype(np.float32) * 4
+    infer[0] = train[0]
+    return train, infer
+
+
+def as_torch(array):
+    import torch
+
+    return torch.from_numpy(array)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, as_torch])
+def test_rows_lie_where_the_array_has_them(kind):
+    """[rows, 1, vocabulary] of an array that is time-major calls itself contiguous, with other strides."""
+    train, infer = wild()
+    want = kcc.measure(train, infer, logits=True, lengths=[1, 1, 1, 1])
+    behind = [np.concatenate([side[None], np.repeat(side[None, :1], 40, axis=1)], axis=1) for side in (train, infer)]
+    turned = [np.ascontiguousarray(side[None]).transpose(1, 0, 2) for side in (train, infer)]
+    assert kcc.measure(*(kind(side) for side in turned)).to_bytes() == want.to_bytes()
+    apart = [side[:, :4].transpose(1, 0, 2) for side in behind]
+    assert kcc.measure(*(kind(side) for side in apart)).to_bytes() == want.to_bytes()
+
+
+def test_rows_that_overlap_are_copied():
+    row = np.random.default_rng(8).normal(size=40).astype(np.float32)
+    rows = np.lib.stride_tricks.sliding_window_view(row, 16)[:4]
+    other = rows + np.float32(0.01) * np.arange(16, dtype=np.float32)
+    want = kcc.measure(np.array(rows), other, logits=True)
+    assert kcc.measure(rows, other, logits=True).to_bytes() == want.to_bytes()
+
+
+def test_a_handle_is_not_copied():
+    import copy
+    import pickle
+
+    contract = kcc.Contract(HEAD + "  numerical:\n    - {id: N, level: L3, metric: mean_kl, atMost: 1}\n")
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(kcc.DTypeError, match="cannot be copied"):
+            attempt(contract)
