@@ -343,7 +343,8 @@ def _layout(outer: tuple, lengths: Any, rows: int) -> tuple[np.ndarray, np.ndarr
         counts = np.array([rows] if len(outer) == 1 else [outer[1]] * outer[0], dtype=np.int64)
         first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if len(counts) else counts
         return np.ascontiguousarray(first, dtype=np.int64), counts
-    counts = arrays.column(lengths, "lengths", np.int64)
+    # A copy: what was checked here must not change before the rows are read.
+    counts = np.array(arrays.column(lengths, "lengths", np.int64))
     if counts.size and counts.min() < 0:
         raise errors.InvalidInput("lengths must not be negative")
     if len(outer) == 2:

@@ -111,3 +111,12 @@ def test_a_handle_is_not_copied():
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(kcc.DTypeError, match="cannot be copied"):
             attempt(contract)
+
+
+def test_lengths_may_change_after_they_were_given():
+    train, infer = wild()
+    lengths = np.array([2, 2], dtype=np.int64)
+    want = kcc.measure(train, infer, logits=True, lengths=lengths).to_bytes()
+    begun = kcc.begin_measure(train, infer, logits=True, lengths=lengths)
+    lengths[:] = 10**6
+    assert begun.finish().to_bytes() == want
