@@ -35,7 +35,7 @@ void WriteTrace(const kcc::ServerFacts& facts, const kcc::ScoreAnswer& answer, b
   info.vocab_size = kVocabSize;
   info.evidence = facts.path->logits ? kcc::EvidenceLevel::kLogits : kcc::EvidenceLevel::kTopK;
   kcc::ServerTrace trace;
-  trace.info = kcc::ScoredTraceInfo(info);
+  trace.info = kcc::TraceInfoOf(info);
   trace.top = info.evidence == kcc::EvidenceLevel::kTopK ? 3 : 0;
   trace.mask_missing = mask_missing;
   kcc::KernelRequest request;

@@ -62,19 +62,6 @@ class PartialTrace {
   std::string target_;
 };
 
-TraceInfo TraceInfoOf(const KernelInfo& kernel) {
-  TraceInfo info;
-  info.kernel_fingerprint = kernel.fingerprint;
-  info.model_digest = kernel.model_digest;
-  info.vocab_size = kernel.vocab_size;
-  info.evidence = kernel.evidence;
-  info.semantics = kernel.semantics;
-  info.path = kernel.path;
-  SetTemperatures(kernel.temperature, &info);
-  info.declares = DeclaredBy(kernel);
-  return info;
-}
-
 Result<> CheckTokens(std::span<const KernelRequest> batch, int64_t vocab_size) {
   for (const KernelRequest& request : batch) {
     for (const int32_t token : request.tokens) {

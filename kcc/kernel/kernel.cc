@@ -13,4 +13,17 @@ void SetSampling(const Sampling& sampling, TraceInfo* info) {
   SetTemperatures(sampling.temperature, info);
 }
 
+TraceInfo TraceInfoOf(const KernelInfo& kernel) {
+  TraceInfo info;
+  info.kernel_fingerprint = kernel.fingerprint;
+  info.model_digest = kernel.model_digest;
+  info.vocab_size = kernel.vocab_size;
+  info.evidence = kernel.evidence;
+  info.semantics = kernel.semantics;
+  info.path = kernel.path;
+  SetTemperatures(kernel.temperature, &info);
+  info.declares = DeclaredBy(kernel);
+  return info;
+}
+
 }  // namespace kcc

@@ -69,6 +69,9 @@ struct KernelInfo {
 // What a trace of the kernel declares: what it declares itself, and its options.
 std::map<std::string, std::string> DeclaredBy(const KernelInfo& info);
 
+// Of a trace in which the kernel scores tokens that it was given.
+TraceInfo TraceInfoOf(const KernelInfo& kernel);
+
 class Kernel {
  public:
   virtual ~Kernel() = default;

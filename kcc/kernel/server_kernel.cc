@@ -240,7 +240,7 @@ Result<> ServerKernel::ScoreBatch(std::span<const KernelRequest> batch,
   const auto name = [&](size_t i) { return "request '" + batch[i].request.id + "'"; };
   KCC_TRY(const std::vector<ScoreAnswer> answers, AskAll(asks, name));
   ServerTrace trace;
-  trace.info = ScoredTraceInfo(info_);
+  trace.info = TraceInfoOf(info_);
   trace.top = info_.evidence == EvidenceLevel::kTopK ? options_.top : 0;
   trace.mask_missing = options_.mask_missing;
   return WriteServerTrace(trace, batch, answers, directory);

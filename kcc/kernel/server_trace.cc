@@ -73,22 +73,9 @@ class Rows {
 
 }  // namespace
 
-TraceInfo ScoredTraceInfo(const KernelInfo& kernel) {
-  TraceInfo info;
-  info.kernel_fingerprint = kernel.fingerprint;
-  info.model_digest = kernel.model_digest;
-  info.vocab_size = kernel.vocab_size;
-  info.evidence = kernel.evidence;
-  info.semantics = kernel.semantics;
-  info.path = kernel.path;
-  SetTemperatures(kernel.temperature, &info);
-  info.declares = DeclaredBy(kernel);
-  return info;
-}
-
 TraceInfo GeneratedTraceInfo(const KernelInfo& kernel, LogprobSemantics semantics,
                              const Sampling& sampling, bool lists) {
-  TraceInfo info = ScoredTraceInfo(kernel);
+  TraceInfo info = TraceInfoOf(kernel);
   info.mode = TraceMode::kGenerated;
   info.path = TracePath::kDecode;
   info.semantics = semantics;

@@ -17,7 +17,6 @@ struct ServerTrace {
   bool mask_missing = false;  // a token without a log-prob does not count; else it is an error
 };
 
-TraceInfo ScoredTraceInfo(const KernelInfo& kernel);
 TraceInfo GeneratedTraceInfo(const KernelInfo& kernel, LogprobSemantics semantics,
                              const Sampling& sampling, bool lists);
 

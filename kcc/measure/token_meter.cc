@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "kcc/base/check.h"
 #include "kcc/drift/row_check.h"
@@ -113,8 +114,16 @@ Result<> TokenMeter::ReadLogits(const TokenEvidence& train, const TokenEvidence&
 
 // Logits that were recorded scaled: distances in logits are those of the logits themselves.
 void TokenMeter::Unscale(TokenDrift* drift) const {
-  for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
-    if (!SlotQuantity(slot).unscaled || !drift->known[slot]) continue;
+  // Found once: this is asked for every token.
+  static const std::vector<size_t> in_logits = [] {
+    std::vector<size_t> made;
+    for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+      if (SlotQuantity(slot).unscaled) made.push_back(slot);
+    }
+    return made;
+  }();
+  for (const size_t slot : in_logits) {
+    if (!drift->known[slot]) continue;
     drift->lo[slot] *= logit_scale_;
     drift->hi[slot] *= logit_scale_;
   }

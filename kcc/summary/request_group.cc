@@ -128,8 +128,7 @@ FieldQuantity OfBothSides(const Quantity& quantity, const RequestPair& pair) {
     if (*train.value <= 0) return result;
     value = *infer.value / *train.value;
   }
-  // Where both took for ever nothing is known of how they compare.
-  if (!std::isnan(value)) result.value = value;
+  result.value = value;  // no NaN: train is finite
   return result;
 }
 
