@@ -77,16 +77,11 @@ test-tsan: configure-tsan
 	@$(CTEST) --test-dir build/tsan -R '$(call any-of,$(TSAN_TESTS))'
 
 # The slow matrix, run before an issue is called resolved.
-test-all: test test-asan test-tsan
-	@tools/servers.sh
-	@cmake --preset clang >/dev/null && cmake --build --preset clang -j $(JOBS)
-	@$(MAKE) --no-print-directory lint
-	@$(CTEST) --test-dir build/clang -LE slow
-	@tools/same_bytes.sh build/release build/clang
-	@$(CTEST) --test-dir build/release -L slow
+test-all: setup
+	@tools/test_all.sh
+
+test-slow-python:
 	@$(PYTEST) --dist worksteal -m slow tests  # most of them are one file's
-	@tools/check_wheel.sh
-	@tools/fuzz.sh 60
 
 # The long fuzzing: every target for ten minutes, about an hour on two cores.
 fuzz: setup
@@ -104,7 +99,7 @@ lint: setup
 	@cmake --preset clang >/dev/null
 	@clang-format --dry-run -Werror $(SOURCES)
 	@python3 tools/check_layers.py
-	@tools/tidy.sh build/clang
+	@tools/tidy.py build/clang build/release
 
 clean:
 	rm -rf build
