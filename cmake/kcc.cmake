@@ -37,25 +37,54 @@ if(KCC_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)  # coverage in the libraries, for fuzz/
 endif()
 
-# kcc_join_sources(TARGET SOURCES ALONE): compiles up to KCC_JOIN sources as one, since most of a small
-# source's time goes into the headers it includes. Two sources of a target must then not give one
-# name to two private things. Compiled alone: the sources whose name matches ALONE (variants of one
-# thing, with the same private names, or sources that open an enumeration's names to their whole
-# file), and those that Highway compiles once for each vector width.
-function(kcc_join_sources target sources alone)
+# kcc_join_sources(OUT SOURCES ALONE): in OUT, the sources to compile in place of SOURCES. Up to KCC_JOIN of
+# them are included by one, since most of a small source's time goes into the headers it includes. Two
+# sources of a target must then not give one name to two private things. Compiled alone: the sources
+# whose name matches ALONE (variants of one thing, with the same private names, sources that open an
+# enumeration's names to their whole file, and those with compile options of their own), and those that
+# Highway compiles once for each vector width.
+# CMake's own unity build would do, but for the checkout's path that it writes into the joined sources:
+# a fresh clone would then find nothing in the compiler's cache.
+function(kcc_join_sources out sources alone)
   if(NOT KCC_JOIN)
+    set(${out} ${sources} PARENT_SCOPE)
     return()
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${KCC_JOIN})
-  # g++ takes a joined source for a header, in which this would be a mistake.
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  set(compiled)
+  set(text "")
+  set(held 0)
+  set(files 0)
   foreach(source IN LISTS sources)
     cmake_path(GET source FILENAME name)
     file(STRINGS ${source} per_width REGEX "foreach_target.h" LIMIT_COUNT 1)
     if(per_width OR (alone AND name MATCHES "${alone}"))
-      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      list(APPEND compiled ${source})
+      continue()
+    endif()
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE relative)
+    string(APPEND text "#include \"${relative}\"\n")
+    math(EXPR held "${held} + 1")
+    if(held EQUAL KCC_JOIN)
+      kcc_joined_file(${files} "${text}" compiled)
+      math(EXPR files "${files} + 1")
+      set(text "")
+      set(held 0)
     endif()
   endforeach()
+  if(held)
+    kcc_joined_file(${files} "${text}" compiled)
+  endif()
+  set(${out} ${compiled} PARENT_SCOPE)
+endfunction()
+
+# Writes one joined source, unless it is there and the same, and appends it to the list OUT.
+function(kcc_joined_file number text out)
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/joined/joined_${number}.cc)
+  file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+  # g++ takes what a joined source includes for a header, in which this would be a mistake.
+  set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
+                              $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  set(${out} ${${out}} ${file} PARENT_SCOPE)
 endfunction()
 
 function(kcc_module name)
@@ -66,9 +95,9 @@ function(kcc_module name)
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
 
   if(sources)
-    add_library(kcc_${name} STATIC ${sources})
+    kcc_join_sources(compiled "${sources}" "${ARG_ALONE}")
+    add_library(kcc_${name} STATIC ${compiled})
     set(visibility PUBLIC)
-    kcc_join_sources(kcc_${name} "${sources}" "${ARG_ALONE}")
   else()
     add_library(kcc_${name} INTERFACE)
     set(visibility INTERFACE)

@@ -46,11 +46,10 @@ def groups(joined, sources):
     left = dict.fromkeys(sources)
     found = []
     for name in commands(joined):
-        if "/Unity/unity_" not in name:
+        if "/joined/joined_" not in name:
             continue
         included = re.findall(r'^#include "(.+)"$', (ROOT / name).read_text(), re.MULTILINE)
-        members = [str(pathlib.Path(path).relative_to(ROOT)) for path in included if path.startswith(str(ROOT))]
-        members = [member for member in members if member in left]
+        members = [member for member in included if member in left]
         for member in members:
             del left[member]
         if members:
