@@ -130,7 +130,8 @@ class SessionPool {
   }
   void Give(int index, kcc_cuda_session* session) noexcept {
     const std::lock_guard lock(mutex_);
-    if (free_.size() == free_.capacity()) {
+    // One for the device that was current is not for the one that will be.
+    if (index < 0 || free_.size() == free_.capacity()) {
       library_.session_free(session);
       return;
     }

@@ -11,6 +11,9 @@ namespace {
 // Of both sides' rows: large enough to keep a device busy, small enough for a thread's share.
 constexpr size_t kPieceBytes = size_t{64} << 20;
 
+// Rows of files lie on no device yet: the first one, which is also what a new thread has.
+constexpr DevicePlace kDeviceOfFiles{.index = 0};
+
 // Two readers of one source: `rows_` hands out, `ahead_` is up to a piece before it. Invariant:
 // rows [0, measured_) of what was announced have been through `ahead_`, and of these [0, given_)
 // through `rows_`; the outcomes of the piece are those from piece_begin_ on. Where `ahead_` finds
@@ -106,7 +109,7 @@ class DeviceRows final : public PairRows {
     block.tokens = tokens_;
     block.on_host = true;
     run_.reset();
-    KCC_TRY(run_, device_.Begin(wanted_, block.rows, DevicePlace{}));
+    KCC_TRY(run_, device_.Begin(wanted_, block.rows, kDeviceOfFiles));
     KCC_TRY_VOID(run_->Add(block));
     KCC_TRY_VOID(run_->Wait());
     measured_ += block.rows;

@@ -143,11 +143,11 @@ class DeviceTest : public ::testing::Test {
   void TearDown() override { Fake<decltype(kcc_fake_reset)>("kcc_fake_reset")(); }
 
   // The same arrays with their logits on the device.
-  static ArrayPair OnDevice(ArrayPair pair) {
+  static ArrayPair OnDevice(ArrayPair pair, int index = 0) {
     auto* const address = Fake<decltype(kcc_fake_device_address)>("kcc_fake_device_address");
     pair.train.logits = address(pair.train.logits);
     pair.infer.logits = address(pair.infer.logits);
-    pair.place = DevicePlace{};
+    pair.place = DevicePlace{.index = index};
     return pair;
   }
   MeasureOptions Options(int threads = 1) const {
@@ -394,6 +394,15 @@ TEST_F(DeviceTest, SessionsAreUsedAgain) {
     ASSERT_TRUE(MeasureArrays(OnDevice(batch.View()), Plan::Default(), Options()).has_value());
   }
   EXPECT_EQ(Counts().sessions, 1);
+}
+
+// Between two measurements the caller may make another device the current one.
+TEST_F(DeviceTest, ASessionForTheCurrentDeviceIsNotUsedAgain) {
+  const Batch batch;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(MeasureArrays(OnDevice(batch.View(), -1), Plan::Default(), Options()).has_value());
+  }
+  EXPECT_EQ(Counts().sessions, 3);
 }
 
 TEST_F(DeviceTest, WithoutALoadedDeviceAndForLogProbsItIsRefused) {

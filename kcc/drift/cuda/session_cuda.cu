@@ -234,6 +234,11 @@ const char* kcc_cuda_session_begin(kcc_cuda_session* session, int64_t rows, void
     error = cudaEventRecord(session->ready, static_cast<cudaStream_t>(after));
   }
   if (error == cudaSuccess) error = cudaStreamWaitEvent(session->stream, session->ready, 0);
+  // No status yet: 0 would say that a row was measured, and so would what the last rows left.
+  if (error == cudaSuccess) {
+    error = cudaMemsetAsync(session->status.At<int32_t>(), 0xFF,
+                            static_cast<size_t>(rows) * sizeof(int32_t), session->stream);
+  }
   return kcc::Problem(error);
 }
 
