@@ -1,7 +1,6 @@
 // Summaries and judging through the C interface.
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 
@@ -15,18 +14,6 @@
 
 namespace kcc::api {
 namespace {
-
-// "cpu" stands in the list only where there are others: it is what nobody says.
-std::string Backends(const Summary& summary) {
-  std::set<std::string> names;
-  for (const Source& source : summary.sources) {
-    names.insert(source.backend.empty() ? "cpu" : source.backend);
-  }
-  if (names.size() == 1 && names.contains("cpu")) return "";
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ",") + name;
-  return list;
-}
 
 Result<JudgeOptions> OptionsOf(const char* stage, const char* about) {
   JudgeOptions options;
@@ -118,7 +105,7 @@ int64_t kcc_summary_requests(const kcc_summary* summary) {
 kcc_status kcc_summary_backends(const kcc_summary* summary, kcc_text* out) {
   return Guard([&]() -> Result<> {
     KCC_TRY_VOID(RequirePointer(summary, "summary"));
-    return GiveText(Backends(summary->summary), out);
+    return GiveText(BackendsOf(summary->summary), out);
   });
 }
 

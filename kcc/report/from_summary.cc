@@ -124,6 +124,7 @@ Provenance ProvenanceOf(const Summary& summary, std::string_view version) {
     provenance.train = KernelOf(source.train);
     provenance.infer = KernelOf(source.infer);
     provenance.evidence = Name(source.evidence);
+    provenance.backend = BackendsOf(summary);
   }
   return provenance;
 }

@@ -348,6 +348,7 @@ ReportData ReadAll(const Node& root) {
   report.provenance.train = ReadKernel(provenance.At("train"));
   report.provenance.infer = ReadKernel(provenance.At("infer"));
   report.provenance.evidence = provenance.At("evidence").Text();
+  report.provenance.backend = provenance.TextOr("backend");
   report.provenance.plan = provenance.TextOr("plan");
   report.provenance.requests = provenance.OptionalInteger("requests").value_or(0);
   return report;

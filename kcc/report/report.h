@@ -101,6 +101,7 @@ struct Provenance {
   KernelProvenance train;
   KernelProvenance infer;
   std::string evidence;  // "logits", "top-k", "sampled-token"
+  std::string backend;   // what measured it, if not the CPU alone: "cuda"
   std::string plan;      // digest
   int64_t requests = 0;
 };

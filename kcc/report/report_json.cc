@@ -289,6 +289,7 @@ void WriteProvenance(const Provenance& provenance, JsonWriter* json) {
   WriteKernel("infer", provenance.infer, json);
   json->Field("evidence", provenance.evidence).Field("plan", provenance.plan);
   json->Field("requests", provenance.requests);
+  if (!provenance.backend.empty()) json->Field("backend", provenance.backend);
   json->EndObject();
 }
 

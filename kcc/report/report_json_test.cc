@@ -73,6 +73,16 @@ TEST(ReportJson, TellsPartialMissingAndInfiniteApart) {
   EXPECT_EQ(ReadReport(text())->judgement.clauses[0].slices[1].value.hi, inf);
 }
 
+// The CPU's reports keep the bytes they had before there were devices.
+TEST(ReportJson, NamesADeviceThatMeasured) {
+  ReportData report = SampleReport();
+  EXPECT_THAT(ReportJson(report), Not(HasSubstr("\"backend\"")));
+  report.provenance.backend = "cuda";
+  const std::string json = ReportJson(report, JsonWriter::Style::kCompact);
+  EXPECT_THAT(json, HasSubstr(R"("backend":"cuda"})"));
+  EXPECT_EQ(ReadReport(json)->provenance.backend, "cuda");
+}
+
 TEST(ReadReport, IgnoresKeysItDoesNotKnow) {
   const std::string json = ReportJson(SampleReport());
   const auto read = ReadReport(Replaced(json, "{", R"({"addedLater": [1, {"x": null}], )"));

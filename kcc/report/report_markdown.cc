@@ -148,6 +148,7 @@ void WriteProvenance(const ReportData& report, std::string* text) {
   row("infer model", provenance.infer.model);
   row("plan", provenance.plan);
   row("evidence", provenance.evidence);
+  row("measured by", provenance.backend);
   *text += "| requests | " + Grouped(provenance.requests) + " |\n";
   row("kcc", provenance.kcc);
   *text += "\n</details>\n";

@@ -154,7 +154,8 @@ Schema ProvenanceSchema() {
                  {"infer", kernel},
                  {"evidence", Text("how much of the distribution the traces hold")},
                  {"plan", Text("digest of what was counted")},
-                 {"requests", Count("")}});
+                 {"requests", Count("")},
+                 {"backend", Text("what measured it, if not the CPU alone"), false}});
 }
 
 std::string Definitions() {

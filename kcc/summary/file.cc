@@ -105,7 +105,12 @@ void VisitSource(Archive& archive, Source& source) {
   if (archive.reading() && !std::is_sorted(source.infer_alone.begin(), source.infer_alone.end())) {
     archive.Fail("names that are not in order");
   }
-  if (archive.Since(kFormatOfDevices)) archive.Text(source.backend);
+  if (!archive.Since(kFormatOfDevices)) return;
+  archive.Text(source.backend);
+  const bool known = source.backend.empty() ||
+                     std::find(kDeviceBackends.begin(), kDeviceBackends.end(), source.backend) !=
+                         kDeviceBackends.end();
+  if (archive.reading() && !known) archive.Fail("a backend that this version does not know");
 }
 
 bool HasDevice(const Summary& summary) {

@@ -52,6 +52,10 @@ TEST(SummaryFile, OnlyADeviceMakesFormat3) {
   const std::string by_device = EncodeSummary(summary);
   EXPECT_TRUE(by_device.starts_with("KCCSUM3\n"));
   EXPECT_EQ(DecodeSummary(by_device)->sources[0].backend, "cuda");
+  summary.sources[0].backend = "cupa";
+  const std::string refused = DecodeSummary(EncodeSummary(summary)).error().Format();
+  EXPECT_NE(refused.find("a backend that this version does not know"), std::string::npos)
+      << refused;
   EXPECT_EQ(EncodeSummary(*DecodeSummary(by_device)), by_device);
   for (size_t length = 0; length < BodyOf(by_device).size(); length += 7) {
     EXPECT_FALSE(DecodeSummaryBody(BodyOf(by_device).substr(0, length), 3).has_value()) << length;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "kcc/base/check.h"
 
@@ -36,6 +37,17 @@ Result<> MergeFill(const WindowFill& from, WindowFill* into) {
 Summary::Summary(Plan its_plan) : plan(std::move(its_plan)) {
   slices.assign(plan.slices().size(), SliceStats(plan));
   fills = WindowFills(plan);
+}
+
+std::string BackendsOf(const Summary& summary) {
+  std::set<std::string> names;
+  for (const Source& source : summary.sources) {
+    names.insert(source.backend.empty() ? "cpu" : source.backend);
+  }
+  if (names.size() == 1 && names.contains("cpu")) return "";
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ",") + name;
+  return list;
 }
 
 const SliceStats* Summary::FindSlice(std::string_view name) const {

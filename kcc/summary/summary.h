@@ -4,6 +4,7 @@
 // needs is read through SeriesView; nothing here decides anything.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -49,7 +50,8 @@ struct Source {
   // What infer alone says and train does not, though it decides what is counted: "advantage",
   // "gold", "mask", "ordinal", "prompt_tokens", "replay_group", "started_at_ms". Rising.
   std::vector<std::string> infer_alone;
-  // What measured full logits, "cuda"; empty: the CPU, whose bits are the same everywhere.
+  // What measured full logits, one of kDeviceBackends; empty: the CPU, whose bits are the same
+  // everywhere.
   std::string backend;
   std::string request_set;  // digest of the requests and their tokens; empty: not taken
   int64_t vocab_size = 0;
@@ -59,6 +61,9 @@ struct Source {
 
   auto operator<=>(const Source&) const = default;  // NOLINT(modernize-use-nullptr)
 };
+
+// The devices that a summary may name. A file that names another is of a newer kcc, or forged.
+inline constexpr std::array<std::string_view, 1> kDeviceBackends = {"cuda"};
 
 struct Summary {
   // Format 1 lacks both temperatures, the digests, what kernels declare and whose word slices rest
@@ -90,6 +95,9 @@ struct Summary {
   // room for: two requests of one ordinal.
   Result<> FoldWindows();
 };
+
+// What measured it: "" for the CPU alone, "cuda", and "cpu,cuda" where sources differ.
+std::string BackendsOf(const Summary& summary);
 
 // The rank of the type-1 quantile, at least 1 (docs/math.md C.1). Precondition: n > 0.
 uint64_t QuantileRank(uint64_t n, int percentile_ppm);

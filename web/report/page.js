@@ -423,7 +423,7 @@ function provenanceSection() {
   return section('provenance', 'Provenance', 'The same evidence and contract give this page again, byte for byte.',
     h('div', { class: 'card prov' },
       block('Contract', [['name', (report.contract.name + ' ' + report.contract.version)], ['digest', report.contract.digest, true], ['file', report.contract.file],
-        ['plan', p.plan, true], ['requests', grouped(p.requests)], ['evidence', p.evidence], ['kcc', p.kcc]]),
+        ['plan', p.plan, true], ['requests', grouped(p.requests)], ['evidence', p.evidence], ['measured by', p.backend], ['kcc', p.kcc]]),
       block('Train', [['fingerprint', p.train.fingerprint, true], ['trace', p.train.trace, true], ['model', p.train.model, true]]),
       block('Infer', [['fingerprint', p.infer.fingerprint, true], ['trace', p.infer.trace, true], ['model', p.infer.model, true]])));
 }
