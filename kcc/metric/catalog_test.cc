@@ -198,7 +198,9 @@ TEST(CatalogColumns, FormsOfThePopulationQuantities) {
   EXPECT_EQ(with(TestForm::kMeanGap), (Ids{"brier_gap", "reward_drift"}));
   EXPECT_EQ(with(TestForm::kLargest), (Ids{"kv_cache_mb", "peak_memory_mb"}));
   EXPECT_EQ(with(TestForm::kReplayShare), Ids{"determinism_rate"});
-  EXPECT_EQ(with(TestForm::kNone), (Ids{"ece_gap", "smce_gap", "throughput_tokens_per_s"}));
+  EXPECT_EQ(with(TestForm::kNone),
+            (Ids{"ece_gap", "failure_rate_gap", "peak_memory_ratio", "smce_gap", "throughput_ratio",
+                 "throughput_tokens_per_s"}));
 }
 
 // Summaries of before named them whether asked for or not; no further row may.

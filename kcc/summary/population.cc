@@ -83,6 +83,7 @@ bool Carries(const Request& request, const std::vector<std::string>& fields) {
 void AddSide(const RequestPair& pair, Side which,
              std::span<const std::vector<std::string>> field_sets, SidePopulation* side) {
   const Request& request = pair.side(which);
+  const bool known = which == Side::kInfer || !pair.one_record();
   AddTiming(pair, which, side);
   AddMax(Finite(request, "peak_memory_mb"), &side->peak_memory_mb, &side->peak_memory_missing);
   AddMax(Finite(request, "kv_cache_mb"), &side->kv_cache_mb, &side->kv_cache_missing);
@@ -95,7 +96,7 @@ void AddSide(const RequestPair& pair, Side which,
   side->fingerprint.Add(matches);
   side->coverage.resize(field_sets.size());
   for (size_t i = 0; i < field_sets.size(); ++i) {
-    side->coverage[i].Add(Carries(request, field_sets[i]));
+    side->coverage[i].Add(known ? std::optional(Carries(request, field_sets[i])) : std::nullopt);
   }
   AddReplay(pair, which, side);
 }
@@ -204,6 +205,12 @@ void VisitSide(Archive& archive, SidePopulation& side, size_t field_sets) {
 
 }  // namespace
 
+const Request& RequestPair::side(Side which) const {
+  static const Request kNothing;
+  if (which == Side::kInfer) return *infer;
+  return one_record() ? kNothing : *train;
+}
+
 std::optional<double> RequestPair::OutputTokens(Side which) const {
   const auto said = Finite(side(which), "output_tokens");
   if (!said || output_rows < 0) return said;
@@ -216,8 +223,7 @@ void FlagCounts::Add(std::optional<bool> flag) { ++(!flag ? missing : *flag ? ye
 void PopulationStats::Add(const RequestPair& request,
                           std::span<const std::vector<std::string>> field_sets) {
   ++requests;
-  static const Request kNothing;
-  const Request& train = request.one_record() ? kNothing : *request.train;
+  const Request& train = request.side(Side::kTrain);
   AddPaired(request.infer->Flag("refused"), train.Flag("refused"), &refused);
   AddPaired(request.infer->Flag("parsed"), train.Flag("parsed"), &parsed);
   const std::string* infer_signature = request.infer->Text("replay_signature");

@@ -85,10 +85,11 @@ struct RequestPair {
   int64_t rows_missing = 0;        // that the request should have, by what it claims
   const OutputComparison* outputs = nullptr;  // of generated traces, where it was asked for
 
-  // Whether both sides are one record, as those that come with arrays: then nothing is known of how
-  // what the two sides recorded compares, and it must not count as alike.
+  // Whether both sides are one record, as those that come with arrays. It is of infer's run: of
+  // train's nothing is known then, nor how the two compare, and it must not count as alike.
   bool one_record() const { return train == infer; }
-  const Request& side(Side which) const { return which == Side::kTrain ? *train : *infer; }
+  // What the side recorded of its own run; nothing, of train, where there is one record.
+  const Request& side(Side which) const;
   // How many tokens a side's answer has, where the side says so at all: where both score the same
   // tokens, as many as there are rows, whatever it says. None: not recorded, or no row is there.
   std::optional<double> OutputTokens(Side which) const;

@@ -70,6 +70,33 @@ TEST(Population, ValuesAreThoseOfTheDefinitions) {
   }
 }
 
+// Infer's cost by train's. What one side lacks is missing, whichever it is.
+TEST(Population, CostIsComparedWithTrains) {
+  std::vector<FakeRequest> requests = ThreeRequests();
+  for (size_t i = 0; i < 3; ++i) {
+    auto& train = requests[i].train.fields;
+    train["started_at_ms"] = 500.0 * static_cast<double>(i);
+    train["latency_ms"] = 500.0;
+    train["output_tokens"] = 10.0;
+    train["failed"] = false;
+    train["peak_memory_mb"] = 512.0;
+  }
+  const auto value = [&](const char* metric) {
+    return SlicePopulation(Accumulate(Plan::Default(), requests), 0, *ParseMetric(metric));
+  };
+  EXPECT_EQ(value("throughput_ratio").value.lo, (30 / 2.5) / (30 / 1.5));
+  EXPECT_EQ(value("throughput_ratio").count, 3u);
+  EXPECT_EQ(value("failure_rate_gap").value.lo, 1.0 / 3);
+  EXPECT_EQ(value("peak_memory_ratio").value.lo, 1.5);
+  EXPECT_EQ(value("peak_memory_ratio").missing, 1u);  // the third has none on infer's side
+  requests[0].train.fields.erase("latency_ms");
+  requests[0].train.fields.erase("failed");
+  EXPECT_EQ(value("throughput_ratio").missing, 1u);
+  EXPECT_EQ(value("failure_rate_gap").missing, 1u);
+  for (FakeRequest& request : requests) request.train.fields["peak_memory_mb"] = 0.0;
+  EXPECT_EQ(value("peak_memory_ratio").count, 0u);  // by nothing
+}
+
 TEST(Population, EveryPopulationQuantityOfTheCatalogIsComputed) {
   const Summary summary = Accumulate(Plan::Default(), ThreeRequests());
   for (const Quantity& quantity : Catalog()) {

@@ -103,6 +103,26 @@ PopulationValue Throughput(const Asked& of) {
                side.untimed);
 }
 
+// What infer has against train, where both are known of and train's is above 0. What either side
+// lacks is missing: to leave it out must not help.
+template <class OfSide>
+PopulationValue Ratio(const Asked& of, OfSide of_side) {
+  const PopulationValue infer = of_side(Asked{of.evidence, kInfer, of.field_set});
+  const PopulationValue train = of_side(Asked{of.evidence, kTrain, of.field_set});
+  const bool defined = infer.count != 0 && train.count != 0 && train.value.lo > 0;
+  return Point(defined ? infer.value.lo / train.value.lo : 0,
+               defined ? std::min(infer.count, train.count) : 0,
+               std::max(infer.missing, train.missing));
+}
+
+PopulationValue FailureRateGap(const Asked& of) {
+  const FlagCounts& infer = of.population().sides[kInfer].failed;
+  const FlagCounts& train = of.population().sides[kTrain].failed;
+  const uint64_t known = std::min(infer.known(), train.known());
+  return Point(known == 0 ? 0 : Share(infer.yes, infer.known()) - Share(train.yes, train.known()),
+               known, std::max(infer.missing, train.missing));
+}
+
 PopulationValue Determinism(const Asked& of) {
   const SidePopulation& side = of.one_side();
   uint64_t repeats = 0;
@@ -118,6 +138,11 @@ PopulationValue Determinism(const Asked& of) {
 
 PopulationValue Largest(double value, uint64_t requests, uint64_t missing) {
   return Point(value, requests - std::min(requests, missing), missing);
+}
+
+PopulationValue PeakMemory(const Asked& of) {
+  return Largest(of.one_side().peak_memory_mb, of.population().requests,
+                 of.one_side().peak_memory_missing);
 }
 
 using Compute = PopulationValue (*)(const Asked&);
@@ -136,14 +161,15 @@ constexpr Row kRows[] = {
     {"parse_rate_gap", [](const Asked& of) { return RateGap(of.population().parsed); }},
     {"flip_rate", FlipRate},
     {"throughput_tokens_per_s", Throughput},
-    {"peak_memory_mb", [](const Asked& of) {
-       return Largest(of.one_side().peak_memory_mb, of.population().requests,
-                      of.one_side().peak_memory_missing); }},
+    {"throughput_ratio", [](const Asked& of) { return Ratio(of, Throughput); }},
+    {"peak_memory_mb", PeakMemory},
+    {"peak_memory_ratio", [](const Asked& of) { return Ratio(of, PeakMemory); }},
     {"kv_cache_mb", [](const Asked& of) {
        return Largest(of.one_side().kv_cache_mb, of.population().requests,
                       of.one_side().kv_cache_missing); }},
     {"failure_rate", [](const Asked& of) {
        return Rate(of.one_side().failed.yes, of.one_side().failed); }},
+    {"failure_rate_gap", FailureRateGap},
     {"replay_mismatch_rate", [](const Asked& of) {
        return Rate(of.population().signatures.no, of.population().signatures); }},
     {"determinism_rate", Determinism},

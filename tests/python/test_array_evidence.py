@@ -52,6 +52,14 @@ ONE_RECORD = [
     "metric: replay_mismatch_rate, atMost: 0.1",
     "metric: max_latency_ms_gap, atMost: 10",
     "metric: p99_latency_ms_ratio, atMost: 1.1",
+    "metric: throughput_ratio, atLeast: 0.9",
+    "metric: peak_memory_ratio, atMost: 1.1",
+    "metric: failure_rate_gap, atMost: 0.01",
+    # Nor is it train's.
+    "metric: mean_train_latency_ms, atMost: 10",
+    "metric: train_failure_rate, atMost: 0.1",
+    "metric: train_determinism_rate, atLeast: 0.9",
+    "metric: 'train_trace_field_coverage', atLeast: 1, fields: [reward]",
 ]
 
 
@@ -60,7 +68,8 @@ ONE_RECORD = [
 def test_one_record_for_both_sides_does_not_agree_with_itself(clause, about):
     """Arrays come with one record a request; comparing it with itself would satisfy every such clause."""
     values = np.full((3000, 1), -1.0)
-    record = {"reward": 1.0, "refused": False, "parsed": True, "replay_signature": "s", "latency_ms": 5}
+    record = {"reward": 1.0, "refused": False, "parsed": True, "replay_signature": "s", "latency_ms": 5,
+              "peak_memory_mb": 9, "failed": False, "replay_group": "g", "started_at_ms": 1, "output_tokens": 1}  # fmt: skip
     requests = [{"id": f"r{i}", **record} for i in range(len(values))]
     head = f"  decision: {{about: {about}}}\n  assumptions: {{rewardMax: 1}}\n  statistical:\n"
     contract = kcc.Contract(HEAD + head + "    - {id: S, level: L3, " + clause + "}\n")

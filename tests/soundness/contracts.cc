@@ -40,15 +40,10 @@ const std::vector<std::string> kPredicates = {
 
 bool OfOneRun(const Quantity& quantity) {
   static const std::set<std::string_view> kRecorded = {
-      "trace_field_coverage", "fingerprint_match_rate", "throughput_tokens_per_s"};
+      "trace_field_coverage", "fingerprint_match_rate", "throughput_tokens_per_s",
+      "throughput_ratio"};
   // What infer generated is the measured value, too.
   return kRecorded.contains(quantity.id) || quantity.evidence == EvidenceNeeded::kOutputs;
-}
-
-// What one side recorded against what the other did. Arrays have one record for both.
-bool OfBothRecords(const Quantity& quantity) {
-  return quantity.taken == TakenFrom::kSideDifference || quantity.taken == TakenFrom::kSideGap ||
-         quantity.taken == TakenFrom::kSideRatio;
 }
 
 std::string DrawThreshold(Dice* dice, const Metric& metric) {
@@ -82,7 +77,7 @@ std::string DrawClause(Dice* dice, const ContractOptions& options,
                                                   "determinism_rate",
                                                   "ece_gap"};
   if (dice->Chance(0.5)) metric.quantity = FindQuantity(dice->Pick(kUsual));
-  if (options.about_pairs ? OfOneRun(*metric.quantity) : OfBothRecords(*metric.quantity)) return {};
+  if (options.about_pairs && OfOneRun(*metric.quantity)) return {};
   if (metric.quantity->level != QuantityLevel::kPopulation) {
     const std::span<const Aggregate> aggregates = Aggregates();
     metric.aggregate =

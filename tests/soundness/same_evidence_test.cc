@@ -156,6 +156,10 @@ bool Reads(const Slice& slice, std::string_view field) {
 // kOneRecord: the same, but for what compares two sides' records of a request.
 enum class Form { kSame, kOneRecord, kRounded, kWeaker };
 
+bool IsOfTrainsRecord(const Metric& metric) {
+  return metric.side == Side::kTrain && OfWholeRequests(*metric.quantity);
+}
+
 bool ComparesRecords(const Quantity& quantity) {
   switch (quantity.counts) {
     case RequestCounts::kSignatures:
@@ -171,6 +175,10 @@ bool ComparesRecords(const Quantity& quantity) {
     case TakenFrom::kSideRatio:
       return true;
     default:
+      if (quantity.level == QuantityLevel::kPopulation && OfWholeRequests(quantity) &&
+          !quantity.of.empty()) {
+        return true;  // infer's by train's, or less train's
+      }
       return quantity.form == TestForm::kMeanGap && quantity.observation == Observation::kRequest;
   }
 }
@@ -191,7 +199,8 @@ class Comparison {
       const Clause& clause = *drawn_.contract.FindClause(base_.clauses[c].id);
       const std::string_view quantity = clause.metric.quantity->id;
       const bool exact = form == Form::kSame || form == Form::kOneRecord;
-      const bool records = form == Form::kOneRecord && ComparesRecords(*clause.metric.quantity);
+      const bool records = form == Form::kOneRecord && (ComparesRecords(*clause.metric.quantity) ||
+                                                        IsOfTrainsRecord(clause.metric));
       if (!exact && (quantity == "bit_mismatch" || quantity == "ulp_gap")) continue;
       for (size_t s = 0; s < base_.clauses[c].slices.size(); ++s) {
         const SliceVerdict& a = base_.clauses[c].slices[s];
