@@ -114,6 +114,8 @@ function(kcc_module name)
     add_executable(kcc_${name}_test ${tests})
     target_link_libraries(kcc_${name}_test PRIVATE kcc_${name} GTest::gmock GTest::gtest_main
                                                    rapidcheck ${ARG_TEST_LIBS})
+    # What is tested is optimised in full; the tests themselves compile a third faster without it.
+    target_compile_options(kcc_${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
     # Tests name files relative to the checkout; a macro with its path would defeat ccache.
     add_test(NAME ${name} COMMAND kcc_${name}_test WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     # Properties run from one seed here, so that a run can be repeated; a program started by hand
