@@ -249,14 +249,22 @@ void CheckTwoParts(const kcc_arrays& arrays, const kcc_contract* contract, kcc_s
   kcc_measurement_free(measurement);
 }
 
-void Measure(Bytes& bytes) {
+// What the caller of a measurement holds: the arrays and the memory they point to.
+struct MeasureInput {
   kcc_arrays arrays{};
-  arrays.struct_size = sizeof arrays;
-  arrays.rows = bytes.Small(12) - 1;
-  arrays.vocab_size = bytes.Small(40) - 1;
+  Memory memory;
+  std::vector<int64_t> first, counts;
+  std::vector<int32_t> positions, tokens;
+  std::vector<uint8_t> mask;
+  std::vector<float> advantages;
+  std::string jsonl;
+};
+
+// The evidence of both sides: logits or log-probs, rarely of a wrong shape or missing.
+void FillEvidence(Bytes& bytes, MeasureInput* input) {
+  kcc_arrays& arrays = input->arrays;
   const int64_t rows = std::max<int64_t>(0, arrays.rows);
   const int64_t vocab = std::max<int64_t>(0, arrays.vocab_size);
-  Memory memory;
   const bool logits = bytes.Odds(2);
   for (kcc_array* each : {&arrays.train_logits, &arrays.infer_logits, &arrays.train_logprobs,
                           &arrays.infer_logprobs}) {
@@ -266,43 +274,71 @@ void Measure(Bytes& bytes) {
     if (is_logits && bytes.Odds(4)) each->row_stride = bytes.Small(48) - 1;
     const int64_t stride = std::max(vocab, each->row_stride);
     const int64_t elements = !is_logits ? rows : rows == 0 ? 0 : (rows - 1) * stride + vocab;
-    each->data = memory.Fill(bytes, elements, each->dtype);
+    each->data = input->memory.Fill(bytes, elements, each->dtype);
   }
+}
+
+// The rows of each request and what is said of each row.
+void FillRows(Bytes& bytes, MeasureInput* input) {
+  kcc_arrays& arrays = input->arrays;
+  arrays.requests = bytes.Small(4);
+  for (int64_t r = 0; r < arrays.requests; ++r) {
+    input->first.push_back(bytes.Small(14) - 1);
+    input->counts.push_back(bytes.Small(8) - 1);
+  }
+  arrays.first_rows = input->first.data();
+  arrays.row_counts = input->counts.data();
+  for (int64_t i = 0; i < std::max<int64_t>(0, arrays.rows); ++i) {
+    input->positions.push_back(static_cast<int32_t>(bytes.Small(16)) - 1);
+    input->tokens.push_back(static_cast<int32_t>(bytes.Small(48)) - 1);
+    input->mask.push_back(bytes.Odds(4) ? 0 : 1);
+    input->advantages.push_back(bytes.Number());
+  }
+  if (bytes.Odds(4)) arrays.positions = input->positions.data();
+  if (bytes.Odds(2)) arrays.tokens = input->tokens.data();
+  if (bytes.Odds(2)) arrays.mask = input->mask.data();
+  if (bytes.Odds(4)) arrays.advantages = input->advantages.data();
+}
+
+void FillRequests(Bytes& bytes, MeasureInput* input) {
+  input->jsonl = bytes.Rest();
+  if (input->jsonl.empty()) {
+    for (int64_t r = 0; r < input->arrays.requests; ++r) {
+      input->jsonl += "{\"id\": \"" + std::to_string(r) + "\"}\n";
+    }
+  }
+  input->arrays.requests_jsonl = input->jsonl.data();
+  input->arrays.requests_jsonl_size = input->jsonl.size();
+}
+
+void JudgeAndMerge(const kcc_contract* contract, kcc_summary* summary) {
+  kcc_text out{};
+  if (kcc_judge(contract, summary, nullptr, nullptr, "json", &out) != KCC_OK) Broken();
+  kcc_text_free(&out);
+  kcc_summary_merge(summary, summary);
+  if (kcc_summary_encode(summary, &out) == KCC_OK) {
+    kcc_summary* again = nullptr;
+    if (kcc_summary_decode(out.data, out.size, &again) != KCC_OK) Broken();
+    kcc_summary_free(again);
+  }
+  kcc_text_free(&out);
+}
+
+void Measure(Bytes& bytes) {
+  MeasureInput input;
+  kcc_arrays& arrays = input.arrays;
+  arrays.struct_size = sizeof arrays;
+  arrays.rows = bytes.Small(12) - 1;
+  arrays.vocab_size = bytes.Small(40) - 1;
+  FillEvidence(bytes, &input);
   arrays.temperature = bytes.Odds(8) ? static_cast<double>(bytes.Number()) : 1.0;
-  const int64_t requests = bytes.Small(4);
-  std::vector<int64_t> first, counts;
-  for (int64_t r = 0; r < requests; ++r) {
-    first.push_back(bytes.Small(14) - 1);
-    counts.push_back(bytes.Small(8) - 1);
-  }
-  arrays.requests = requests;
-  arrays.first_rows = first.data();
-  arrays.row_counts = counts.data();
-  std::vector<int32_t> positions, tokens;
-  std::vector<uint8_t> mask;
-  std::vector<float> advantages;
-  for (int64_t i = 0; i < rows; ++i) {
-    positions.push_back(static_cast<int32_t>(bytes.Small(16)) - 1);
-    tokens.push_back(static_cast<int32_t>(bytes.Small(48)) - 1);
-    mask.push_back(bytes.Odds(4) ? 0 : 1);
-    advantages.push_back(bytes.Number());
-  }
-  if (bytes.Odds(4)) arrays.positions = positions.data();
-  if (bytes.Odds(2)) arrays.tokens = tokens.data();
-  if (bytes.Odds(2)) arrays.mask = mask.data();
-  if (bytes.Odds(4)) arrays.advantages = advantages.data();
+  FillRows(bytes, &input);
   arrays.clauses_only = static_cast<int>(bytes.Small(2));
+  FillRequests(bytes, &input);
   static const char kContract[] =
       "apiVersion: kcc/v1\nkind: KernelContract\nmetadata: {name: f, version: 1.0.0}\nspec:\n"
       "  numerical:\n    - {id: N-1, metric: mean_abs_log_ratio, atMost: 0.02, level: L3}\n"
       "    - {id: N-2, metric: mean_kl, atMost: 0.02, level: L3}\n";
-  const std::string given = bytes.Rest();
-  std::string jsonl = given;
-  if (jsonl.empty()) {
-    for (int64_t r = 0; r < requests; ++r) jsonl += "{\"id\": \"" + std::to_string(r) + "\"}\n";
-  }
-  arrays.requests_jsonl = jsonl.data();
-  arrays.requests_jsonl_size = jsonl.size();
   kcc_contract* contract = nullptr;
   if (kcc_contract_parse(kContract, sizeof kContract - 1, nullptr, &contract) != KCC_OK) {
     Broken();
@@ -310,18 +346,7 @@ void Measure(Bytes& bytes) {
   kcc_summary* summary = nullptr;
   const kcc_status measured = kcc_measure_arrays(&arrays, contract, 2, &summary);
   CheckTwoParts(arrays, contract, measured, summary);
-  if (measured == KCC_OK) {
-    kcc_text out{};
-    if (kcc_judge(contract, summary, nullptr, nullptr, "json", &out) != KCC_OK) Broken();
-    kcc_text_free(&out);
-    kcc_summary_merge(summary, summary);
-    if (kcc_summary_encode(summary, &out) == KCC_OK) {
-      kcc_summary* again = nullptr;
-      if (kcc_summary_decode(out.data, out.size, &again) != KCC_OK) Broken();
-      kcc_summary_free(again);
-    }
-    kcc_text_free(&out);
-  }
+  if (measured == KCC_OK) JudgeAndMerge(contract, summary);
   kcc_summary_free(summary);
   kcc_contract_free(contract);
 }

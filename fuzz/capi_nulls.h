@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
+#include <span>
 
 #include "include/kcc.h"
 
@@ -17,22 +17,25 @@ namespace kcc {
   std::abort();
 }
 
-inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
+// Every call must have been the caller's mistake.
+inline void CheckRefused(const char* what, std::span<const kcc_status> refused) {
+  size_t number = 0;
+  for (const kcc_status status : refused) {
+    ++number;
+    if (status == KCC_INVALID) continue;
+    std::fprintf(stderr, "call %zu of %s was not refused: %d\n", number, what, status);
+    NullsBroken("NULL was not refused");
+  }
+}
+
+inline void CheckUnwritten(bool unwritten) {
+  if (!unwritten) NullsBroken("a failed call wrote its output");
+}
+
+inline void CheckContractNulls(const kcc_contract* contract, const kcc_summary* summary) {
   kcc_contract* no_contract = nullptr;
-  kcc_summary* no_summary = nullptr;
-  kcc_measurement* no_measurement = nullptr;
-  kcc_rl_summary* rl = nullptr;
-  kcc_rl_dump* dump = nullptr;
-  kcc_rl_dialect* dialect = nullptr;
   kcc_text text{};
-  kcc_rl_batch batch{};
-  batch.struct_size = sizeof batch;
-  kcc_arrays arrays{};
-  arrays.struct_size = sizeof arrays;
-  const double* values = nullptr;
   constexpr char kYaml[] = "kind: KernelContract\n";
-  const char* const paths[] = {nullptr};
-  if (kcc_rl_summary_new(&rl) != KCC_OK) NullsBroken("no summary");
   const kcc_status refused[] = {
       kcc_contract_parse(nullptr, 1, nullptr, &no_contract),
       kcc_contract_parse(kYaml, 1, nullptr, nullptr),
@@ -43,6 +46,23 @@ inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
       kcc_contract_json(contract, nullptr),
       kcc_contract_check(nullptr, 1, nullptr, &text),
       kcc_contract_check(kYaml, 1, nullptr, nullptr),
+      kcc_judge(nullptr, summary, nullptr, nullptr, "json", &text),
+      kcc_judge(contract, nullptr, nullptr, nullptr, "json", &text),
+      kcc_judge(contract, summary, nullptr, nullptr, nullptr, &text),
+      kcc_judge(contract, summary, nullptr, nullptr, "json", nullptr),
+      kcc_bound(nullptr, &text),
+      kcc_bound("{\"tv\": 0.1}", nullptr),
+  };
+  CheckRefused("contract and judge", refused);
+  CheckUnwritten(no_contract == nullptr && text.data == nullptr);
+}
+
+inline void CheckMeasureNulls() {
+  kcc_summary* no_summary = nullptr;
+  kcc_measurement* no_measurement = nullptr;
+  kcc_arrays arrays{};
+  arrays.struct_size = sizeof arrays;
+  const kcc_status refused[] = {
       kcc_measure_traces(nullptr, "", nullptr, 1, &no_summary),
       kcc_measure_traces("", nullptr, nullptr, 1, &no_summary),
       kcc_measure_arrays(nullptr, nullptr, 1, &no_summary),
@@ -52,21 +72,31 @@ inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
       kcc_measure_finish(nullptr, &no_summary),
       kcc_measure_traces_on(nullptr, "a", "b", nullptr, 1, &no_summary),
       kcc_device_load(nullptr, nullptr),
-      kcc_summary_backends(nullptr, &text),
-      kcc_summary_merge(nullptr, summary),
-      kcc_summary_merge(summary, nullptr),
-      kcc_summary_encode(nullptr, &text),
-      kcc_summary_encode(summary, nullptr),
-      kcc_summary_decode(nullptr, 1, &no_summary),
-      kcc_summary_read(nullptr, &no_summary),
-      kcc_summary_write(nullptr, "s.kccs"),
+  };
+  CheckRefused("measure", refused);
+  CheckUnwritten(no_summary == nullptr && no_measurement == nullptr);
+}
+
+inline void CheckSummaryNulls(kcc_summary* summary) {
+  kcc_summary* no_summary = nullptr;
+  kcc_text text{};
+  const kcc_status refused[] = {
+      kcc_summary_backends(nullptr, &text),   kcc_summary_merge(nullptr, summary),
+      kcc_summary_merge(summary, nullptr),    kcc_summary_encode(nullptr, &text),
+      kcc_summary_encode(summary, nullptr),   kcc_summary_decode(nullptr, 1, &no_summary),
+      kcc_summary_read(nullptr, &no_summary), kcc_summary_write(nullptr, "s.kccs"),
       kcc_summary_write(summary, nullptr),
-      kcc_judge(nullptr, summary, nullptr, nullptr, "json", &text),
-      kcc_judge(contract, nullptr, nullptr, nullptr, "json", &text),
-      kcc_judge(contract, summary, nullptr, nullptr, nullptr, &text),
-      kcc_judge(contract, summary, nullptr, nullptr, "json", nullptr),
-      kcc_bound(nullptr, &text),
-      kcc_bound("{\"tv\": 0.1}", nullptr),
+  };
+  CheckRefused("summary", refused);
+  CheckUnwritten(no_summary == nullptr && text.data == nullptr);
+}
+
+inline void CheckRlSummaryNulls(kcc_rl_summary* rl) {
+  kcc_rl_summary* no_summary = nullptr;
+  kcc_rl_batch batch{};
+  batch.struct_size = sizeof batch;
+  kcc_text text{};
+  const kcc_status refused[] = {
       kcc_rl_summary_new(nullptr),
       kcc_rl_summary_add(nullptr, &batch, 1),
       kcc_rl_summary_add(rl, nullptr, 1),
@@ -74,7 +104,7 @@ inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
       kcc_rl_summary_merge(rl, nullptr),
       kcc_rl_summary_encode(nullptr, &text),
       kcc_rl_summary_encode(rl, nullptr),
-      kcc_rl_summary_decode(nullptr, 1, &rl),
+      kcc_rl_summary_decode(nullptr, 1, &no_summary),
       kcc_rl_summary_decode("", 0, nullptr),
       kcc_rl_summary_figures(nullptr, 0.95, &text),
       kcc_rl_summary_figures(rl, __builtin_nan(""), &text),
@@ -83,6 +113,20 @@ inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
       kcc_rl_summary_judge(rl, nullptr, 0.95, &text),
       kcc_rl_summary_judge(rl, "{}", 1.0, &text),
       kcc_rl_summary_judge(rl, "{}", 0.95, nullptr),
+  };
+  CheckRefused("rl_summary", refused);
+  CheckUnwritten(no_summary == nullptr && text.data == nullptr);
+}
+
+inline void CheckRlNulls(kcc_rl_summary* rl) {
+  kcc_rl_dump* dump = nullptr;
+  kcc_rl_dialect* dialect = nullptr;
+  kcc_rl_batch batch{};
+  batch.struct_size = sizeof batch;
+  kcc_text text{};
+  const double* values = nullptr;
+  const char* const paths[] = {nullptr};
+  const kcc_status refused[] = {
       kcc_rl_correct(nullptr, "{}", 1, nullptr, nullptr, nullptr),
       kcc_rl_correct(&batch, nullptr, 1, nullptr, nullptr, nullptr),
       kcc_rl_step(nullptr, &batch, "{}", 1, nullptr, nullptr, nullptr),
@@ -103,15 +147,19 @@ inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
       kcc_rl_dump_read(paths, 0, nullptr, nullptr),
       kcc_rl_dump_batch(nullptr, &batch),
   };
-  for (size_t i = 0; i < std::size(refused); ++i) {
-    if (refused[i] == KCC_INVALID) continue;
-    std::fprintf(stderr, "call %zu was not refused: %d\n", i, refused[i]);
-    NullsBroken("NULL was not refused");
-  }
-  if (no_contract != nullptr || no_summary != nullptr || dump != nullptr || dialect != nullptr ||
-      text.data != nullptr || values != nullptr) {
-    NullsBroken("a failed call wrote its output");
-  }
+  CheckRefused("rl", refused);
+  CheckUnwritten(dump == nullptr && dialect == nullptr && text.data == nullptr &&
+                 values == nullptr);
+}
+
+inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
+  kcc_rl_summary* rl = nullptr;
+  if (kcc_rl_summary_new(&rl) != KCC_OK) NullsBroken("no summary");
+  CheckContractNulls(contract, summary);
+  CheckMeasureNulls();
+  CheckSummaryNulls(summary);
+  CheckRlSummaryNulls(rl);
+  CheckRlNulls(rl);
   kcc_rl_summary_free(rl);
   kcc_contract_free(nullptr);
   kcc_summary_free(nullptr);

@@ -80,6 +80,86 @@ struct QuadDifference {
   Quad Less(const QuadDifference& other) const { return (high - other.high) + (low - other.low); }
 };
 
+// One side's logits as logarithms of probabilities.
+struct QuadSide {
+  QuadSide(const std::vector<float>& row, Quad tau) : scaled(row.size()), power(row.size()) {
+    top = row[0];
+    for (const float logit : row) top = std::max(top, logit);
+    for (size_t i = 0; i < row.size(); ++i) {
+      scaled[i] = (static_cast<Quad>(row[i]) - static_cast<Quad>(top)) / tau;
+      z += power[i] = QuadExp(scaled[i]);
+    }
+    log_z = QuadLog(z);
+  }
+
+  std::vector<Quad> scaled;  // (logit - top) / tau
+  std::vector<Quad> power;   // e^scaled
+  float top = 0;
+  Quad z = 0;
+  Quad log_z = 0;
+};
+
+inline Quad QuadInfinity() { return static_cast<Quad>(std::numeric_limits<double>::infinity()); }
+
+// (large - small)^2 / small, by logarithms where the smaller one is no number.
+inline Quad QuadChi2Term(Quad large, Quad small, Quad log_square, Quad log_small) {
+  if (small > 0) return (large - small) * (large - small) / small;
+  const Quad power = log_square - log_small;
+  return static_cast<double>(power) > 11000 ? QuadInfinity() : QuadExp(power);
+}
+
+struct QuadDivergences {
+  Quad kl = 0, reverse_kl = 0, js = 0, tv = 0, bc_gap = 0, chi2 = 0, reverse_chi2 = 0;
+  Quad train_entropy = 0, infer_entropy = 0;
+
+  // Entry `i` of both sides; nothing where neither gives it a probability that is a number.
+  void Add(const QuadSide& train, const QuadSide& infer, size_t i, bool costly) {
+    constexpr double kNoLogProb = -745.13;
+    const Quad la = train.scaled[i] - train.log_z;
+    const Quad lb = infer.scaled[i] - infer.log_z;
+    const bool in_train = static_cast<double>(la) >= kNoLogProb;
+    const bool in_infer = static_cast<double>(lb) >= kNoLogProb;
+    if (!in_train && !in_infer) return;
+    const Quad p = in_train ? train.power[i] / train.z : Quad{0};
+    const Quad q = in_infer ? infer.power[i] / infer.z : Quad{0};
+    if (in_train) kl += p * (la - lb), train_entropy -= p * la;
+    if (in_infer) reverse_kl += q * (lb - la), infer_entropy -= q * lb;
+    tv += (p > q ? p - q : q - p) / 2;
+    chi2 += in_train ? QuadChi2Term(p, q, 2 * la, lb) : q;
+    reverse_chi2 += in_infer ? QuadChi2Term(q, p, 2 * lb, la) : p;
+    if (!costly) return;
+    const Quad larger = la > lb ? la : lb;
+    const Quad apart = la > lb ? lb - la : la - lb;
+    const Quad log_m = larger + QuadLog((1 + QuadExp(apart)) / 2);
+    if (in_train) js += p * (la - log_m) / 2;
+    if (in_infer) js += q * (lb - log_m) / 2;
+    const Quad root = QuadSqrt(p) - QuadSqrt(q);
+    bc_gap += root * root / 2;
+  }
+};
+
+// The differences of a row's logits: their ends, and their squares about 0 and about their mean.
+struct QuadDistances {
+  QuadDifference low, high;
+  Quad squares = 0;
+  Quad centred = 0;
+
+  explicit QuadDistances(const std::vector<QuadDifference>& apart)
+      : low(apart.front()), high(apart.front()) {
+    Quad sum = 0;
+    for (const QuadDifference& d : apart) {
+      squares += d.high * d.high;
+      if (d.Less(low) < 0) low = d;
+      if (d.Less(high) > 0) high = d;
+      sum += d.Less(apart.front());
+    }
+    for (const QuadDifference& d : apart) {
+      const Quad moved = d.Less(apart.front()) - sum / static_cast<Quad>(apart.size());
+      centred += moved * moved;
+    }
+  }
+};
+
 // -inf on both sides leaves an entry out; so, but for the distances of logits, does a probability
 // below e^-745.13, which is less than any positive double, on both sides. -inf on one side is a
 // probability of 0. `costly`: js and hellinger as well. `token` >= 0: its log_ratio.
@@ -88,104 +168,47 @@ inline std::map<std::string, double> RowTruth(const std::vector<float>& train,
                                               double temperature = 1, bool costly = true,
                                               int32_t token = -1) {
   constexpr float kMasked = -std::numeric_limits<float>::infinity();
-  constexpr double kNoLogProb = -745.13;
-  const size_t n = train.size();
-  std::vector<Quad> a(n);
-  std::vector<Quad> b(n);
-  std::vector<Quad> ea(n);
-  std::vector<Quad> eb(n);
-  float top_a = train[0];
-  float top_b = infer[0];
-  for (size_t i = 0; i < n; ++i)
-    top_a = std::max(top_a, train[i]), top_b = std::max(top_b, infer[i]);
-  Quad za = 0;
-  Quad zb = 0;
   const auto tau = static_cast<Quad>(temperature);
-  for (size_t i = 0; i < n; ++i) {
-    a[i] = (static_cast<Quad>(train[i]) - static_cast<Quad>(top_a)) / tau;
-    b[i] = (static_cast<Quad>(infer[i]) - static_cast<Quad>(top_b)) / tau;
-    za += ea[i] = QuadExp(a[i]);
-    zb += eb[i] = QuadExp(b[i]);
-  }
-  const Quad log_za = QuadLog(za);
-  const Quad log_zb = QuadLog(zb);
-  const Quad infinite = static_cast<Quad>(std::numeric_limits<double>::infinity());
-  Quad kl = 0, reverse_kl = 0, js = 0, tv = 0, bc_gap = 0, chi2 = 0, reverse_chi2 = 0;
-  Quad ha = 0, hb = 0, squares = 0;
+  const QuadSide a(train, tau);
+  const QuadSide b(infer, tau);
+  QuadDivergences sums;
   std::vector<QuadDifference> apart;
   bool one_sided = false;
-  for (size_t i = 0; i < n; ++i) {
+  for (size_t i = 0; i < train.size(); ++i) {
     if (train[i] == kMasked && infer[i] == kMasked) continue;
     one_sided = one_sided || train[i] == kMasked || infer[i] == kMasked;
     apart.emplace_back(train[i], infer[i]);
-    squares += apart.back().high * apart.back().high;
-    const Quad la = a[i] - log_za;
-    const Quad lb = b[i] - log_zb;
-    const bool in_train = static_cast<double>(la) >= kNoLogProb;
-    const bool in_infer = static_cast<double>(lb) >= kNoLogProb;
-    if (!in_train && !in_infer) continue;
-    const Quad p = in_train ? ea[i] / za : Quad{0};
-    const Quad q = in_infer ? eb[i] / zb : Quad{0};
-    if (in_train) kl += p * (la - lb), ha -= p * la;
-    if (in_infer) reverse_kl += q * (lb - la), hb -= q * lb;
-    tv += (p > q ? p - q : q - p) / 2;
-    // By logarithms where the smaller one is no number.
-    const auto ratio = [&](Quad large, Quad small, Quad log_square, Quad log_small) {
-      if (small > 0) return (large - small) * (large - small) / small;
-      const Quad power = log_square - log_small;
-      return static_cast<double>(power) > 11000 ? infinite : QuadExp(power);
-    };
-    chi2 += in_train ? ratio(p, q, 2 * la, lb) : q;
-    reverse_chi2 += in_infer ? ratio(q, p, 2 * lb, la) : p;
-    if (costly) {
-      const Quad larger = la > lb ? la : lb;
-      const Quad apart = la > lb ? lb - la : la - lb;
-      const Quad log_m = larger + QuadLog((1 + QuadExp(apart)) / 2);
-      if (in_train) js += p * (la - log_m) / 2;
-      if (in_infer) js += q * (lb - log_m) / 2;
-      const Quad root = QuadSqrt(p) - QuadSqrt(q);
-      bc_gap += root * root / 2;
-    }
+    sums.Add(a, b, i, costly);
   }
-  QuadDifference low = apart.front();
-  QuadDifference high = apart.front();
-  Quad sum = 0;
-  for (const QuadDifference& d : apart) {
-    if (d.Less(low) < 0) low = d;
-    if (d.Less(high) > 0) high = d;
-    sum += d.Less(apart.front());
-  }
-  Quad centred = 0;
-  for (const QuadDifference& d : apart) {
-    const Quad moved = d.Less(apart.front()) - sum / static_cast<Quad>(apart.size());
-    centred += moved * moved;
-  }
-  const Quad span = high.Less(low);
-  const auto distance = [&](Quad v) { return static_cast<double>(one_sided ? infinite : v); };
+  const QuadDistances logits(apart);
+  const Quad span = logits.high.Less(logits.low);
+  const Quad low = -logits.low.high;
+  const Quad entropy_change = sums.train_entropy - sums.infer_entropy;
+  const auto distance = [&](Quad v) { return static_cast<double>(one_sided ? QuadInfinity() : v); };
   const auto out = [](Quad v) { return static_cast<double>(v); };
   std::map<std::string, double> truth = {
-      {"kl", out(kl)},
-      {"reverse_kl", out(reverse_kl)},
-      {"tv", out(tv)},
-      {"chi2", out(chi2)},
-      {"reverse_chi2", out(reverse_chi2)},
-      {"train_entropy", out(ha)},
-      {"entropy", out(hb)},
-      {"entropy_gap", out(ha > hb ? ha - hb : hb - ha)},
+      {"kl", out(sums.kl)},
+      {"reverse_kl", out(sums.reverse_kl)},
+      {"tv", out(sums.tv)},
+      {"chi2", out(sums.chi2)},
+      {"reverse_chi2", out(sums.reverse_chi2)},
+      {"train_entropy", out(sums.train_entropy)},
+      {"entropy", out(sums.infer_entropy)},
+      {"entropy_gap", out(entropy_change < 0 ? -entropy_change : entropy_change)},
       {"logit_span", distance(span / tau)},
       {"logit_linf", distance(span / 2)},
-      {"logit_l2", distance(QuadSqrt(one_sided ? Quad{0} : centred))},
-      {"raw_logit_l2", distance(QuadSqrt(one_sided ? Quad{0} : squares))},
-      {"raw_logit_linf", distance(high.high > -low.high ? high.high : -low.high)},
+      {"logit_l2", distance(QuadSqrt(one_sided ? Quad{0} : logits.centred))},
+      {"raw_logit_l2", distance(QuadSqrt(one_sided ? Quad{0} : logits.squares))},
+      {"raw_logit_linf", distance(logits.high.high > low ? logits.high.high : low)},
   };
   if (costly) {
-    truth["js"] = out(js);
-    truth["hellinger"] = out(bc_gap);
+    truth["js"] = out(sums.js);
+    truth["hellinger"] = out(sums.bc_gap);
   }
   if (token >= 0) {
     const auto at = static_cast<size_t>(token);
     const QuadDifference d(train[at], infer[at]);
-    truth["log_ratio"] = out((log_zb - log_za) - d.Less(QuadDifference(top_a, top_b)) / tau);
+    truth["log_ratio"] = out((b.log_z - a.log_z) - d.Less(QuadDifference(a.top, b.top)) / tau);
   }
   return truth;
 }

@@ -64,6 +64,7 @@ class Machine {
   }
 
  private:
+  // An opcode that pushes one value or none, or one that works on those that are there.
   Result<> Step(uint8_t opcode) {
     switch (opcode) {
       case 0x80:  // PROTO
@@ -95,6 +96,13 @@ class Machine {
         return PushKind(Kind::kList);
       case ')':
         return PushKind(Kind::kTuple);
+      default:
+        return StepOnStack(opcode);
+    }
+  }
+
+  Result<> StepOnStack(uint8_t opcode) {
+    switch (opcode) {
       case '(':
         if (marks_.size() >= kMarkDepthMax) return BrokenPickle("it is nested too deeply");
         marks_.push_back(stack_.size());

@@ -2,6 +2,8 @@
 // and speak of the words by their place in the row, so a word cannot be read as one thing and
 // written as another.
 #include <array>
+#include <utility>
+#include <vector>
 
 #include "kcc/base/check.h"
 #include "kcc/lab/switches.h"
@@ -65,13 +67,10 @@ constexpr SwitchCode kPromote = {
       return {s.promote == 0 ? size_t{0} : size_t{1}, static_cast<size_t>(s.promote)};
     }};
 
-}  // namespace
-
 // clang-format off
-std::span<const SwitchInfo> SwitchTable() {
+std::vector<SwitchInfo> OperatorSwitches() {
   using enum ErrorSource;
-  using enum DType;
-  static const std::vector<SwitchInfo> table = {
+  return {
       {"attention", kOperator, SwitchBits::kAlways, "how softmax(q k) v is summed over the keys",
        {{"reference", "all scores, one softmax, one sum"},
         {"tiles:N", "online softmax over tiles of N keys, as FlashAttention"},
@@ -92,6 +91,13 @@ std::span<const SwitchInfo> SwitchTable() {
        {{"f64", "exact for this purpose"}, {"f32", "as most engines"},
         {"bf16", "destroys long contexts"}},
        kAmong<&LabSwitches::rope, AnglePrecision::kF64, AnglePrecision::kF32, AnglePrecision::kBF16>},
+  };
+}
+
+std::vector<SwitchInfo> PrecisionSwitches() {
+  using enum ErrorSource;
+  using enum DType;
+  return {
       {"weights", kPrecision, SwitchBits::kAlways, "format of the matrices",
        {{"f32", "as the checkpoint"}, {"bf16", ""}, {"fp16", ""},
         {"e4m3", "FP8, scaled"}, {"e5m2", "FP8, scaled"}, {"int8", "scaled"}, {"int4", "scaled"}},
@@ -122,6 +128,13 @@ std::span<const SwitchInfo> SwitchTable() {
        kPromote},
       {"logits", kPrecision, SwitchBits::kAlways, "format in which logits are stored", {{"f32", ""}, {"bf16", ""}},
        kAmong<&LabSwitches::logits, kF32, kBF16>},
+  };
+}
+
+// What decides how the work is cut and run.
+std::vector<SwitchInfo> ScheduleSwitches() {
+  using enum ErrorSource;
+  return {
       {"batch", kBatch, SwitchBits::kAlways, "what the size of a step decides",
        {{"invariant", "nothing: a request has the same bits in any company"},
         {"dynamic", "split-K of the products and split-KV of attention, as schedulers do"}},
@@ -149,8 +162,20 @@ std::span<const SwitchInfo> SwitchTable() {
         {"all", "of every operator's output"}, {"off", ""}},
        kAmong<&LabSwitches::audit, AuditLevel::kResiduals, AuditLevel::kEverything, AuditLevel::kOff>},
   };
-  return table;
 }
 // clang-format on
+
+}  // namespace
+
+std::span<const SwitchInfo> SwitchTable() {
+  static const std::vector<SwitchInfo> table = [] {
+    std::vector<SwitchInfo> rows = OperatorSwitches();
+    for (auto part : {PrecisionSwitches, ScheduleSwitches}) {
+      for (SwitchInfo& row : part()) rows.push_back(std::move(row));
+    }
+    return rows;
+  }();
+  return table;
+}
 
 }  // namespace kcc

@@ -154,6 +154,27 @@ __device__ inline double InferEntropyOf(const double* rest, double e, double x,
   return fmax(0.0, sum / (pivot_e + others));
 }
 
+// From the train side's entropy and what the sums say it changes by, `moved`.
+__device__ inline void SetEntropies(const double* rest, double e, double x, double train_entropy,
+                                    double moved, EndSolution* row) {
+  row->train_entropy = fmax(0.0, train_entropy);
+  row->entropy_gap = fabs(moved - row->reverse_kl);
+  row->infer_entropy = fmax(0.0, row->train_entropy + (moved - row->reverse_kl));
+  if (4 * row->infer_entropy < row->train_entropy + fabs(moved) + row->reverse_kl) {
+    row->infer_entropy = InferEntropyOf(rest, e, x, row->pivot_logit);  // that difference cancels
+  }
+}
+
+// Whether the sum for kl kept enough digits: `magnitude` is what its terms without the pivot's add
+// up to, `amplification` that by their sum. What they contribute may be small against the pivot's
+// own term: its error counts then against the sum of all, `kl`.
+__device__ inline bool IsAccurate(double magnitude, double amplification, double kl,
+                                  double pivot_term) {
+  const double relative = amplification * fmax(kl - pivot_term, 0.0) / fmax(kl, 1e-300);
+  return magnitude == 0 || amplification <= double{kAmplificationMax} ||
+         (isfinite(relative) && relative <= double{kAmplificationMax});
+}
+
 __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowSettings& settings,
                                        float scale, float inverse_tau) {
   const double* rest = sums.sum;
@@ -218,18 +239,8 @@ __device__ inline EndSolution SolveEnd(const EndSums& sums, const RowSettings& s
   row.chi2 = fmax(0.0, chi2 / row.z);
   row.reverse_chi2 = fmax(0.0, reverse_chi2 / row.z);
   row.tv = fmin(1.0, 0.5 * (shrink * sums.absolute + e * fabs(pivot_excess)) / row.z);
-  row.train_entropy = fmax(0.0, entropy / row.z);
-  const double moved = -change / row.z;
-  row.entropy_gap = fabs(moved - row.reverse_kl);
-  row.infer_entropy = fmax(0.0, row.train_entropy + (moved - row.reverse_kl));
-  if (4 * row.infer_entropy < row.train_entropy + fabs(moved) + row.reverse_kl) {
-    row.infer_entropy = InferEntropyOf(rest, e, x, row.pivot_logit);  // that difference cancels
-  }
-  // What the rest contributes may be small against the pivot's own term: its error counts then
-  // against their sum.
-  const double relative = amplification * fmax(kl - e * pivot_residual, 0.0) / fmax(kl, 1e-300);
-  const bool accurate = magnitude == 0 || amplification <= double{kAmplificationMax} ||
-                        (isfinite(relative) && relative <= double{kAmplificationMax});
+  SetEntropies(rest, e, x, entropy / row.z, -change / row.z, &row);
+  const bool accurate = IsAccurate(magnitude, amplification, kl, e * pivot_residual);
   const bool sound = !IsBelowZero(kl / row.z) && !IsBelowZero(reverse_kl / row.z) &&
                      !BreaksPinsker(row.tv, fmin(row.kl, row.reverse_kl));
   row.usable = accurate && sound && isfinite(row.infer_entropy);
