@@ -99,6 +99,7 @@ lint: setup
 	@cmake --preset clang >/dev/null
 	@clang-format --dry-run -Werror $(SOURCES)
 	@python3 tools/check_layers.py
+	@tools/check_headers.py build/clang
 	@tools/tidy.py build/clang build/release
 
 clean:
