@@ -1,6 +1,8 @@
-# kcc_module(NAME DEPS modules… LIBS imported targets… [TEST_LIBS …] [ALONE regex]):
+# kcc_module(NAME DEPS modules… PUBLIC headers… PUBLIC_TO_TESTS headers… LIBS imported targets…
+#            [TEST_LIBS …] [ALONE regex]):
 # one folder under kcc/, one static library, one test program.
-# DEPS is the list that tools/check_layers.py holds the folder's includes to.
+# tools/check_layers.py reads DEPS, the folders that this one may include, PUBLIC, the headers of this one
+# that others may include, and PUBLIC_TO_TESTS, those that only tests, bench/ and fuzz/ may.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -88,7 +90,7 @@ function(kcc_joined_file number text out)
 endfunction()
 
 function(kcc_module name)
-  cmake_parse_arguments(ARG "" "ALONE" "DEPS;LIBS;PRIVATE_LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "ALONE" "DEPS;PUBLIC;PUBLIC_TO_TESTS;LIBS;PRIVATE_LIBS;TEST_LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")

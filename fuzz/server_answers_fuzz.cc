@@ -11,7 +11,6 @@
 #include "kcc/base/check.h"
 #include "kcc/kernel/server_identity.h"
 #include "kcc/kernel/server_probe.h"
-#include "kcc/kernel/server_score.h"
 #include "kcc/kernel/server_table.h"
 #include "kcc/kernel/server_trace.h"
 #include "kcc/trace/reader.h"

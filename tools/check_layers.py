@@ -8,6 +8,9 @@ tests/tools/test_layers.py breaks on purpose:
   relative or that a macro names are resolved first.
 - DEPS point back along KCC_MODULES of CMakeLists.txt, so that no cycle can be declared. What a
   folder links is what it declares, and what it declares it includes.
+- Of another folder only the headers are included that its kcc_module lists: PUBLIC for everyone,
+  PUBLIC_TO_TESTS for tests, benchmarks and fuzzing alone. Every other header is private to its folder.
+  A listed header exists, is listed once, and has a user of its kind outside, so that lists stay short.
 - kcc/ knows nothing of apps/, bench/, fuzz/ and tests/, and holds no program. Tests beside the code
   may use what tests/ shares.
 - A library is included from the folders that are listed for it, a test library from tests.
@@ -17,6 +20,7 @@ tests/tools/test_layers.py breaks on purpose:
 """
 
 import pathlib
+import posixpath
 import re
 import sys
 
@@ -64,6 +68,7 @@ DEFINE = r'^[ \t]*#[ \t]*define[ \t]+{}[ \t]+[<"]([^>"\n]+)[>"]'
 MODULE = re.compile(r"kcc_module\(\s*(\w+)([^)]*)\)", re.S)
 LINK = re.compile(r"target_link_libraries\(\s*(\S+)([^)]*)\)", re.S)
 TEST_FILE = re.compile(r"_(test|test_data|test_server|gen)$")  # and what tests alone share
+HEADER_LISTS = ("PUBLIC", "PUBLIC_TO_TESTS")
 PROGRAM = re.compile(r"^\s*int\s+main\s*\(", re.M)
 
 
@@ -87,6 +92,15 @@ def without_remarks(text):
                   lambda match: match.group(1) or "\n" * match.group(0).count("\n"), text, flags=re.S)  # fmt: skip
 
 
+def words_after(words, keyword):
+    """The words of a CMake call between a keyword and the next one."""
+    if keyword not in words:
+        return []
+    following = words[words.index(keyword) + 1 :]
+    end = next((i for i, word in enumerate(following) if re.fullmatch(r"[A-Z_]+", word)), len(following))
+    return following[:end]
+
+
 class Layers:
     def __init__(self, root):
         self.root = pathlib.Path(root)
@@ -96,6 +110,8 @@ class Layers:
         self.order = re.search(r"set\(KCC_MODULES ([^)]*)\)", listing).group(1).split()
         self.declared = {}  # folder -> the folders it may include
         self.included = {}  # folder -> the folders that it does include
+        self.listed = {}  # header -> the list it is in; a header of kcc/ that is in none is private
+        self.used = {which: set() for which in HEADER_LISTS}  # headers used outside, by product code and by tests
         catalog = self.root / CATALOG
         ids = ID.findall(catalog.read_text()) if catalog.exists() else []
         name = rf'"(?:[a-z0-9]+_)?(?:train_)?(?:{"|".join(ids)})"'
@@ -114,12 +130,7 @@ class Layers:
                 self.fault(place, f"no kcc_module({folder.name} ...)")
                 continue
             words = match.group(2).split()
-            deps = []
-            if "DEPS" in words:
-                for word in words[words.index("DEPS") + 1 :]:
-                    if word.isupper() or word.endswith("_LIBS"):
-                        break
-                    deps.append(word)
+            deps = words_after(words, "DEPS")
             for dep in deps:
                 if dep not in self.order or folder.name not in self.order:
                     self.fault(place, f"{dep} or itself is not in KCC_MODULES")
@@ -127,8 +138,20 @@ class Layers:
                     self.fault(place, f"depends on {dep}, which comes later")
             self.declared[folder.name] = set(deps)
             self.included[folder.name] = set()
+            for which in HEADER_LISTS:
+                self.read_headers(place, folder.name, which, words_after(words, which))
         for name in self.declared:
             self.check_build(name)
+
+    def read_headers(self, place, name, which, headers):
+        for header in headers:
+            path = f"kcc/{name}/{header}"
+            if not (self.root / path).exists():
+                self.fault(place, f"lists {header}, which does not exist")
+            elif path in self.listed:
+                self.fault(place, f"lists {header} twice")
+            else:
+                self.listed[path] = which
 
     def check_build(self, name):
         """What the build files of a folder link, and from where they take sources."""
@@ -147,6 +170,11 @@ class Layers:
         for name, deps in self.declared.items():
             for dep in sorted(deps - self.included[name]):
                 self.fault(f"kcc/{name}/CMakeLists.txt", f"declares {dep}, which no file there includes")
+        for header, which in self.listed.items():
+            if header not in self.used[which]:
+                _, name, inside = header.split("/", 2)
+                who = "product code" if which == "PUBLIC" else "test"
+                self.fault(f"kcc/{name}/CMakeLists.txt", f"{inside} is {which}, but no {who} outside kcc/{name} includes it")
 
     def resolve(self, path, text, match):
         """The header an #include names, from the root where it is ours; None and a fault if nobody can tell."""
@@ -162,19 +190,32 @@ class Layers:
         beside = (path.parent / header).resolve()
         if beside.is_file() and not (self.root / header).is_file() and beside.is_relative_to(self.root.resolve()):
             return beside.relative_to(self.root.resolve()).as_posix()
-        return header
+        return posixpath.normpath(header)
 
     def place(self, path, text, match):
         return f"{path.relative_to(self.root).as_posix()}:{text.count(chr(10), 0, match.end()) + 1}"
 
-    def check_ours(self, place, own, header, is_test):
+    def check_private(self, place, header, is_product):
+        """An include from outside the header's folder."""
+        which = self.listed.get(header)
+        self.used["PUBLIC" if is_product else "PUBLIC_TO_TESTS"].add(header)
+        if which is None:
+            self.fault(place, f"includes {header}, which is private to its folder")
+        elif which == "PUBLIC_TO_TESTS" and is_product:
+            self.fault(place, f"includes {header}, which is public to tests only")
+
+    def check_ours(self, place, own, header, is_test, is_product):
         parts = header.split("/")
         if parts[0] == "kcc" and len(parts) > 2:
             if not (self.root / header).exists():
                 self.fault(place, f"{header} does not exist")
-            elif own:
+                return
+            declares = own is None or parts[1] == own or parts[1] in self.declared[own]
+            if declares and parts[1] != own and parts[1] in self.declared:
+                self.check_private(place, header, is_product)
+            if own:
                 self.included[own].add(parts[1])
-                if parts[1] != own and parts[1] not in self.declared[own]:
+                if not declares:
                     self.fault(place, f"kcc/{own} includes {header}, but did not declare {parts[1]}")
         elif own and parts[0] in OUTSIDE and len(parts) > 1 and not (is_test and parts[0] == "tests"):
             self.fault(place, f"kcc/ includes {header}, but must not know {parts[0]}/")
@@ -200,16 +241,17 @@ class Layers:
         is_test = TEST_FILE.search(path.stem) is not None or parts[0] == "tests"
         text = path.read_text(encoding="utf-8")
         code = without_comments(text)
+        for_tests = is_test or text.startswith("// For tests")
+        product = parts[0] in ("kcc", "apps") and not for_tests
         for match in INCLUDE.finditer(code):
             header = self.resolve(path, code, match)
             place = self.place(path, code, match)
             if header is None:
                 continue
             if header.startswith(("kcc/", "include/", *(top + "/" for top in OUTSIDE))):
-                self.check_ours(place, own, header, is_test)
+                self.check_ours(place, own, header, is_test, product)
             else:
                 self.check_library(place, relative, header, is_test or parts[0] == "bench")
-        product = parts[0] in ("kcc", "apps") and not is_test and not text.startswith("// For tests")
         if product and own not in MAY_COMPARE and self.compares:
             words = without_remarks(text)
             for match in self.compares.finditer(words):

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "kcc/rl/batch.h"
 #include "kcc/rl/lint.h"
 
 namespace kcc::bench {

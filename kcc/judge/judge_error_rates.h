@@ -1,6 +1,6 @@
-// How often the judge is wrong about traffic: simulated evaluations with correlated tokens, pushed
-// through the real accumulator and judged. Shared by judge_error_rates_test.cc (few runs) and
-// bench/judge_error_rates.cc (the table of docs/semantics.md).
+// For tests: how often the judge is wrong about traffic. Simulated evaluations with correlated
+// tokens are pushed through the real accumulator and judged. Shared by judge_error_rates_test.cc
+// (few runs) and bench/judge_error_rates.cc (the table of docs/semantics.md).
 //
 // Every clause form is put exactly at the truth (or at a stated multiple of it), so that at the
 // truth each satisfied and each violated is an error.
