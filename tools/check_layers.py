@@ -15,6 +15,7 @@ tests/tools/test_layers.py breaks on purpose:
   may use what tests/ shares.
 - A library is included from the folders that are listed for it, a test library from tests.
 - Pure folders do no input or output and read no clock, no environment and no randomness.
+- No source has more than 500 lines.
 - No text that is the id of a quantity, or a metric of it, is compared with: a column of the catalog
   says what tells quantities apart.
 """
@@ -68,6 +69,7 @@ DEFINE = r'^[ \t]*#[ \t]*define[ \t]+{}[ \t]+[<"]([^>"\n]+)[>"]'
 MODULE = re.compile(r"kcc_module\(\s*(\w+)([^)]*)\)", re.S)
 LINK = re.compile(r"target_link_libraries\(\s*(\S+)([^)]*)\)", re.S)
 TEST_FILE = re.compile(r"_(test|test_data|test_server|gen)$")  # and what tests alone share
+LINES_MAX = 500
 HEADER_LISTS = ("PUBLIC", "PUBLIC_TO_TESTS")
 PROGRAM = re.compile(r"^\s*int\s+main\s*\(", re.M)
 
@@ -240,6 +242,8 @@ class Layers:
         own = parts[1] if parts[0] == "kcc" and parts[1] in self.declared else None
         is_test = TEST_FILE.search(path.stem) is not None or parts[0] == "tests"
         text = path.read_text(encoding="utf-8")
+        if text.count("\n") > LINES_MAX:
+            self.fault(relative, f"has {text.count(chr(10))} lines, more than {LINES_MAX}: it holds more than one concept")
         code = without_comments(text)
         for_tests = is_test or text.startswith("// For tests")
         product = parts[0] in ("kcc", "apps") and not for_tests

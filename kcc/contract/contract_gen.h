@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "kcc/contract/contract.h"
+#include "kcc/contract/hostile_text_gen.h"
 #include "kcc/predicate/predicate_gen.h"
 
 namespace kcc {
-
-// Text that YAML would like to read as something else. Never empty.
-rc::Gen<std::string> GenHostileText();
 
 struct ContractGenOptions {
   bool hostile_texts = true;

@@ -430,68 +430,6 @@ std::vector<Mutation> ClauseMutations() {
 
 }  // namespace
 
-rc::Gen<std::string> GenHostileText() {
-  return rc::gen::exec([] {
-    // Control characters are not among them: no contract can hold one.
-    static const std::vector<std::string> kParts = {"NO",
-                                                    "on",
-                                                    "~",
-                                                    "null",
-                                                    "true",
-                                                    "1e3",
-                                                    "0x1f",
-                                                    "2024-01-01",
-                                                    "1_000",
-                                                    ".inf",
-                                                    "12:30",
-                                                    "word",
-                                                    "two words",
-                                                    "a: b",
-                                                    "key:",
-                                                    " #x",
-                                                    "#",
-                                                    "- a",
-                                                    "-",
-                                                    "'",
-                                                    "\"",
-                                                    "\\",
-                                                    "\n",
-                                                    "\n\n",
-                                                    "\t",
-                                                    "\r\n",
-                                                    "\xE2\x80\x8B",
-                                                    "\xC3\xBC",
-                                                    "\xF0\x9F\x98\x80",
-                                                    "{",
-                                                    "}",
-                                                    "[",
-                                                    "]",
-                                                    ",",
-                                                    "&a",
-                                                    "*b",
-                                                    "!t",
-                                                    "|",
-                                                    ">",
-                                                    "%",
-                                                    "@",
-                                                    "`",
-                                                    "?",
-                                                    ":",
-                                                    "---",
-                                                    "...",
-                                                    " ",
-                                                    "  ",
-                                                    "<<",
-                                                    "=",
-                                                    "sha256:abc",
-                                                    "digest"};
-    std::string text;
-    for (int64_t i = Whole(1, 5); i > 0; --i) text += Pick(kParts);
-    if (Whole(0, 19) == 0) text.append(static_cast<size_t>(Whole(50, 1500)), 'x');
-    return text;
-  });
-}
-
 rc::Gen<Contract> GenContract(ContractGenOptions options) {
   return rc::gen::exec([options] { return AnyContract(options); });
 }

@@ -89,6 +89,8 @@ BlockArgs RowMeasurement::ArgumentsOf(size_t block) const {
   return args;
 }
 
+// Begins with the cheapest range of the exponential. A block that needs a wider one is summed again
+// with that, and the blocks after it start there.
 bool RowMeasurement::SumBlocks() {
   OpenRow& open = scratch_.open;
   if (open.entries != whole_ || open.blocks_done > 0) FinishRowSimd(&scratch_);

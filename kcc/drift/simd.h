@@ -6,7 +6,7 @@
 //
 // Same bits on every target, and for BF16 the bits of the same values stored as F32. Down to KL =
 // 1e-12, KL, reverse KL, TV and the chi-squareds are within 2e-6 of the exact value on rows like a
-// model's (backends_test.cc), within 4e-6 on the worst that were found (accuracy_test.cc): the
+// model's (accuracy_bands_test.cc), within 4e-6 on the worst that were found (accuracy_test.cc): the
 // series are off by up to 1.5e-7 of x^2/2, and the sums may cancel to a twelfth. At a temperature
 // other than 1 log-ratios are rounded, and those of 2 to 16 leave 3e-5. The l2 norms of differences
 // are within 1.6e-5 (within 2e-6 unless the differences are nearly all alike); entropies within

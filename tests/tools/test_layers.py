@@ -24,7 +24,7 @@ CLEAN = {
     "kcc/judge/CMakeLists.txt": f"# kcc_kernel is only named here\n{JUDGE_MODULE})\n",
     "kcc/judge/judge.h": '#include "kcc/base/result.h"\n',
     "kcc/judge/table.h": "",
-    "kcc/judge/private.h": "",
+    "kcc/judge/private.h": "\n" * 500,
     "kcc/judge/judge.cc": '// std::cout << getenv("HOME"); id == "kl"\nconst char* text = "std::cout << printf(";\n'
                           'auto kl = Find("kl"); bool b = name == "kl_to_all" || name == "reward";\n',
     "kcc/judge/judge_test.cc": '#include <gtest/gtest.h>\n#include <fstream>\n#include "tests/shared/data.h"\n'
@@ -112,6 +112,8 @@ VIOLATIONS = {
     "sources from bench/": ({JUDGE_LIST: f"{JUDGE_MODULE})\n"
                              "add_executable(speed ${PROJECT_SOURCE_DIR}/bench/speed.cc)\n"}, "takes sources from bench/"),
     "a program in kcc/": ({JUDGE: "int main(int argc, char** argv) {}\n"}, f"{JUDGE}: is a program"),
+    "a source that is too long": ({"kcc/judge/private.h": "\n" * 501}, "kcc/judge/private.h: has 501 lines, more than 500"),
+    "a test that is too long": ({"tests/shared/x_test.cc": "\n" * 501}, "tests/shared/x_test.cc: has 501 lines"),
     "a library from a folder that may not": ({JUDGE: "#include <openssl/sha.h>\n"},
                                              "openssl/sha.h may be included from kcc/base only"),
     "a library that nobody listed": ({JUDGE: "#include <boost/asio.hpp>\n"}, "boost/asio.hpp is of a library that is not"),
