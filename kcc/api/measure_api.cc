@@ -63,6 +63,7 @@ Result<> CheckDeviceName(std::string_view name) {
   return InvalidError("device: '" + std::string(name) + "' is not known; there is cuda");
 }
 
+// Without a contract every quantity is summed up, since nobody knows yet what will be judged.
 Plan PlanOf(const kcc_contract* contract, Plan::Breadth breadth = Plan::Breadth::kAll) {
   return contract == nullptr ? Plan::Default() : Plan::FromContract(contract->contract, breadth);
 }
@@ -109,6 +110,8 @@ std::span<const T> SpanOf(const T* data, int64_t size) {
   return {data, static_cast<size_t>(size)};
 }
 
+// Pointers and counts are checked before anything is read through them. How long an array is only
+// the caller knows; what can be checked is that the requests stay within the rows it claims.
 Result<> CheckRows(const kcc_arrays& arrays) {
   if (arrays.rows < 0 || arrays.requests < 0) {
     return InvalidError("rows and requests must not be negative");
@@ -129,6 +132,8 @@ Result<> CheckRows(const kcc_arrays& arrays) {
   return {};
 }
 
+// `requests` and the caller's arrays are viewed, not copied: the measurement holds the first
+// (kcc_measurement), the caller keeps the second until it has finished.
 Result<> FillPair(const kcc_arrays& arrays, std::span<const Request> requests, ArrayPair* pair) {
   KCC_TRY(pair->train,
           SideOf(arrays.train_logits, arrays.train_logprobs, arrays.train_fingerprint, "train"));
@@ -160,6 +165,15 @@ Result<> FillPair(const kcc_arrays& arrays, std::span<const Request> requests, A
   return {};
 }
 
+// A measurement on a device only starts here and returns; on the CPU it is done in Finish. Example:
+//
+//     kcc_measure_begin    checks, starts the device
+//     ...                  the caller trains on; the arrays stay as they are
+//     kcc_measure_finish   waits, gives the summary
+//     kcc_measurement_free also without finish; then the device's work is waited for and dropped
+//
+// The requests are moved into the handle before the pair views them, since the pair must not view
+// what dies with this function.
 Result<std::unique_ptr<kcc_measurement>> Begin(const kcc_arrays* given,
                                                const kcc_contract* contract, int threads) {
   KCC_TRY_VOID(RequirePointer(given, "arrays"));

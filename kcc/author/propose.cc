@@ -18,6 +18,14 @@ namespace {
 constexpr double kRequestBudget = 0.05;
 constexpr double kOverlapUnit = 0.2;  // one of five tokens
 
+// One pass over the sources in a fixed order: evidence, tolerated costs, envelope. The order
+// matters twice. A candidate may stand in for an earlier one (instead_of): sampled tokens bound no
+// mean_kl, and mean_k3 then takes its place. And a bound is put on a quantity that the evidence can
+// show (shows_tv_), which is known only after all candidates.
+//
+// What cannot be proposed becomes a note, not an error: a contract with three clauses and a note is
+// of use. Only no clause at all is an error.
+
 // What evidence is asked for, in the order of the clauses. A soft one is taken in each request.
 struct Candidate {
   std::string_view family;
@@ -96,6 +104,7 @@ class Author {
     std::optional<EvidenceLimit> worst;
     for (const Summary* summary : input_.evidence) {
       const auto limit = LimitOf(candidate, *summary);
+      // One piece that does not bound the metric leaves nothing to promise about all.
       if (!limit) return {};
       const bool worse =
           !worst || (candidate.bound == BoundKind::kAtMost ? limit->limit > worst->limit
@@ -150,7 +159,8 @@ class Author {
     Add(candidate.family, text + ", level: L2", why, "evidence");
   }
 
-  // One clause that guarantees the budget, on what the evidence can show.
+  // Rounded down where evidence is rounded up: a guarantee may be tighter than asked for, never
+  // looser. One clause that guarantees the budget, on what the evidence can show.
   Result<> AddFromBounds(Tolerated what, const std::optional<double>& budget) {
     if (!budget) return {};
     KCC_TRY(const std::vector<ThresholdRow> rows, BackwardChain(what, *budget, input_.assumptions));
@@ -211,6 +221,8 @@ class Author {
         why, "envelope");
   }
 
+  // The one source that alone gives the widest envelope, for the clause's `why`: what to look at
+  // first.
   std::string LargestSource(const EnvelopeInput& envelope) const {
     EnvelopeSource largest = EnvelopeSource::kWeights;
     double most = -1;
@@ -266,6 +278,8 @@ class Author {
         authored.clauses.push_back({id, line.origin});
       }
     }
+    // Through the reader, like a contract that someone wrote: what is handed out has passed every
+    // check that the adopter will run.
     const ReadOutcome outcome = ReadContract(yaml);
     if (!outcome.contract) {
       return InvalidError("the proposed contract would be invalid: " +

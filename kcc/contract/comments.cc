@@ -178,6 +178,10 @@ struct Notes {
   std::string_view beside;
 };
 
+// The notes of a formatted text, by the line they go with. A note is never dropped: where its line
+// is gone it goes to the nearest thing around it that is left, in the end to the first line.
+// Example: the note above `/spec/numerical/N-1` of a contract without N-1 any more stands above
+// `/spec/numerical`.
 class Placement {
  public:
   Placement(const std::vector<Line>& lines, const std::vector<std::string>& anchors)
@@ -288,6 +292,8 @@ std::optional<std::string> CarryComments(std::string_view source, const Contract
   CarryAll(from, Anchors(from, source_contract), &placement);
   std::string text = placement.Text();
 
+  // Neither the scanner nor the anchors know all of YAML. Whatever they misread shows here: a
+  // comment that was lost or a value that took one in. The caller then leaves the file alone.
   const std::vector<Line> result = Scan(text);
   if (CommentsOf(result) != CommentsOf(from)) return std::nullopt;
   const ReadOutcome outcome = ReadContract(text);

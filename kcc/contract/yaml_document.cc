@@ -97,6 +97,20 @@ constexpr Wording kWordings[] = {
 
 // Turns events into nodes. Children are collected on a stack and become contiguous when their
 // collection ends.
+//
+// Nodes are numbered in the order in which they begin, so a collection has a smaller number than
+// what is in it. Example, `a: [x, y]`; the stack holds the numbers of nodes that wait for their
+// collection:
+//
+//     MapStart        node 0, open             stack 0
+//     Scalar a        node 1                   stack 0 1
+//     SequenceStart   node 2, open             stack 0 1 2
+//     Scalar x, y     nodes 3, 4               stack 0 1 2 3 4
+//     SequenceEnd     children of 2 are 3, 4   stack 0 1 2
+//     MapEnd          children of 0 are 1, 2   stack 0
+//
+// An alias pushes the number of a node that is already complete. So the nodes are a tree of bounded
+// size with shared parts, never a cycle: an anchor has the number kOpen until its node is closed.
 class YamlTreeBuilder : public YAML::EventHandler {
  public:
   YamlTreeBuilder(YamlDocument* document, MeteredBuffer* buffer)
@@ -133,6 +147,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
     node.quoted = tag == "!";
     node.offset = static_cast<uint32_t>(offset);
     const size_t skip = node.quoted ? 1 : 0;
+    // Most values stand in the source as they are; only what escapes or folding changed is copied.
     if (text_.substr(std::min(offset + skip, text_.size())).starts_with(value)) {
       node.text = text_.substr(offset + skip, value.size());
     } else {
@@ -182,6 +197,8 @@ class YamlTreeBuilder : public YAML::EventHandler {
  private:
   static constexpr uint32_t kOpen = std::numeric_limits<uint32_t>::max();
 
+  // An alias costs nothing to store, but whoever visits the tree visits its target each time: nine
+  // levels of ten aliases each would be 10^9 visits.
   // What repeating a node costs. Sums saturate: they are only compared with the budget.
   struct Extent {
     uint32_t cost = 1;

@@ -62,6 +62,9 @@ bool LooksTyped(std::string_view text) {
          lower.find_first_not_of("0123456789.:-+tz ") == std::string::npos;
 }
 
+// Whether every YAML reader gives the text back from its plain form. It is a list of what is known
+// to be harmless rather than of what is not: quotes too many cost nothing, quotes missing change
+// what a contract means.
 bool IsPlain(std::string_view text) {
   if (text.empty() || LooksTyped(text)) return false;
   const auto first = static_cast<unsigned char>(text[0]);
@@ -117,6 +120,7 @@ std::string DoubleQuoted(std::string_view text) {
   return out += '"';
 }
 
+// Single quotes and literal blocks have no escapes, so neither can hold what must be escaped.
 bool HasHidden(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const Character character = CharacterAt(text, i);
@@ -174,6 +178,13 @@ std::optional<std::string> Flow(const YamlValue& value, size_t columns) {
   return out;
 }
 
+// The form depends on the value alone: one line where it fits, else a block. So a contract is
+// always written with the same bytes. Example, with a list that fits beside its key and a map that
+// does not:
+//
+//     slices: [all, safety]
+//     escalation:
+//       onError: freeze
 class Writer {
  public:
   std::string Run(const YamlValue& map) {
@@ -190,6 +201,7 @@ class Writer {
       if (!first_is_placed) Indent(indent);
       first_is_placed = false;
       const std::string scalar = YamlScalar(key);
+      // A longer key needs the two-line form "? key" and ": value".
       if (scalar.size() > kSimpleKeyBytesMax) {
         out_.append("? ").append(scalar).append("\n");
         Indent(indent);
@@ -204,11 +216,13 @@ class Writer {
   void AfterKey(const YamlValue& value, size_t indent) {
     const size_t line = out_.size() - (out_.rfind('\n') + 1);  // npos + 1 is 0
     const size_t columns = kColumnsMax > line + 1 ? kColumnsMax - line - 1 : 0;
+    // What the key has left of the line. A key may leave nothing; then only blocks are tried.
     if (const std::optional<std::string> flow = Flow(value, columns)) {
       out_.append(" ").append(*flow).append("\n");
       return;
     }
     switch (value.kind) {
+      // Too long for the line, and a scalar cannot be broken: it stands there all the same.
       case YamlValue::Kind::kToken:
         out_.append(" ").append(value.text).append("\n");
         break;
@@ -235,6 +249,7 @@ class Writer {
     if (text.ends_with('\n')) text.remove_suffix(1);
     while (true) {
       const size_t end = std::min(text.find('\n'), text.size());
+      // An empty line stays empty: blanks at the end of a line would be lost in an editor.
       if (end > 0) Indent(indent + kIndent);
       out_.append(text.substr(0, end)).append("\n");
       if (end == text.size()) return;
@@ -252,6 +267,8 @@ class Writer {
       } else if (item.kind == YamlValue::Kind::kMap && !item.entries.empty()) {
         Map(item, indent + kIndent, true);
       } else {
+        // No list of a contract holds lists, so a scalar is left that has no one-line form within
+        // the width. It gets one beyond it.
         KCC_CHECK(item.kind == YamlValue::Kind::kText || item.kind == YamlValue::Kind::kToken);
         out_.append(item.kind == YamlValue::Kind::kText ? YamlScalar(item.text) : item.text)
             .append("\n");

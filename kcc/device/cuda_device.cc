@@ -19,6 +19,11 @@
 namespace kcc {
 namespace {
 
+// The library lives in another file, perhaps of another version, and computes on memory that is not
+// ours. So nothing it says is taken on trust: values are found by name, ranges and relations
+// between quantities are checked for each row (Get), and a row that fails is left to the CPU. A
+// wrong number would be a wrong verdict; a row too many on the CPU costs time.
+
 // Which of the library's values is which slot, and which are about the sampled token and the
 // likeliest ones. By name, so that the two libraries need not number them alike.
 struct ValueNumbers {
@@ -100,6 +105,10 @@ Result<> ToResult(const char* problem) {
   return IoError("CUDA: " + std::string(problem));
 }
 
+// A session holds streams and buffers on the device, which take milliseconds to make, so it is used
+// by one run after another. free_ has room for all sessions there ever were: Give runs in a
+// destructor, where an allocation that fails would end the process.
+//
 // Sessions that no run has at the moment, by device number.
 class SessionPool {
  public:
@@ -176,6 +185,7 @@ class CudaRun final : public DeviceRun {
     rows.wanted = WantedOf(wanted_);
     rows.tokens = block.tokens.empty() ? nullptr : block.tokens.data();
     KCC_TRY_VOID(ToResult(library_.session_add(session_, &rows, block.on_host ? 1 : 0)));
+    // Only what the device has taken is remembered, so that Get cannot ask beyond it.
     blocks_.push_back({rows_, block.rows});
     rows_ += block.rows;
     vocab_ = block.vocab;

@@ -34,6 +34,19 @@ struct CallSite {
   bool whole = false;  // ScoreAsk::whole
 };
 
+// Everything runs on the caller's thread: the pool makes calls and takes replies inside Run, so the
+// members need no lock although many calls are under way at once.
+//
+// A batch goes through three lists. The asks are its sequences; a sequence may need several calls
+// (ScoreCalls), so the sites are (sequence, part) in order; the parts are their answers, at the
+// place of their site whatever order they came in. Example, two sequences of which the first takes
+// two calls:
+//
+//     sites   (0, 0)  (0, 1)  (1, 0)
+//     parts   tokens  tokens  tokens    joined to the answers of sequences 0 and 1
+//
+// One build answers all of it, from the first call of the probe on (CheckSameBuild): behind a load
+// balancer half of a trace could otherwise come from another version.
 class ServerKernel final : public Kernel {
  public:
   ServerKernel(ServerOptions options, std::unique_ptr<HttpPool> pool)
@@ -109,6 +122,8 @@ Result<> ServerKernel::AskSites(std::span<const ScoreAsk> asks,
     ask.whole = site.whole;
     return ask;
   };
+  // Made again for each repetition, so that a repeated call has a salt of its own, too: it must not
+  // meet what the server kept of the attempt before.
   const auto make = [&](size_t i) {
     const CallSite& site = (*sites)[calls[i]];
     return facts_.path->score(facts_, ask_of(site), site.part, NextSalt());
@@ -128,6 +143,7 @@ Result<> ServerKernel::AskSites(std::span<const ScoreAsk> asks,
     (*parts)[calls[i]] = std::move(*answer);
     return {};
   };
+  // At most two rounds: a site that was asked for its whole is not held back again.
   while (!calls.empty()) {
     auto ran = pool_->Run(calls.size(), make, take);
     const std::string_view stuck = facts_.server->stuck;
@@ -171,6 +187,7 @@ Result<ProbeLists> ServerKernel::ProbeOnce(std::span<const int32_t> tokens, doub
   ask.narrow = narrow;
   KCC_TRY(const std::vector<ScoreAnswer> answers,
           AskAll(std::span(&ask, 1), [](size_t) { return std::string("the probe"); }));
+  // Some servers say their vocabulary's size nowhere but by the length of their logits.
   if (facts_.vocab_size == 0) {
     facts_.vocab_size = static_cast<int64_t>(answers[0].tokens[0].logits.size());
   }
@@ -192,6 +209,9 @@ Result<> ServerKernel::Probe() {
   KCC_TRY(answers.plain, ProbeOnce(tokens, 1, false));
   if (!options_.probe) return {};  // asked for the vocabulary alone
   KCC_TRY(answers.heated, ProbeOnce(tokens, kProbeTemperature, true));
+  // The numbers at a position follow from the tokens before it. So another last token must leave
+  // those at the last position as they were; where it does not, the server's numbers are one place
+  // off.
   tokens.back() = tokens.back() > 0 ? tokens.back() - 1 : tokens.back() + 1;
   KCC_TRY(answers.other, ProbeOnce(tokens, 1, false));
   KCC_TRY(const LogprobSemantics found, FindSemantics(answers));
@@ -221,6 +241,7 @@ Result<> ServerKernel::Discover() {
   KCC_TRY(facts_, DiscoverServer(*pool_, options_));
   if (options_.probe || facts_.vocab_size == 0) KCC_TRY_VOID(Probe());
   if (facts_.vocab_size < 1) return BrokenEvidenceError("the server's logits are empty");
+  // After the probe, whose answers name the build that the fingerprint holds.
   Describe();
   pool_->SetRunLimit(options_.http.batch_timeout_s);
   return {};

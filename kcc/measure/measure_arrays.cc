@@ -134,6 +134,7 @@ Result<> Check(const ArrayPair& pair) {
   return {};
 }
 
+// F32 widens exactly, so a log-prob is the caller's number to the bit.
 double LogprobAt(const ArraySide& side, size_t row) {
   if (side.logprobs_dtype == DType::kF64) return static_cast<const double*>(side.logprobs)[row];
   return static_cast<const float*>(side.logprobs)[row];
@@ -209,6 +210,8 @@ class ArrayRows final : public PairRows {
   Result<TokenDrift> measured_ = TokenDrift();
 };
 
+// One request record speaks for both sides, since a caller has one batch: what differs between
+// sides is in the arrays. The caller's memory must outlive the source.
 class ArraySource final : public PairSource {
  public:
   ArraySource(const ArrayPair& pair, const DeviceTable* table) : pair_(pair), table_(table) {}

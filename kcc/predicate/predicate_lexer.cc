@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <utility>
 
 #include "kcc/base/strings.h"
@@ -41,6 +40,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kForeignS
     {"{", "["},
 }};
 
+// Not <cctype>, whose answers follow the locale.
 bool IsDecimal(char c) { return c >= '0' && c <= '9'; }
 bool IsNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool IsNamePart(char c) { return IsNameStart(c) || IsDecimal(c) || c == '.'; }
@@ -54,6 +54,13 @@ std::string Lower(std::string_view word) {
   return lower;
 }
 
+// All lexemes at once, with their places, so that the parser can look ahead and every error has a
+// column. Example, `tokens >= 10 and not kept`:
+//
+//     field "tokens"   >=   number 10   and   not   field "kept"   end
+//
+// Words that are nearly right (AND, &&, =) are refused with the right spelling rather than read as
+// names: a predicate that means something else than its author thinks selects other requests.
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
@@ -116,6 +123,8 @@ class Lexer {
 
   Result<Lexeme> Number() {
     Lexeme lexeme{.kind = LexemeKind::kNumber, .offset = at_, .source = {}, .text = {}};
+    // Takes in whatever could belong to a number, such as the s of 10s, so that the message quotes
+    // all of it; ParseNumber decides.
     ++at_;
     const auto after_exponent = [&] { return text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E'; };
     while (at_ < text_.size() && (IsNamePart(text_[at_]) ||

@@ -40,6 +40,16 @@ void SortUnique(std::vector<T>* values) {
   values->erase(std::unique(values->begin(), values->end()), values->end());
 }
 
+// Invariant: at_ is the first lexeme that is not consumed, and the last lexeme is kEnd, which no
+// rule consumes. So Now() is always there, and a rule that fails leaves at_ at what it did not
+// expect, which is the place of the message. Example, `not a < 1 or b in [2]`, one line a rule:
+//
+//     Or           And ("or" And)*
+//     And          Not ("and" Not)*              not a < 1        b in [2]
+//     Not          "not" Not or Comparison       a < 1
+//     Comparison   Term (operator Term)?         a, <, 1          b, in, [2]
+//
+// So "not" binds looser than a comparison, as in Python.
 class Parser {
  public:
   explicit Parser(std::vector<Lexeme> lexemes) : lexemes_(std::move(lexemes)) {}
@@ -68,6 +78,7 @@ class Parser {
     return Is(LexemeKind::kEnd) ? "the end" : "'" + std::string(Now().source) + "'";
   }
 
+  // A whole predicate was read and something follows it.
   Error Leftover() const {
     if (Is(LexemeKind::kCloseParen)) {
       return PredicateError(Now().offset, "')' without its '('");
@@ -109,6 +120,7 @@ class Parser {
   Result<Node> Or(int depth) { return Chain(Kind::kOr, LexemeKind::kOr, &Parser::And, depth); }
   Result<Node> And(int depth) { return Chain(Kind::kAnd, LexemeKind::kAnd, &Parser::Not, depth); }
 
+  // Each `not` and each parenthesis is one level; chains are flat and cost none.
   Result<Node> Not(int depth) {
     if (!Is(LexemeKind::kNot)) return Comparison(depth);
     KCC_TRY_VOID(CheckDepth(depth + 1));
@@ -121,6 +133,7 @@ class Parser {
     return node;
   }
 
+  // "not" alone cannot follow a term, so `a not in` needs no more than one lexeme ahead.
   std::optional<CompareOp> AcceptOperator() {
     if (Is(LexemeKind::kNot) && NextIs(LexemeKind::kIn)) {
       at_ += 2;
@@ -149,6 +162,8 @@ class Parser {
     return node;
   }
 
+  // Types are not looked at here (predicate_types.cc): `1 < 'a'` is a tree with a fault in it, and
+  // the message can then name both sides.
   Result<Node> Term(int depth) {
     Node node;
     node.offset = Now().offset;
@@ -238,6 +253,7 @@ class Parser {
       return PredicateError(Now().offset, "expected ',' or ']' in the list, found " + Written());
     }
     node.kind = node.texts.empty() ? Kind::kNumberList : Kind::kTextList;
+    // A list is a set: two spellings of one slice are to have one digest.
     SortUnique(&node.texts);
     SortUnique(&node.numbers);
     return node;

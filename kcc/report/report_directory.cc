@@ -60,6 +60,8 @@ Result<int> TakeLock(const std::string& directory) {
 // What stands under one of the names.
 enum class Found { kNothing, kOurs, kForeign };
 
+// Ours is what carries the mark of its format, or what the report.json beside it names by its
+// digest. Everything else is someone's work, and is neither removed nor replaced.
 Result<Found> Look(const std::string& path, std::string_view name, const ReportFiles& known) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) {
@@ -161,6 +163,8 @@ Result<> ReportDirectory::Clear(const AskedFormats& asked) {
   return {};
 }
 
+// report.json is written last and removed first. So a directory with a report.json holds all the
+// files that it names, even where this process was killed; one without is known to be unfinished.
 Result<> ReportDirectory::Write(const ReportData& report, const AskedFormats& asked) {
   KCC_TRY_VOID(Clear(asked));
   ReportFiles files;

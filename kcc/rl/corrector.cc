@@ -11,6 +11,18 @@ namespace {
 
 double LogBound(double bound) { return bound > 0 ? Log(bound) : -kInf; }
 
+// A row is corrected in one of three ways, which agree on what they compute and differ in cost:
+//
+//   CorrectWhole    one run of tokens, kept or rejected as one: a single vectorised visit
+//   CorrectTokens   several runs, or rules that treat tokens of a row differently
+//   CorrectFar      ratios beyond a double's range, in WideDouble, token by token
+//
+// Correct chooses by the row and the normaliser alone, so the bits do not depend on the threads.
+//
+// The order is fixed: weights, then rejection, then the division by the normaliser.
+// RlRowResult::weight is the sum before rejection, from which batch normalisation takes its mean,
+// so a rejected row still counts there.
+
 // phi of one unit, w a double or a WideDouble.
 template <class T>
 T WeightOf(const RlWeightRule& rule, const T& w) {
@@ -44,7 +56,9 @@ bool IsOutside(const RlWeightRule& rule, const T& w) {
   return false;
 }
 
-// The statistic of one token; bands of ratios are bands of it in logs.
+// Ratios are compared in logs: the ratio of a whole sequence may leave a double's range, and a
+// bound must not be passed or missed for that. The statistic of one token; bands of ratios are
+// bands of it in logs.
 double Statistic(RlStatistic statistic, double d) {
   switch (statistic) {
     case RlStatistic::kRatio:
@@ -82,6 +96,7 @@ struct Band {
     low = LogBound(rule.low);
     high = LogBound(rule.high);
   }
+  // False for NaN: what cannot be compared is not kept.
   bool Holds(double x) const { return x >= low && x <= high; }
 };
 
@@ -119,6 +134,7 @@ T* Offset(T* to, int64_t by) {
   return to == nullptr ? nullptr : to + by;
 }
 
+// All but `weight`, which is a sum from before rejection.
 void Take(const RlPhiSums& sums, RlRowResult* out) {
   out->weight_kept = sums.kept;
   out->square = sums.square;
@@ -224,6 +240,7 @@ void RlCorrector::CorrectWhole(const RlRowTerms& terms, double scale, const RlRo
     in.high = rule.mode == RlWeightMode::kFull ? kInf : rule.high;
     in.zero_outside = rule.mode == RlWeightMode::kMask;
     // The row's extremes, with room for the rounding of exponentials.
+    // Then the kernel need not compare.
     in.inside = Exp(terms.sums.min_d) * (1 - 1e-12) - 1e-15 >= in.low &&
                 Exp(terms.sums.max_d) * (1 + 1e-12) + 1e-15 <= in.high;
   } else {
@@ -248,6 +265,7 @@ void RlCorrector::CorrectWhole(const RlRowTerms& terms, double scale, const RlRo
 void RlCorrector::CorrectTokens(const RlRowTerms& terms, double scale, const RlRowOutput& output,
                                 RlRowResult* out) {
   const auto count = static_cast<size_t>(terms.tokens);
+  // Room for the kernel's last vector, which reads beyond the last token.
   weight_.assign(count + kRlLanes, 0);
   FillWeights(terms, out);
   RlPhiInput in;
@@ -257,6 +275,7 @@ void RlCorrector::CorrectTokens(const RlRowTerms& terms, double scale, const RlR
   in.sequence_ratio = Exp(terms.sums.d);
   out->weight = SumRlPhi(in, nullptr, nullptr, target_).kept;
   FillKeep(terms, out);
+  // In place: `in` points at weight_, and the second visit is to see the final weights.
   for (size_t i = 0; i < count; ++i) weight_[i] = keep_[i] != 0 ? weight_[i] * scale : 0;
   Take(SumRlPhi(in, nullptr, nullptr, target_), out);
   WriteTokens(terms, output);

@@ -9,6 +9,15 @@
 namespace kcc {
 namespace {
 
+// Two masks are at work, and each figure names the one it is over. token_mask_ is the batch's own;
+// in_.mask is that times the sample mask, which turns whole rows off. Example, three rows of two
+// tokens, sample mask 1 0 1:
+//
+//     token_mask_   11 10 11      lengths of rows, the sums of seq-mask-tis
+//     in_.mask      11 00 11      every mean over tokens
+//
+// A mean over samples divides by the number of samples that are on, also where a row of them has no
+// token left.
 struct NemoOptions {
   bool corrects = false, by_sequence = false, token_loss = true;
   std::optional<std::string> type;
@@ -62,6 +71,8 @@ double Kl(const std::string& type, double d) {
   return std::isinf(Exp32(d)) ? Exp32(d) : ExpResidual(d);
 }
 
+// Exp32 is exp in float32, as upstream computes it: it overflows from d = 88.7 on, and what then
+// becomes of the ratio is part of the dialect.
 // At one token: half of k3 of train against the mixture, half of rollout against it.
 double JsTerm3(double train, double rollout) {
   const double mixture = Log(0.5 * Exp(train) + 0.5 * Exp(rollout));
@@ -143,6 +154,9 @@ class NemoLoss {
     row_weights_ = MapValues(row_weights_, bound);
   }
 
+  // The band is on the geometric mean of a row's ratios, and a row outside it loses all its
+  // weights. A log-ratio that is not finite counts as 0 here, though the weight of its token is 0,
+  // too.
   void MaskSequences(double low, double high) {
     Doubles kept(in_.rows);
     for (size_t r = 0; r < in_.rows; ++r) {
@@ -194,6 +208,8 @@ void AddErrors(const std::string& suffix, const Doubles& errors, ResultBuilder* 
   out->Add("min" + name, errors.empty() ? 0 : MinOf(errors));
 }
 
+// Rows whose mean of e^|log w| is above the threshold leave the sample mask. The result is the
+// sample mask that ClippedPGLossFn is then given.
 Result<DialectResult> RunErrorMask(const DialectInput& given, const OptionValue& json) {
   KCC_TRY(const auto threshold, ReadErrorMask(json));
   DialectInput in = given;
@@ -257,6 +273,7 @@ Result<DialectTranslation> Translate(std::string_view function, const OptionValu
   } else if (*o.type == "icepop") {
     weight.mode = RlWeightMode::kMask;
   } else {
+    // The band rejects rows; token weights keep their values.
     weight.low = 0;
     out.correction.reject.push_back(
         {RlStatistic::kRatio, RlAggregate::kSequenceMean, *o.low, *o.high});

@@ -44,6 +44,7 @@ class DumpVisitor final : public PairVisitor {
     return {};
   }
 
+  // Rows are read as they lie in the traces; no quantity of a pair is asked for.
   Result<> Add(const MeasuredToken&) override { return {}; }
 
   Result<> EndRequest() override {
@@ -56,9 +57,12 @@ class DumpVisitor final : public PairVisitor {
     dump->offsets = std::move(offsets_);
     dump->arrays.push_back({"train", {count}, std::move(train_)});
     dump->arrays.push_back({"rollout", {count}, std::move(infer_)});
+    // Advantages of some tokens alone would be taken for those of all.
     if (advantage_known_ && count > 0) {
       dump->arrays.push_back({"advantages", {count}, std::move(advantages_)});
     }
+    // Numbered in the order of their names, not of the requests: the same slices have the same
+    // numbers however the traces are ordered.
     for (auto& [name, number] : slices_) {
       number = static_cast<int32_t>(dump->slice_names.size());
       dump->slice_names.push_back(name);

@@ -34,6 +34,12 @@ struct RowRange {
   int64_t begin = 0, end = 0;
 };
 
+// Threads take shares from one counter, so a share is handed out after all rows before it. That
+// makes the error of a batch the same for any number of threads. Example, rows 3 and 7 are broken:
+// whoever takes row 7 may find it first and close the queue, but row 3 was handed out before, and
+// its thread goes on to the end of its share. Both faults are known then, and the one of row 3 is
+// reported.
+//
 // Rows in order, in shares that shrink towards the end.
 class RowQueue {
  public:
@@ -88,6 +94,9 @@ Result<> ForRlRows(int64_t rows, int threads,
       })->what);
 }
 
+// The states of a pass are one thread's own and need no lock. Which thread adds a row changes no
+// bit of the merged summary: what is summed is exact (ExactSum, WideSum) or counts.
+
 RlPass::RlPass(const RlBatch& batch, Target target) : batch_(batch), target_(target) {
   states_.resize(batch.slice_of_row.empty() ? 1 : batch.slice_names.size());
 }
@@ -100,6 +109,7 @@ void RlPass::AddRow(int64_t at, RlRowTerms* terms) {
   } else {
     AddLoaded(local, *terms);
   }
+  // After the row: its tokens are already in the 32-bit counts.
   if (local.tokens > kTokensPerFlush) Flush(local);
 }
 
@@ -134,6 +144,8 @@ void RlPass::Flush(Local& local) {
   local.tokens = 0;
 }
 
+// A row that was read where it lies: one run, plain numbers, near. The levels are token, sequence,
+// geometric mean and segment; with one run the segment is the sequence.
 void RlPass::AddDirect(Local& local, const RlRowTerms& terms) {
   RlSliceState& state = local.state;
   AddTv(state, terms.sums.below, terms.tokens);
@@ -149,6 +161,9 @@ void RlPass::AddDirect(Local& local, const RlRowTerms& terms) {
   if (batch_.advantages) AddRowSkew(state.skew, terms.sums, terms.tokens, terms.row_advantage);
 }
 
+// Every other row. Ratios of 0 and infinity are counted apart and taken out first (KeepFinite): one
+// of them would decide every mean. What is left is summed anew, unless the sums of the terms are of
+// it already (usual).
 void RlPass::AddLoaded(Local& local, RlRowTerms& terms) {
   RlSliceState& state = local.state;
   RlRow& row = terms.row;
@@ -194,6 +209,7 @@ RlUnit RlPass::AddSums(RlSliceState& state, const RlRowSums& sums, int64_t token
   return whole;
 }
 
+// In a row that is not near, the sums of w - 1 lose digits or overflow.
 // A row by its sums, if these say enough, else token by token.
 void RlPass::AddTokens(RlLevelState& level, const RlRowSums& sums, const double* log_ratio,
                        int64_t tokens) {

@@ -37,6 +37,10 @@ Result<int32_t> PromptTokens(const Request& train, const Request& infer) {
 
 constexpr double kClaimMax = 1e15;  // beyond it a number of tokens is no number of tokens
 
+// Two traces pair where they hold the same requests and, request by request, the same positions
+// with the same tokens. Rows may lie in any order in either trace. Example: positions 5 7 6 in the
+// one and 7 6 5 in the other pair, since both are visited as 5 6 7 (RowIndex).
+//
 // Pairs request by request; the only writer of a PairedTraces.
 class PairBuilder {
  public:
