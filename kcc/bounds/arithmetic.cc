@@ -10,25 +10,21 @@ namespace kcc {
 FloatFormat FloatFormatOf(DType dtype) {
   switch (dtype) {
     case DType::kF64:
-      return {0x1p-53, 0x1p-1022, 0x1p-1074, 0x1.fffffffffffffp1023};
+      return {0x1p-53, 0x1p-1074, 0x1.fffffffffffffp1023};
     case DType::kF32:
-      return {0x1p-24, 0x1p-126, 0x1p-149, 0x1.fffffep127};
+      return {0x1p-24, 0x1p-149, 0x1.fffffep127};
     case DType::kF16:
-      return {0x1p-11, 0x1p-14, 0x1p-24, 65504.0};
+      return {0x1p-11, 0x1p-24, 65504.0};
     case DType::kBF16:
-      return {0x1p-8, 0x1p-126, 0x1p-133, 0x1.fep127};
+      return {0x1p-8, 0x1p-133, 0x1.fep127};
     case DType::kF8E4M3:
-      return {0x1p-4, 0x1p-6, 0x1p-9, 448.0};
+      return {0x1p-4, 0x1p-9, 448.0};
     case DType::kF8E5M2:
-      return {0x1p-3, 0x1p-14, 0x1p-16, 57344.0};
+      return {0x1p-3, 0x1p-16, 57344.0};
     default:
       KCC_CHECK(false && "an integer dtype has no floating-point format");
   }
   return {};
-}
-
-double RoundingError(const FloatFormat& format, double magnitude) {
-  return ScaledFloatError(format, 1.0, magnitude);
 }
 
 double ScaledFloatError(const FloatFormat& format, double scale, double magnitude) {

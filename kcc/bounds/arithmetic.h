@@ -12,21 +12,16 @@ namespace kcc {
 
 struct FloatFormat {
   double unit_roundoff;  // u
-  double min_normal;
   double min_subnormal;  // eta
   double largest;
 };
 
 // F64, F32, F16, BF16, F8_E4M3, F8_E5M2. Precondition: a floating-point dtype.
 FloatFormat FloatFormatOf(DType dtype);
-inline constexpr FloatFormat kTf32 = {0x1p-11, 0x1p-126, 0x1p-136, 0x1.ffcp127};
-inline constexpr FloatFormat kE2M1 = {0x1p-2, 1.0, 0.5, 6.0};
 
-// |rnd(x) - x| <= max(u/(1+u) |x|, eta/2); beyond the largest value, the distance to it.
-double RoundingError(const FloatFormat& format, double magnitude);
-
-// Q(x) = S rnd(x/S), saturating: max(u/(1+u) |x|, S eta/2). For E4M3 with S = amax/448 the largest
-// error is amax/28 minus a hair, 32 times the S/2 of a uniform step (docs/math.md A.9, W7).
+// Q(x) = S rnd(x/S), saturating: max(u/(1+u) |x|, S eta/2), and beyond the largest value the
+// distance to it. S = 1: one rounding. For E4M3 with S = amax/448 the largest error is amax/28
+// minus a hair, 32 times the S/2 of a uniform step (docs/math.md A.9, W7).
 double ScaledFloatError(const FloatFormat& format, double scale, double magnitude);
 // Root mean square, for thresholds to propose: 0.425 u |x|.
 double ScaledFloatRms(const FloatFormat& format, double magnitude);

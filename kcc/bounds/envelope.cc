@@ -235,13 +235,6 @@ Envelope EnvelopeOf(const ModelDescription& model, const KernelDescription& kern
   return Recursion(model, kernel, form).Run();
 }
 
-double ComposeBlocks(std::span<const double> errors, std::span<const double> gains) {
-  KCC_CHECK(errors.size() == gains.size());
-  double e = 0;
-  for (size_t l = 0; l < errors.size(); ++l) e = RoundUp((1.0 + gains[l]) * e + errors[l]);
-  return e;
-}
-
 std::string_view SourceName(EnvelopeSource source) {
   switch (source) {
     case EnvelopeSource::kWeights:

@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -125,11 +124,6 @@ enum class EnvelopeSource {
 };
 std::string_view SourceName(EnvelopeSource source);
 KernelDescription OnlySource(const KernelDescription& kernel, EnvelopeSource source);
-
-// The bare recursion e_{l+1} <= (1 + kappa_l) e_l + eps_l from e_0 = 0, for blocks whose gains were
-// measured or certified by other means: sum_l eps_l prod_{m>l}(1 + kappa_m). With measured gains
-// the result is a proposal, not a bound. Precondition: as many gains as errors.
-double ComposeBlocks(std::span<const double> errors, std::span<const double> gains);
 
 // ||Q(W) - W||_F, worst case or root mean square.
 double WeightErrorFrobenius(const WeightNorms& weights, const QuantizerDescription& quantizer,

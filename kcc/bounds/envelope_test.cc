@@ -100,14 +100,6 @@ TEST(WeightError, FollowsTheScaleBlocks) {
   EXPECT_EQ(WeightErrorFrobenius(w, {}, EnvelopeForm::kWorstCase), 0);
 }
 
-TEST(ComposeBlocks, CompoundsGains) {
-  // kappa = 1 over 32 layers: 2^32 - 1 times eps, not 32 (docs/math.md A.9, W8).
-  const std::vector<double> errors(32, 1e-9);
-  const std::vector<double> gains(32, 1.0);
-  EXPECT_NEAR(ComposeBlocks(errors, gains), 4.294967295, 1e-9);
-  EXPECT_EQ(ComposeBlocks({}, {}), 0);
-}
-
 TEST(EnvelopeSource, HasANameEach) {
   for (const EnvelopeSource source :
        {EnvelopeSource::kWeights, EnvelopeSource::kActivations, EnvelopeSource::kKvCache,

@@ -9,12 +9,10 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
 #include "kcc/base/check.h"
-#include "kcc/bounds/consequence.h"
 
 namespace kcc {
 
@@ -49,33 +47,5 @@ double LeastReaching(double target, Forward forward) {
   }
   return std::bit_cast<double>(low);
 }
-
-// Thresholds on the span that guarantee each budget.
-double SpanForTv(double tv);
-double SpanForKl(double kl);
-double SpanForJeffreys(double jeffreys);
-double SpanForChi2(double chi2);
-double SpanForHellinger(double hellinger);
-double SpanForRenyi(double renyi, double order);
-double SpanForSequenceTv(double tv, int64_t tokens);
-double SpanForRewardDrift(double drift, double reward_max, RewardRange range);
-double SpanForSequenceRewardDrift(double drift, double reward_max, RewardRange range,
-                                  int64_t tokens);
-double SpanForGradientBias(double bias, Correction correction, CorrectionRange range,
-                           double advantage_max, double score_norm_max);
-double SpanForTrajectoryBias(double bias, int64_t tokens, double advantage_max,
-                             double score_norm_max);
-
-// Thresholds on other quantities that guarantee TV <= tv.
-double KlForTv(double tv);
-double MeanAbsLogRatioForTv(double tv);
-
-// From a span threshold to what an engineer measures.
-double LinfForSpan(double span, double temperature);
-double L2ForSpan(double span, double temperature);
-
-// TV that a tolerated reward drift or gradient bias (uncorrected) leaves room for; at most 1.
-double TvForRewardDrift(double drift, double reward_max, RewardRange range);
-double TvForGradientBias(double bias, double advantage_max, double score_norm_max);
 
 }  // namespace kcc

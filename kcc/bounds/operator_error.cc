@@ -16,10 +16,6 @@ double LinearError(double factor, double abs_dot, double output, double u_store)
   return RoundUp(computed + StoreError(output + computed, u_store));
 }
 
-double LinearWeightError(double weight_error, double input_l1) {
-  return RoundUp(weight_error * input_l1);
-}
-
 double RmsNormRelativeError(int64_t width, double u, double u_store) {
   // First order as in the source; the factor covers the products of the terms while each < 1 %.
   const double first_order = Gamma(width + 2, u) / 2.0 + 3.0 * u + u_store;

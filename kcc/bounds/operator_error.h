@@ -11,8 +11,6 @@ namespace kcc {
 
 // factor * sum|W||x| and the rounding of what is stored; factor from ReductionFactor().
 double LinearError(double factor, double abs_dot, double output, double u_store);
-// Weights off by at most `weight_error` each: weight_error ||x||_1 (INT: half a step, per row).
-double LinearWeightError(double weight_error, double input_l1);
 
 // Relative: gamma_{d+2}/2 + 3u + u_store, for x / sqrt(mean x^2 + eps) * gain.
 double RmsNormRelativeError(int64_t width, double u, double u_store);

@@ -13,7 +13,6 @@ namespace {
 TEST(OperatorError, LinearAddsReductionAndStorage) {
   EXPECT_NEAR(LinearError(0.01, 10, 4, 0), 0.1, 1e-13);
   EXPECT_NEAR(LinearError(0.01, 10, 4, 0.25), 0.1 + 0.2 * 4.1, 1e-12);
-  EXPECT_NEAR(LinearWeightError(0.005, 20), 0.1, 1e-13);
 }
 
 TEST(OperatorError, RelativeFormsFollowTheirFirstOrder) {

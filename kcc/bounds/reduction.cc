@@ -59,14 +59,4 @@ double TwoScheduleError(double factor, double other_factor, double sum_abs) {
   return RoundUp((factor + other_factor) * sum_abs);
 }
 
-double SameChunksError(int64_t top_height, int64_t other_top_height, double unit_roundoff,
-                       double sum_abs_chunks) {
-  return TwoScheduleError(Gamma(top_height, unit_roundoff), Gamma(other_top_height, unit_roundoff),
-                          sum_abs_chunks);
-}
-
-double StatisticalReductionError(int64_t terms, double unit_roundoff, double l2) {
-  return 4.0 * unit_roundoff * std::sqrt(static_cast<double>(terms) / 2.0) * l2;
-}
-
 }  // namespace kcc

@@ -29,11 +29,4 @@ double ReductionFactor(Schedule schedule, int64_t terms, int64_t block, double u
 
 // Two executions of one sum under two schedules, each with its own factor.
 double TwoScheduleError(double factor, double other_factor, double sum_abs);
-// The same chunk sums, bit for bit, under two top trees: (gamma_h + gamma_h') sum_c|chunk sum|.
-double SameChunksError(int64_t top_height, int64_t other_top_height, double unit_roundoff,
-                       double sum_abs_chunks);
-
-// For thresholds to propose, not for guarantees: 4 u sqrt(n/2) ||x||_2.
-double StatisticalReductionError(int64_t terms, double unit_roundoff, double l2);
-
 }  // namespace kcc

@@ -159,8 +159,4 @@ double WeightGap(double log_ratio, Correction correction, CorrectionRange range,
   return 0;
 }
 
-double ExcessAboveFromTrainSample(double log_ratio, double c) {
-  return std::fmax(0.0, -std::expm1(std::log(c) - log_ratio));
-}
-
 }  // namespace kcc

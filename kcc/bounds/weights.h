@@ -47,8 +47,4 @@ double WeightGapOfSpan(double span, Correction correction, CorrectionRange range
 // counterpart of WeightGapOfSpan. `advantage` matters to kPpo only, and only by its sign.
 double WeightGap(double log_ratio, Correction correction, CorrectionRange range, double advantage);
 
-// (1 - c/w)_+ in [0, 1] of one token sampled from train: its mean under p is E_q(w - c)_+, with
-// far smaller variance than the sample mean under q.
-double ExcessAboveFromTrainSample(double log_ratio, double c);
-
 }  // namespace kcc

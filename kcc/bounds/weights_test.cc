@@ -124,12 +124,5 @@ TEST(WeightGap, OfOneSampleFollowsTheEstimatorsDefinition) {
   }
 }
 
-TEST(WeightGap, TheTrainSampleFormHasTheSameMean) {
-  // q = (.4, .6), p = (.7, .3): E_q(w - 1.2)_+ = .4 * (1.75 - 1.2) = .22.
-  const double mean = 0.7 * ExcessAboveFromTrainSample(std::log(0.7 / 0.4), 1.2) +
-                      0.3 * ExcessAboveFromTrainSample(std::log(0.3 / 0.6), 1.2);
-  EXPECT_NEAR(mean, 0.22, 1e-15);
-}
-
 }  // namespace
 }  // namespace kcc

@@ -20,8 +20,6 @@ class WideDouble {
   // Rounded to double: infinite above its range, 0 below.
   double ToDouble() const;
   bool IsZero() const { return mantissa_ == 0; }
-  // Held as a double.
-  bool IsModerate() const { return exponent_ == 0; }
 
   WideDouble operator-() const;
   friend WideDouble operator+(const WideDouble& a, const WideDouble& b) {

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
-
-#include "kcc/base/strings.h"
 
 namespace kcc {
 namespace {
@@ -54,18 +51,6 @@ const PredicateField* FindPredicateField(std::string_view name) {
   const auto* found = std::find_if(kFields.begin(), kFields.end(),
                                    [&](const PredicateField& row) { return row.name == name; });
   return found == kFields.end() ? nullptr : found;
-}
-
-std::optional<std::string_view> NearestPredicateField(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const PredicateField& row : kFields) {
-    if (row.name.starts_with(kTokenFieldPrefix) &&
-        row.name.substr(kTokenFieldPrefix.size()) == name) {
-      return row.name;
-    }
-    names.push_back(row.name);
-  }
-  return NearestWord(name, names);
 }
 
 FieldOrigin OriginOf(std::string_view name) {

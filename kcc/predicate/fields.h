@@ -41,10 +41,6 @@ const PredicateField* FindPredicateField(std::string_view name);
 // A request field that is not in the table is the request's own.
 FieldOrigin OriginOf(std::string_view name);
 
-// The known field that an unknown name probably stands for: a slip of the keyboard
-// ("promt_tokens"), or a token field without its prefix ("position").
-std::optional<std::string_view> NearestPredicateField(std::string_view name);
-
 std::string_view Name(FieldOrigin origin);  // "request", "rows", "train", "outcome"
 std::string_view Name(FieldType type);      // "number", "text", "bool", "list of text"
 

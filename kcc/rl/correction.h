@@ -91,10 +91,9 @@ std::string DescribeCorrection(const RlCorrection& correction);
 RlCorrection PaperCorrection(double eps);
 Result<> CheckCorrection(const RlCorrection& correction);
 
-// The correction as JSON and back: {"weight": {"mode": "truncate", "level": "token", "high": 2},
+// A correction from JSON: {"weight": {"mode": "truncate", "level": "token", "high": 2},
 // "reject": [{"statistic": "k1", "aggregate": "sequence_mean", "low": …, "high": …}],
 // "veto": {"low": 1e-4}}. Unknown keys are errors that name the nearest key.
-std::string CorrectionJson(const RlCorrection& correction);
 Result<RlCorrection> ParseCorrection(std::string_view json);
 
 // What a correction does to one slice (or to everything: slice empty).

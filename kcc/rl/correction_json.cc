@@ -145,14 +145,6 @@ void WriteCorrection(const RlCorrection& correction, std::string_view normalize_
   json.EndObject();
 }
 
-std::string CorrectionJson(const RlCorrection& correction) {
-  JsonWriter json(JsonWriter::Style::kCompact);
-  WriteCorrection(correction, kBatchNormalizeKey, &json);
-  std::string text = json.Take();
-  text.pop_back();  // its newline
-  return text;
-}
-
 Result<RlCorrection> ParseCorrection(std::string_view text) {
   static constexpr std::string_view kKeys[] = {"name", "weight", "reject", "veto"};
   json::parser parser;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "kcc/rl/correction_json.h"
 #include "kcc/rl/rl_test_data.h"
 #include "kcc/rl/rl_version1.h"
 
@@ -159,6 +160,12 @@ TEST(RlCorrect, EverythingRejectedIsSaid) {
   const Outcome got = Correct(SmallBatch(), correction);
   EXPECT_TRUE(got.metrics[0].everything_rejected());
   EXPECT_EQ(got.metrics[0].ess, 0);
+}
+
+std::string CorrectionJson(const RlCorrection& correction) {
+  JsonWriter json(JsonWriter::Style::kCompact);
+  WriteCorrection(correction, kBatchNormalizeKey, &json);
+  return json.Take();
 }
 
 TEST(RlCorrection, JsonRoundTrips) {

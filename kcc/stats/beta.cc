@@ -10,7 +10,6 @@
 namespace kcc {
 namespace {
 
-constexpr double kHalfLogTwoPi = 0.91893853320467274178;
 constexpr double kTwoPi = 6.2831853071795864769;
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 
@@ -136,18 +135,6 @@ double SumTail(double first, int64_t k, int64_t end, int64_t step, Ratio ratio) 
 }
 
 }  // namespace
-
-double LogGamma(double x) {
-  KCC_CHECK(x > 0 && x < std::numeric_limits<double>::infinity());
-  double product = 1;
-  while (x < 16) {
-    product *= x;
-    x += 1;
-  }
-  // ln Gamma(x) = ln x! - ln x.
-  const double value = StirlingError(x) + kHalfLogTwoPi + (x - 0.5) * std::log(x) - x;
-  return value - std::log(product);
-}
 
 Tails IncompleteBeta(double a, double b, double x) {
   KCC_CHECK(a > 0 && b > 0 && x >= 0 && x <= 1);

@@ -1,19 +1,15 @@
-// The special functions behind exact tests: log-gamma, the regularised incomplete beta function
-// with its inverse, and binomial tails.
+// The special functions behind exact tests: the regularised incomplete beta function with its
+// inverse, and binomial tails.
 //
 // Made for n up to 1e9 and rates down to 1e-9, where differences of log-gammas have lost every
 // digit: the binomial point probability comes from its deviance (Loader 2000, "Fast and accurate
 // computation of binomial probabilities"), the tails from the continued fraction of I_x(a,b), whose
 // cost grows as sqrt(n). Relative error below 1e-12 while a tail is above 1e-50 (beta_test.cc).
-// std::lgamma is not used: it writes a global variable.
 #pragma once
 
 #include <cstdint>
 
 namespace kcc {
-
-// ln Gamma(x). Precondition: x > 0, finite.
-double LogGamma(double x);
 
 // Two tails that add up to one; the smaller one carries full relative precision.
 struct Tails {

@@ -1,7 +1,5 @@
 #include "kcc/stats/binomial.h"
 
-#include <cmath>
-
 #include "kcc/base/check.h"
 #include "kcc/stats/beta.h"
 
@@ -70,19 +68,6 @@ Interval RateInterval(Exceedance seen, double alpha) {
 std::optional<int64_t> QuantileUpperRank(int64_t count, double p, double alpha) {
   // v_(u) < Q_p needs at least u values below Q_p, each with probability at most p.
   return LeastRank(count, [&](int64_t u) { return BinomialAtLeast(u, count, p) <= alpha; });
-}
-
-std::optional<int64_t> QuantileLowerRank(int64_t count, double p, double alpha) {
-  // v_(l) > Q_p needs at most l-1 values at or below Q_p. In mirrored ranks the predicate ascends.
-  const auto mirrored =
-      LeastRank(count, [&](int64_t u) { return BinomialAtMost(count - u, count, p) <= alpha; });
-  if (!mirrored) return std::nullopt;
-  return count + 1 - *mirrored;
-}
-
-double DkwRadius(int64_t count, double alpha) {
-  KCC_CHECK(count > 0);
-  return std::sqrt(std::log(2 / alpha) / (2 * static_cast<double>(count)));
 }
 
 RateDecision DecideCorpus(Exceedance seen, int64_t corpus, int64_t allowed, double alpha) {

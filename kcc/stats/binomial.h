@@ -36,14 +36,10 @@ double RateLowerBound(Exceedance seen, double alpha);
 // Both, alpha/2 each.
 Interval RateInterval(Exceedance seen, double alpha);
 
-// 1-based ranks of order statistics that bound the p-quantile with confidence 1 - alpha:
-// Q_p <= v_(upper), v_(lower) <= Q_p, ties and atoms included. Nothing where the sample is too
-// small (p^n > alpha, or (1-p)^n > alpha). Precondition: 0 <= p <= 1.
+// The 1-based rank of the order statistic that bounds the p-quantile with confidence 1 - alpha:
+// Q_p <= v_(rank), ties and atoms included. Nothing where the sample is too small (p^n > alpha).
+// Precondition: 0 <= p <= 1.
 std::optional<int64_t> QuantileUpperRank(int64_t count, double p, double alpha);
-std::optional<int64_t> QuantileLowerRank(int64_t count, double p, double alpha);
-
-// sup |F_n - F| <= this with confidence 1 - alpha, all thresholds at once. Precondition: count > 0.
-double DkwRadius(int64_t count, double alpha);
 
 // The sample was drawn without replacement from a corpus of `corpus` units; the clause allows
 // `allowed` of them to exceed. Exact, and decided for certain once the whole corpus was seen.

@@ -47,31 +47,6 @@ struct ValueSums {
 double MeanUpperBySums(const ValueSums& seen, double alpha);
 double MeanLowerBySums(const ValueSums& seen, double alpha);
 
-// Sums over requests g of bad tokens X_g and tokens T_g; mergeable by addition, exact below 2^53.
-struct TokenRateSums {
-  int64_t clusters = 0;
-  double x = 0;   // sum X_g
-  double t = 0;   // sum T_g
-  double xx = 0;  // sum X_g^2
-  double xt = 0;  // sum X_g T_g
-  double tt = 0;  // sum T_g^2
-
-  void Add(double bad, double tokens);
-  void Merge(const TokenRateSums& other);
-};
-
-struct ClusterEstimate {
-  double rate = 0;           // sum X / sum T
-  double variance = 0;       // G/(G-1) sum (X_g - rate T_g)^2 / (sum T)^2
-  double design_effect = 1;  // variance over that of independent tokens, rate(1-rate)/sum T
-  double icc = 0;            // from design_effect = 1 + (mean T - 1) icc, within [0,1]
-};
-// Nothing for fewer than two requests or no tokens.
-std::optional<ClusterEstimate> EstimateClusters(const TokenRateSums& sums);
-
-// Tokens' worth of independent evidence: tokens / (1 + (mean tokens - 1) icc). For planning.
-double EffectiveTokens(double tokens, double mean_tokens_per_request, double icc);
-
 // Truncation of a non-negative value at a cap: min(x, cap)/cap, so mean >= cap * mean of these.
 // +infinity counts as the cap. Nothing for NaN or negative x. Precondition: cap > 0, finite.
 std::optional<UnitValue> TruncatedObservation(double x, double cap);
@@ -81,10 +56,5 @@ std::optional<UnitValue> TruncatedObservation(double x, double cap);
 // e-values (LogMeanE in multiplicity.h). Precondition: threshold > 0, finite.
 inline constexpr int kTruncationCaps = 3;
 std::array<double, kTruncationCaps> TruncationCaps(double threshold);
-
-// A lower bound, at any time, for the mean of non-negative values: the best over the caps, each at
-// alpha / caps.size(). Nothing if a value is negative or NaN, or a cap is not positive and finite.
-std::optional<double> MeanLowerByTruncation(std::span<const double> values,
-                                            std::span<const double> caps, double alpha);
 
 }  // namespace kcc

@@ -72,8 +72,4 @@ double LogMeanE(std::span<const double> log_e_values) {
   return top + std::log(sum / static_cast<double>(log_e_values.size()));
 }
 
-double LogProductE(std::span<const double> log_e_values) {
-  return std::accumulate(log_e_values.begin(), log_e_values.end(), 0.0);
-}
-
 }  // namespace kcc

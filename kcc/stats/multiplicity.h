@@ -24,7 +24,5 @@ double SpentAlpha(double alpha, int64_t j);
 
 // ln of the mean of e-values: an e-value whatever their dependence. Precondition: not empty.
 double LogMeanE(std::span<const double> log_e_values);
-// ln of their product: an e-value if they are independent or each is one given the former.
-double LogProductE(std::span<const double> log_e_values);
 
 }  // namespace kcc

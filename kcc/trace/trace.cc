@@ -270,7 +270,6 @@ std::optional<LogprobSemantics> ParseLogprobSemantics(std::string_view word) {
   return ValueOf(kSemantics, word);
 }
 std::optional<TracePath> ParseTracePath(std::string_view word) { return ValueOf(kPaths, word); }
-std::optional<TraceMode> ParseTraceMode(std::string_view word) { return ValueOf(kModes, word); }
 std::optional<SampledBy> ParseSampledBy(std::string_view word) { return ValueOf(kSides, word); }
 
 std::optional<double> Request::Number(std::string_view field) const {

@@ -80,7 +80,6 @@ std::string_view Name(SampledBy side);
 std::optional<EvidenceLevel> ParseEvidenceLevel(std::string_view word);
 std::optional<LogprobSemantics> ParseLogprobSemantics(std::string_view word);
 std::optional<TracePath> ParseTracePath(std::string_view word);
-std::optional<TraceMode> ParseTraceMode(std::string_view word);
 std::optional<SampledBy> ParseSampledBy(std::string_view word);
 
 // One line of requests.jsonl. Every field is kept, known to us or not.

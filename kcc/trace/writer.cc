@@ -334,11 +334,6 @@ Result<> TraceWriter::AddToken(const TokenEvidence& token) {
   return state.AppendRow(token);
 }
 
-void TraceWriter::SetVocabSize(int64_t vocab_size) {
-  KCC_CHECK(!state_->stores_logits());
-  state_->info.vocab_size = vocab_size;
-}
-
 Result<> TraceWriter::Finish() {
   State& state = *state_;
   const Place place{state.target.string()};

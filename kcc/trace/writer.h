@@ -41,9 +41,6 @@ class TraceWriter {
   // entries in descending order. Checks what VerifyPayload checks, as far as one row can tell.
   Result<> AddToken(const TokenEvidence& token);
 
-  // Fills in vocab_size if it was 0 at Create and no logits are stored.
-  void SetVocabSize(int64_t vocab_size);
-
   // Writes trace.json and requests.jsonl, syncs unless it is scratch, and renames the directory
   // into place.
   Result<> Finish();
