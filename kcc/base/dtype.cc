@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "kcc/base/check.h"
@@ -77,6 +78,13 @@ int8_t RoundToInteger(float value, float low, float high) {
   return static_cast<int8_t>(std::nearbyint(std::clamp(value, low, high)));
 }
 
+template <class T>
+T Load(const void* array, size_t i) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(array) + i * sizeof(T), sizeof(T));
+  return value;
+}
+
 }  // namespace
 
 std::string_view DTypeName(DType dtype) { return kNames[static_cast<size_t>(dtype)]; }
@@ -118,6 +126,45 @@ uint8_t FloatToF8E5M2(float value, Overflow overflow) {
 
 int8_t FloatToI8(float value) { return RoundToInteger(value, -128.0f, 127.0f); }
 int8_t FloatToI4(float value) { return RoundToInteger(value, -8.0f, 7.0f); }
+
+float LoadLogit(const void* array, DType dtype, size_t i) {
+  switch (dtype) {
+    case DType::kF32:
+      return Load<float>(array, i);
+    case DType::kF16:
+      return F16ToFloat(Load<uint16_t>(array, i));
+    case DType::kBF16:
+      return BF16ToFloat(Load<uint16_t>(array, i));
+    case DType::kF8E4M3:
+      return F8E4M3ToFloat(Load<uint8_t>(array, i));
+    case DType::kF8E5M2:
+      return F8E5M2ToFloat(Load<uint8_t>(array, i));
+    default:
+      break;
+  }
+  KCC_CHECK(false);  // logits of another format are refused where they are read
+  return 0;
+}
+
+double LoadElement(const void* array, DType dtype, size_t i) {
+  switch (dtype) {
+    case DType::kF64:
+      return Load<double>(array, i);
+    case DType::kI64:
+      return static_cast<double>(Load<int64_t>(array, i));
+    case DType::kI32:
+      return Load<int32_t>(array, i);
+    case DType::kI16:
+      return Load<int16_t>(array, i);
+    case DType::kI8:
+      return Load<int8_t>(array, i);
+    case DType::kU8:
+    case DType::kBool:
+      return Load<uint8_t>(array, i);
+    default:
+      return static_cast<double>(LoadLogit(array, dtype, i));
+  }
+}
 
 int8_t UnpackI4(uint8_t byte, bool high) {
   const int nibble = high ? byte >> 4 : byte & 15;

@@ -52,6 +52,11 @@ uint8_t FloatToF8E5M2(float value, Overflow overflow = Overflow::kSaturate);
 int8_t FloatToI8(float value);
 int8_t FloatToI4(float value);
 
+// Element i of an array of these. Arrays need no alignment. Exact, but for integers beyond 2^53.
+// LoadLogit: F32, F16, BF16, F8_E4M3 or F8_E5M2. LoadElement: any format but I4.
+float LoadLogit(const void* array, DType dtype, size_t i);
+double LoadElement(const void* array, DType dtype, size_t i);
+
 // I4 packs two two's-complement numbers a byte, the even element in the low half.
 int8_t UnpackI4(uint8_t byte, bool high);
 uint8_t PackI4(int8_t low, int8_t high);

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -132,6 +133,30 @@ TEST(DType, NanStaysNanAndSignedZeroStays) {
   EXPECT_TRUE(std::isnan(BF16ToFloat(FloatToBF16(std::bit_cast<float>(0x7f800001u)))));
   EXPECT_TRUE(std::signbit(F16ToFloat(FloatToF16(-0.0f))));
   EXPECT_TRUE(std::signbit(F8E4M3ToFloat(FloatToF8E4M3(-1e-9f))));
+}
+
+template <class T>
+void ExpectLoaded(DType dtype, T first, T second, double value) {
+  // One byte off, so that nothing is aligned.
+  std::vector<char> bytes(1 + 2 * sizeof(T));
+  std::memcpy(bytes.data() + 1, &first, sizeof(T));
+  std::memcpy(bytes.data() + 1 + sizeof(T), &second, sizeof(T));
+  EXPECT_EQ(LoadElement(bytes.data() + 1, dtype, 1), value) << DTypeName(dtype);
+}
+
+TEST(DType, ElementsAreLoadedExactly) {
+  ExpectLoaded<double>(DType::kF64, 1, 0.1, 0.1);
+  ExpectLoaded<float>(DType::kF32, 1, 0.1f, double{0.1f});
+  ExpectLoaded<uint16_t>(DType::kF16, 0, FloatToF16(-1.5f), -1.5);
+  ExpectLoaded<uint16_t>(DType::kBF16, 0, FloatToBF16(3.0f), 3);
+  ExpectLoaded<uint8_t>(DType::kF8E4M3, 0, FloatToF8E4M3(448), 448);
+  ExpectLoaded<uint8_t>(DType::kF8E5M2, 0, FloatToF8E5M2(0.25f), 0.25);
+  ExpectLoaded<int64_t>(DType::kI64, 1, -(int64_t{1} << 53), -0x1p53);
+  ExpectLoaded<int32_t>(DType::kI32, 1, -7, -7);
+  ExpectLoaded<int16_t>(DType::kI16, 1, -300, -300);
+  ExpectLoaded<int8_t>(DType::kI8, 1, -128, -128);
+  ExpectLoaded<uint8_t>(DType::kU8, 1, 255, 255);
+  ExpectLoaded<uint8_t>(DType::kBool, 0, 1, 1);
 }
 
 TEST(DType, IntegersRoundToEvenAndClamp) {

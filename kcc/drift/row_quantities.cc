@@ -1,7 +1,6 @@
 #include "kcc/drift/row_quantities.h"
 
 #include <cmath>
-#include <cstring>
 #include <string>
 
 #include "kcc/base/check.h"
@@ -42,33 +41,7 @@ bool IsLogitDType(DType dtype) {
          dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2;
 }
 
-template <class T>
-T LoadAs(const void* row, size_t i) {
-  T value;
-  std::memcpy(&value, static_cast<const char*>(row) + i * sizeof(T), sizeof(T));
-  return value;
-}
-
 }  // namespace
-
-float LoadLogit(const void* row, DType dtype, size_t i) {
-  switch (dtype) {
-    case DType::kF32:
-      return LoadAs<float>(row, i);
-    case DType::kF16:
-      return F16ToFloat(LoadAs<uint16_t>(row, i));
-    case DType::kBF16:
-      return BF16ToFloat(LoadAs<uint16_t>(row, i));
-    case DType::kF8E4M3:
-      return F8E4M3ToFloat(LoadAs<uint8_t>(row, i));
-    case DType::kF8E5M2:
-      return F8E5M2ToFloat(LoadAs<uint8_t>(row, i));
-    default:
-      break;
-  }
-  KCC_CHECK(false);  // CheckRowPair has refused the rest
-  return 0;
-}
 
 Result<> CheckRowPair(const RowPair& pair) {
   if (pair.vocab == 0) return BrokenEvidenceError("the vocabulary is empty: no logits to compare");

@@ -45,7 +45,4 @@ SlotSet AllTokenSlots();
 // Shared preconditions of both backends: dtypes, vocabulary, temperature, token.
 Result<> CheckRowPair(const RowPair& pair);
 
-// Entry i as a float, exactly.
-float LoadLogit(const void* row, DType dtype, size_t i);
-
 }  // namespace kcc

@@ -6,14 +6,14 @@
 //
 // Same bits on every target, and for BF16 the bits of the same values stored as F32. Down to KL =
 // 1e-12, KL, reverse KL, TV and the chi-squareds are within 2e-6 of the exact value on rows like a
-// model's (accuracy_bands_test.cc), within 4e-6 on the worst that were found (accuracy_test.cc): the
-// series are off by up to 1.5e-7 of x^2/2, and the sums may cancel to a twelfth. At a temperature
-// other than 1 log-ratios are rounded, and those of 2 to 16 leave 3e-5. The l2 norms of differences
-// are within 1.6e-5 (within 2e-6 unless the differences are nearly all alike); entropies within
-// 4e-6 of the terms they are the difference of, or 1e-11 nats. bench/drift_search.cc asks all of
-// this of rows with masks. Rows that the vector
-// kernels do not take (a mask on one side, log-ratios over 16) are measured by the reference
-// backend, tens of times slower. js and hellinger, on demand, cost a few times the rest.
+// model's (accuracy_bands_test.cc), within 4e-6 on the worst that were found (accuracy_test.cc):
+// the series are off by up to 1.5e-7 of x^2/2, and the sums may cancel to a twelfth. At a
+// temperature other than 1 log-ratios are rounded, and those of 2 to 16 leave 3e-5. The l2 norms of
+// differences are within 1.6e-5 (within 2e-6 unless the differences are nearly all alike);
+// entropies within 4e-6 of the terms they are the difference of, or 1e-11 nats.
+// bench/drift_search.cc asks all of this of rows with masks. Rows that the vector kernels do not
+// take (a mask on one side, log-ratios over 16) are measured by the reference backend, tens of
+// times slower. js and hellinger, on demand, cost a few times the rest.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "kcc/base/check.h"
-#include "kcc/base/dtype.h"
 
 namespace kcc {
 namespace {
@@ -20,16 +19,16 @@ constexpr size_t kNpyRankMax = 16;
 
 struct TypeRow {
   std::string_view descr;
-  NpyType type;
+  DType type;
   size_t bytes;
 };
 
 // clang-format off
 constexpr TypeRow kTypes[] = {
-    {"<f8", NpyType::kF64, 8}, {"<f4", NpyType::kF32, 4}, {"<f2", NpyType::kF16, 2},
-    {"<V2", NpyType::kBF16, 2}, {"|V2", NpyType::kBF16, 2}, {"bfloat16", NpyType::kBF16, 2},
-    {"<i8", NpyType::kI64, 8}, {"<i4", NpyType::kI32, 4}, {"<i2", NpyType::kI16, 2},
-    {"|i1", NpyType::kI8, 1}, {"|u1", NpyType::kU8, 1}, {"|b1", NpyType::kBool, 1}};
+    {"<f8", DType::kF64, 8}, {"<f4", DType::kF32, 4}, {"<f2", DType::kF16, 2},
+    {"<V2", DType::kBF16, 2}, {"|V2", DType::kBF16, 2}, {"bfloat16", DType::kBF16, 2},
+    {"<i8", DType::kI64, 8}, {"<i4", DType::kI32, 4}, {"<i2", DType::kI16, 2},
+    {"|i1", DType::kI8, 1}, {"|u1", DType::kU8, 1}, {"|b1", DType::kBool, 1}};
 // clang-format on
 
 // The value of 'key' in the header's Python dictionary, as text.
@@ -69,7 +68,7 @@ Result<std::vector<int64_t>> ParseShape(std::string_view text) {
   }
 }
 
-Result<NpyType> ParseType(std::string_view descr) {
+Result<DType> ParseType(std::string_view descr) {
   for (const TypeRow& row : kTypes) {
     if (row.descr == descr) return row.type;
   }
@@ -160,35 +159,6 @@ Result<NpyHeader> ParseNpyHeader(std::string_view first_bytes, int64_t size) {
   return header;
 }
 
-double NpyElement(NpyType type, const std::byte* data, size_t i) {
-  const auto load = [&]<class T>(T value) {
-    std::memcpy(&value, data + i * sizeof(T), sizeof(T));
-    return value;
-  };
-  switch (type) {
-    case NpyType::kF64:
-      return load(double{});
-    case NpyType::kF32:
-      return load(float{});
-    case NpyType::kF16:
-      return F16ToFloat(load(uint16_t{}));
-    case NpyType::kBF16:
-      return BF16ToFloat(load(uint16_t{}));
-    case NpyType::kI64:
-      return static_cast<double>(load(int64_t{}));
-    case NpyType::kI32:
-      return load(int32_t{});
-    case NpyType::kI16:
-      return load(int16_t{});
-    case NpyType::kI8:
-      return load(int8_t{});
-    case NpyType::kU8:
-    case NpyType::kBool:
-      return load(uint8_t{});
-  }
-  return 0;
-}
-
 Result<std::vector<double>> NpyArray::ReadAll() const {
   std::vector<double> values;
   const int64_t count = header.elements();
@@ -199,7 +169,7 @@ Result<std::vector<double>> NpyArray::ReadAll() const {
     KCC_TRY(const FileWindow window,
             file->Map(offset + at * element, static_cast<size_t>(some * element)));
     for (int64_t i = 0; i < some; ++i) {
-      values.push_back(NpyElement(header.type, window.data(), static_cast<size_t>(i)));
+      values.push_back(LoadElement(window.data(), header.type, static_cast<size_t>(i)));
     }
   }
   return values;

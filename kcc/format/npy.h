@@ -11,15 +11,14 @@
 #include <string_view>
 #include <vector>
 
+#include "kcc/base/dtype.h"
 #include "kcc/base/result.h"
 #include "kcc/format/mapped_file.h"
 
 namespace kcc {
 
-enum class NpyType : uint8_t { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool };
-
 struct NpyHeader {
-  NpyType type = NpyType::kF32;
+  DType type = DType::kF32;  // F64, F32, F16, BF16, I64, I32, I16, I8, U8 or BOOL
   std::vector<int64_t> shape;
   int64_t data_offset = 0;  // from the start of the .npy bytes
 
@@ -61,8 +60,5 @@ struct NpyArrays {
   static Result<NpyArrays> Open(const std::vector<std::string>& paths);
   const NpyArray* Find(std::string_view name) const;
 };
-
-// Element i of raw elements, widened.
-double NpyElement(NpyType type, const std::byte* data, size_t i);
 
 }  // namespace kcc

@@ -2,46 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 
-#include "kcc/base/check.h"
+#include "kcc/base/dtype.h"
 #include "kcc/drift/row_check.h"
 #include "kcc/drift/top_k.h"
 #include "kcc/metric/token_slots.h"
 #include "kcc/numeric/double_math.h"
 
 namespace kcc {
-namespace {
-
-double LogitAt(const TokenEvidence& token, int64_t entry) {
-  const auto* bytes = static_cast<const char*>(token.logits);
-  const auto i = static_cast<size_t>(entry);
-  switch (token.logits_dtype) {
-    case DType::kF32: {
-      float value = 0;
-      std::memcpy(&value, bytes + 4 * i, 4);
-      return value;
-    }
-    case DType::kF16:
-    case DType::kBF16: {
-      uint16_t bits = 0;
-      std::memcpy(&bits, bytes + 2 * i, 2);
-      return token.logits_dtype == DType::kF16 ? F16ToFloat(bits) : BF16ToFloat(bits);
-    }
-    case DType::kF8E4M3:
-      return F8E4M3ToFloat(static_cast<uint8_t>(bytes[i]));
-    case DType::kF8E5M2:
-      return F8E5M2ToFloat(static_cast<uint8_t>(bytes[i]));
-    default:
-      break;
-  }
-  KCC_CHECK(false);  // the reader admits no other dtype for logits
-  return 0;
-}
-
-}  // namespace
 
 MeterSettings MeterSettings::Of(const PairedTraces& pair) {
   MeterSettings settings;
@@ -171,10 +141,13 @@ Result<double> SampledLogprob(const TokenEvidence& token, int64_t vocab_size, do
     return BrokenEvidenceError("token " + std::to_string(token.token) +
                                " is not in the vocabulary of " + std::to_string(vocab_size));
   }
+  const auto logit_at = [&](int64_t i) {
+    return double{LoadLogit(token.logits, token.logits_dtype, static_cast<size_t>(i))};
+  };
   // Less the largest, so that the exponentials cannot overflow; the log-prob is the same.
   double top = -std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < vocab_size; ++i) {
-    const double logit = LogitAt(token, i);
+    const double logit = logit_at(i);
     if (std::isnan(logit) || logit == std::numeric_limits<double>::infinity()) {
       return BrokenEvidenceError(std::string(side) + " logit " + std::to_string(i) + " is " +
                                  (std::isnan(logit) ? "NaN" : "+inf"));
@@ -183,8 +156,8 @@ Result<double> SampledLogprob(const TokenEvidence& token, int64_t vocab_size, do
   }
   if (std::isinf(top)) return BrokenEvidenceError(std::string(side) + " has no finite logit");
   double sum = 0;
-  for (int64_t i = 0; i < vocab_size; ++i) sum += Exp((LogitAt(token, i) - top) / temperature);
-  return (LogitAt(token, token.token) - top) / temperature - Log(sum);
+  for (int64_t i = 0; i < vocab_size; ++i) sum += Exp((logit_at(i) - top) / temperature);
+  return (logit_at(token.token) - top) / temperature - Log(sum);
 }
 
 // A side with full logits faces one without.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 
 #include "kcc/base/dtype.h"
@@ -63,13 +62,6 @@ Result<> ReadNumpy(const std::string& path, RlDump* dump) {
     KCC_TRY_VOID(AddDumpArray(array.name, array.header.shape, std::move(values), dump));
   }
   return {};
-}
-
-template <class T>
-T Raw(const std::byte* data, size_t i) {
-  T value;
-  std::memcpy(&value, data + i * sizeof(T), sizeof(T));
-  return value;
 }
 
 Result<> ReadSafetensors(const std::string& path, RlDump* dump) {
@@ -167,29 +159,10 @@ Result<> AddDumpArray(std::string_view name, std::vector<int64_t> shape, std::ve
 }
 
 Result<double> DumpElement(DType dtype, const std::byte* data, size_t i) {
-  switch (dtype) {
-    case DType::kF64:
-      return Raw<double>(data, i);
-    case DType::kF32:
-      return static_cast<double>(Raw<float>(data, i));
-    case DType::kF16:
-      return static_cast<double>(F16ToFloat(Raw<uint16_t>(data, i)));
-    case DType::kBF16:
-      return static_cast<double>(BF16ToFloat(Raw<uint16_t>(data, i)));
-    case DType::kI64:
-      return static_cast<double>(Raw<int64_t>(data, i));
-    case DType::kI32:
-      return static_cast<double>(Raw<int32_t>(data, i));
-    case DType::kI16:
-      return static_cast<double>(Raw<int16_t>(data, i));
-    case DType::kI8:
-      return static_cast<double>(Raw<int8_t>(data, i));
-    case DType::kU8:
-    case DType::kBool:
-      return static_cast<double>(Raw<uint8_t>(data, i));
-    default:
-      return InvalidError("dtype " + std::string(DTypeName(dtype)) + " is not read here");
+  if (dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2 || dtype == DType::kI4) {
+    return InvalidError("dtype " + std::string(DTypeName(dtype)) + " is not read here");
   }
+  return LoadElement(data, dtype, i);
 }
 
 std::string_view CanonicalArrayName(std::string_view name) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "kcc/base/dtype.h"
@@ -21,21 +20,9 @@ constexpr double kGapLarge = 0.5;
 // A token of probability 0 must not decide the mean alone.
 constexpr double kLogprobFloor = -30;
 
-float Load(const TokenEvidence& token, int64_t i) {
-  const auto* bytes = static_cast<const unsigned char*>(token.logits);
-  if (token.logits_dtype == DType::kF32) {
-    float value = 0;
-    std::memcpy(&value, bytes + i * 4, 4);
-    return value;
-  }
-  uint16_t bits = 0;
-  std::memcpy(&bits, bytes + i * 2, 2);
-  return token.logits_dtype == DType::kBF16 ? BF16ToFloat(bits) : F16ToFloat(bits);
-}
-
 std::vector<float> LogSoftmaxOf(const TokenEvidence& token, int64_t vocab_size) {
   std::vector<float> row(static_cast<size_t>(vocab_size));
-  for (int64_t i = 0; i < vocab_size; ++i) row[static_cast<size_t>(i)] = Load(token, i);
+  for (size_t i = 0; i < row.size(); ++i) row[i] = LoadLogit(token.logits, token.logits_dtype, i);
   const double top = *std::max_element(row.begin(), row.end());
   double sum = 0;
   for (const float logit : row) sum += std::exp(static_cast<double>(logit) - top);

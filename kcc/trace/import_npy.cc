@@ -186,14 +186,12 @@ class ArrayImport {
     writer_options.mask = !columns_.mask.empty() && lead_.size() == 1;
     writer_options.gold = !columns_.gold.empty();
     if (logits_ != nullptr) {
-      const NpyType type = logits_->header.type;
-      stored_ = type == NpyType::kF16    ? DType::kF16
-                : type == NpyType::kBF16 ? DType::kBF16
-                                         : DType::kF32;
+      const DType type = logits_->header.type;
+      stored_ = type == DType::kF16 || type == DType::kBF16 ? type : DType::kF32;
       writer_options.logits_dtype = stored_;
-      if (type == NpyType::kF64) {
+      if (type == DType::kF64) {
         report_.warnings.push_back("The float64 logits were rounded to float32.");
-      } else if (type != NpyType::kF32 && stored_ == DType::kF32) {
+      } else if (type != DType::kF32 && stored_ == DType::kF32) {
         return InvalidError("'logits' must be floating-point");
       }
     }
@@ -297,10 +295,10 @@ class ArrayImport {
     }
     token->logits = window_.At(offset);
     token->logits_dtype = stored_;
-    if (logits_->header.type == NpyType::kF64) {
+    if (logits_->header.type == DType::kF64) {
       converted_.resize(static_cast<size_t>(width_));
       for (size_t v = 0; v < converted_.size(); ++v) {
-        converted_[v] = static_cast<float>(NpyElement(NpyType::kF64, window_.At(offset), v));
+        converted_[v] = static_cast<float>(LoadElement(window_.At(offset), DType::kF64, v));
       }
       token->logits = converted_.data();
     }
