@@ -55,8 +55,4 @@ double ReductionFactor(Schedule schedule, int64_t terms, int64_t block, double u
   return std::fmin(any_order, Gamma(height, unit_roundoff));
 }
 
-double TwoScheduleError(double factor, double other_factor, double sum_abs) {
-  return RoundUp((factor + other_factor) * sum_abs);
-}
-
 }  // namespace kcc

@@ -27,6 +27,4 @@ double Gamma(int64_t height, double unit_roundoff);
 double ReductionFactor(Schedule schedule, int64_t terms, int64_t block, double unit_roundoff,
                        bool products_round);
 
-// Two executions of one sum under two schedules, each with its own factor.
-double TwoScheduleError(double factor, double other_factor, double sum_abs);
 }  // namespace kcc

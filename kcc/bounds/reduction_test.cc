@@ -43,9 +43,5 @@ TEST(ReductionFactor, TakesTheTreeWhereOneIsKnown) {
               1e-10);
 }
 
-TEST(Reduction, TwoSchedulesAddTheirFactors) {
-  EXPECT_NEAR(TwoScheduleError(0.01, 0.02, 5), 0.15, 1e-13);
-}
-
 }  // namespace
 }  // namespace kcc
