@@ -1,13 +1,17 @@
-// Any bytes: parsing them ends with a predicate or with an error inside the text. A predicate's
-// canonical form is a fixed point and selects the same requests.
+// Any bytes: parsing them, as a predicate and as arithmetic, ends with a tree or with an error
+// inside the text. The canonical form is a fixed point, selects the same requests and has the same
+// values.
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "kcc/base/check.h"
+#include "kcc/predicate/expression.h"
 #include "kcc/predicate/predicate.h"
 
 namespace {
@@ -33,15 +37,36 @@ class AnyFields : public kcc::FieldSource {
   size_t turn_;
 };
 
+void CheckError(const kcc::Error& error, size_t size) {
+  const kcc::Place& place = error.place();
+  KCC_CHECK(!error.message().empty() && place.line == 1 && place.column >= 1);
+  KCC_CHECK(static_cast<size_t>(place.column) <= size + 1);
+}
+
+void CheckExpression(std::string_view text) {
+  const kcc::Result<kcc::Expression> expression = kcc::Expression::Parse(text);
+  if (!expression.has_value()) return CheckError(expression.error(), text.size());
+  const std::string canonical = expression->Canonical();
+  const kcc::Result<kcc::Expression> again = kcc::Expression::Parse(canonical);
+  KCC_CHECK(again.has_value());
+  KCC_CHECK(again->Canonical() == canonical);
+  KCC_CHECK(again->Fields() == expression->Fields());
+  for (size_t turn = 0; turn < 8; ++turn) {
+    const AnyFields fields(turn);
+    const std::optional<double> value = expression->Evaluate(fields);
+    KCC_CHECK(!value || std::isfinite(*value));
+    KCC_CHECK(again->Evaluate(fields) == value);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
+  CheckExpression(text);
   const kcc::Result<kcc::Predicate> predicate = kcc::Predicate::Parse(text);
   if (!predicate.has_value()) {
-    const kcc::Place& place = predicate.error().place();
-    KCC_CHECK(!predicate.error().message().empty() && place.line == 1 && place.column >= 1);
-    KCC_CHECK(static_cast<size_t>(place.column) <= size + 1);
+    CheckError(predicate.error(), size);
     return 0;
   }
   const std::string canonical = predicate->Canonical();

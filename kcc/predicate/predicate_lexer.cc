@@ -24,6 +24,13 @@ constexpr std::array kSymbols = {
     Spelling{",", LexemeKind::kComma},
 };
 
+constexpr std::array kArithmeticSymbols = {
+    Spelling{"+", LexemeKind::kPlus},      Spelling{"-", LexemeKind::kMinus},
+    Spelling{"*", LexemeKind::kTimes},     Spelling{"/", LexemeKind::kDivide},
+    Spelling{"(", LexemeKind::kOpenParen}, Spelling{")", LexemeKind::kCloseParen},
+    Spelling{",", LexemeKind::kComma},
+};
+
 constexpr std::array kWords = {
     Spelling{"and", LexemeKind::kAnd},   Spelling{"or", LexemeKind::kOr},
     Spelling{"not", LexemeKind::kNot},   Spelling{"in", LexemeKind::kIn},
@@ -63,7 +70,7 @@ std::string Lower(std::string_view word) {
 // names: a predicate that means something else than its author thinks selects other requests.
 class Lexer {
  public:
-  explicit Lexer(std::string_view text) : text_(text) {}
+  Lexer(std::string_view text, bool arithmetic) : text_(text), arithmetic_(arithmetic) {}
 
   Result<std::vector<Lexeme>> Run() {
     std::vector<Lexeme> lexemes;
@@ -82,15 +89,15 @@ class Lexer {
   char Peek(size_t ahead) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
   bool AtNumber() const {
-    const size_t sign = Peek(0) == '-' || Peek(0) == '+' ? 1 : 0;
+    const size_t sign = !arithmetic_ && (Peek(0) == '-' || Peek(0) == '+') ? 1 : 0;
     return IsDecimal(Peek(sign)) || (Peek(sign) == '.' && IsDecimal(Peek(sign + 1)));
   }
 
   Result<Lexeme> Next() {
-    if (text_[at_] == '\'' || text_[at_] == '"') return Text();
+    if (!arithmetic_ && (text_[at_] == '\'' || text_[at_] == '"')) return Text();
     if (AtNumber()) return Number();
-    if (IsNameStart(text_[at_])) return Word();
-    return Symbol();
+    if (IsNameStart(text_[at_])) return arithmetic_ ? Field() : Word();
+    return arithmetic_ ? ArithmeticSymbol() : Symbol();
   }
 
   Result<Lexeme> Text() {
@@ -136,7 +143,8 @@ class Lexer {
     if (!value) {
       return PredicateError(lexeme.offset, "'" + std::string(written) +
                                                "' is not a number; write it like 8192, 0.5 or "
-                                               "1e-3, without a unit, or put a text in quotes");
+                                               "1e-3, without a unit" +
+                                               (arithmetic_ ? "" : ", or put a text in quotes"));
     }
     lexeme.number = *value == 0 ? 0.0 : *value;  // -0 is 0
     return lexeme;
@@ -155,6 +163,38 @@ class Lexer {
     }
     lexeme.kind = keyword->kind;
     return lexeme;
+  }
+
+  // Names are all there is: arithmetic has no words of its own.
+  Result<Lexeme> Field() {
+    Lexeme lexeme{.kind = LexemeKind::kField, .offset = at_, .source = {}, .text = {}};
+    while (at_ < text_.size() && IsNamePart(text_[at_])) ++at_;
+    return lexeme;
+  }
+
+  Result<Lexeme> ArithmeticSymbol() {
+    const std::string_view rest = text_.substr(at_);
+    const auto* symbol =
+        std::find_if(kArithmeticSymbols.begin(), kArithmeticSymbols.end(),
+                     [&](const Spelling& row) { return rest.starts_with(row.text); });
+    if (symbol == kArithmeticSymbols.end() || rest.starts_with("**")) {
+      return Unexpected("there are + - * / and parentheses, abs(), min() and max()");
+    }
+    Lexeme lexeme{.kind = symbol->kind, .offset = at_, .source = {}, .text = {}};
+    at_ += symbol->text.size();
+    return lexeme;
+  }
+
+  Error Unexpected(const std::string& remedy) const {
+    const std::string_view rest = text_.substr(at_);
+    size_t length = 1;  // a whole UTF-8 character
+    while (length < rest.size() && (static_cast<unsigned char>(rest[length]) & 0xC0) == 0x80) {
+      ++length;
+    }
+    const bool printable = static_cast<unsigned char>(rest[0]) >= 0x20 && rest[0] != 0x7F;
+    return PredicateError(
+        at_, printable ? "unexpected '" + std::string(rest.substr(0, length)) + "'; " + remedy
+                       : std::string("unexpected control character"));
   }
 
   Result<Lexeme> Symbol() {
@@ -176,17 +216,11 @@ class Lexer {
       return PredicateError(at_, "'" + std::string(foreign->first) + "' is written '" +
                                      std::string(foreign->second) + "' here");
     }
-    size_t length = 1;  // a whole UTF-8 character
-    while (length < rest.size() && (static_cast<unsigned char>(rest[length]) & 0xC0) == 0x80) {
-      ++length;
-    }
-    const bool printable = static_cast<unsigned char>(rest[0]) >= 0x20 && rest[0] != 0x7F;
-    return PredicateError(at_, printable ? "unexpected '" + std::string(rest.substr(0, length)) +
-                                               "'; a text is put in quotes"
-                                         : std::string("unexpected control character"));
+    return Unexpected("a text is put in quotes");
   }
 
   std::string_view text_;
+  bool arithmetic_;
   size_t at_ = 0;
 };
 
@@ -197,10 +231,17 @@ Error PredicateError(size_t offset, std::string message) {
                       {.file = {}, .line = 1, .column = static_cast<int>(offset) + 1});
 }
 
-Result<std::vector<Lexeme>> LexPredicate(std::string_view text) {
+namespace {
+
+Result<std::vector<Lexeme>> Lex(std::string_view text, bool arithmetic) {
   size_t bad = 0;
   if (!IsUtf8(text, &bad)) return PredicateError(bad, "this byte is not UTF-8");
-  return Lexer(text).Run();
+  return Lexer(text, arithmetic).Run();
 }
+
+}  // namespace
+
+Result<std::vector<Lexeme>> LexPredicate(std::string_view text) { return Lex(text, false); }
+Result<std::vector<Lexeme>> LexArithmetic(std::string_view text) { return Lex(text, true); }
 
 }  // namespace kcc

@@ -1,4 +1,5 @@
-// Words of the predicate language. Internal to the predicate's parser.
+// Words of the predicate language and of arithmetic over the same fields (expression.h). Internal
+// to their parsers.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,11 @@ enum class LexemeKind : uint8_t {
   kOpenParen,
   kCloseParen,
   kComma,
+  // Arithmetic only.
+  kPlus,
+  kMinus,
+  kTimes,
+  kDivide,
 };
 
 struct Lexeme {
@@ -47,5 +53,11 @@ Error PredicateError(size_t offset, std::string message);
 
 // The whole text; the last lexeme is kEnd. Views are into `text`.
 Result<std::vector<Lexeme>> LexPredicate(std::string_view text);
+// The same for arithmetic: + - * / are words of their own, so that a number has no sign, and
+// nothing compares.
+Result<std::vector<Lexeme>> LexArithmetic(std::string_view text);
+
+// A field's name as written: a prefix is that of a token field, and such a field exists.
+Result<> CheckFieldName(std::string_view name, size_t offset);
 
 }  // namespace kcc

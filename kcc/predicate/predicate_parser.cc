@@ -200,35 +200,9 @@ class Parser {
     node.kind = Kind::kField;
     node.offset = Now().offset;
     node.text = Now().source;
-    const size_t dot = node.text.rfind('.');
-    if (dot != std::string::npos) {
-      if (!node.is_token_field()) {
-        return PredicateError(node.offset, "only token fields have a prefix; write '" +
-                                               node.text.substr(dot + 1) + "' for '" + node.text +
-                                               "'");
-      }
-      if (FindPredicateField(node.text) == nullptr) return UnknownTokenField(node);
-    }
+    KCC_TRY_VOID(CheckFieldName(node.text, node.offset));
     ++at_;
     return node;
-  }
-
-  static Error UnknownTokenField(const Node& node) {
-    std::string message = "unknown token field '" + node.text + "'; ";
-    std::vector<std::string_view> names;
-    for (const PredicateField& row : PredicateFields()) {
-      if (row.name.starts_with(kTokenFieldPrefix)) names.push_back(row.name);
-    }
-    // Compared without the prefix, which would make any two names look alike.
-    const std::string_view bare = std::string_view(node.text).substr(kTokenFieldPrefix.size());
-    std::vector<std::string_view> bare_names(names);
-    for (std::string_view& name : bare_names) name.remove_prefix(kTokenFieldPrefix.size());
-    if (const auto nearest = NearestWord(bare, bare_names)) {
-      message.append("did you mean '").append(kTokenFieldPrefix).append(*nearest).append("'?");
-    } else {
-      message += "a token has " + JoinWords(names);
-    }
-    return PredicateError(node.offset, std::move(message));
   }
 
   Result<Node> List() {
@@ -274,6 +248,40 @@ class Parser {
 };
 
 }  // namespace
+
+namespace {
+
+Error UnknownTokenField(std::string_view name, size_t offset) {
+  std::string message = "unknown token field '" + std::string(name) + "'; ";
+  std::vector<std::string_view> names;
+  for (const PredicateField& row : PredicateFields()) {
+    if (row.name.starts_with(kTokenFieldPrefix)) names.push_back(row.name);
+  }
+  // Compared without the prefix, which would make any two names look alike.
+  const std::string_view bare = name.substr(kTokenFieldPrefix.size());
+  std::vector<std::string_view> bare_names(names);
+  for (std::string_view& each : bare_names) each.remove_prefix(kTokenFieldPrefix.size());
+  if (const auto nearest = NearestWord(bare, bare_names)) {
+    message.append("did you mean '").append(kTokenFieldPrefix).append(*nearest).append("'?");
+  } else {
+    message += "a token has " + JoinWords(names);
+  }
+  return PredicateError(offset, std::move(message));
+}
+
+}  // namespace
+
+Result<> CheckFieldName(std::string_view name, size_t offset) {
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return {};
+  if (!name.starts_with(kTokenFieldPrefix)) {
+    return PredicateError(offset, "only token fields have a prefix; write '" +
+                                      std::string(name.substr(dot + 1)) + "' for '" +
+                                      std::string(name) + "'");
+  }
+  if (FindPredicateField(name) == nullptr) return UnknownTokenField(name, offset);
+  return {};
+}
 
 Result<Node> ParsePredicateTree(std::string_view text) {
   if (text.size() > kPredicateBytesMax) {
