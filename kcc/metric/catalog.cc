@@ -391,9 +391,16 @@ std::string_view Name(Unit unit) {
   return "";
 }
 
+std::span<const Unit> Units() {
+  static constexpr std::array kUnits = {kPure,      kMs,  kTokens, kTokensPerSecond,
+                                        kMegabytes, kNat, kLogit,  kUlp};
+  return kUnits;
+}
+
 std::string_view Name(EvidenceNeeded needed) {
-  constexpr std::array<std::string_view, 5> kNames = {"logits", "sampled-token", "request-fields",
-                                                      "logits+gold", "generated-tokens"};
+  constexpr std::array<std::string_view, 6> kNames = {"logits",           "sampled-token",
+                                                      "request-fields",   "logits+gold",
+                                                      "generated-tokens", "token-fields"};
   return kNames[static_cast<size_t>(needed)];
 }
 

@@ -37,6 +37,7 @@ enum class EvidenceNeeded : uint8_t {
   kRequestFields,  // fields of requests.jsonl, named in `fields`
   kGold,           // full logits and a gold label
   kOutputs,        // the tokens that both sides generated
+  kTokenFields,    // columns of the tokens, named in `fields`; metrics of the user's own only
 };
 
 // Which bounds make sense. A signed quantity can be bad on either side.
@@ -90,6 +91,7 @@ enum class TakenFrom : uint8_t {
   // Of the tokens that both sides generated:
   kSameOutput,       // whether they are the same
   kFirstDivergence,  // how many there are before the first that differs
+  kExpression,       // `own`: arithmetic over the request's fields
 };
 
 // Which counts of requests a share or a gap between shares reads, and so which requests are bad.
@@ -125,6 +127,8 @@ class FamilySet {
   unsigned bits_ = 0;
 };
 
+struct OwnMetric;  // metric/own_metric.h
+
 // A row that omits a column without a default does not compile.
 struct Quantity {
   std::string_view id;
@@ -155,6 +159,8 @@ struct Quantity {
   std::string_view definition;
   std::string_view source;
   MergeRule merge = MergeRule::kExactSum;
+  // The definition of a metric of the user's own; null for the rows of the catalog.
+  const OwnMetric* own = nullptr;
 };
 
 // All rows, grouped by level, in the order of docs/design.md section 6.
@@ -171,11 +177,13 @@ constexpr bool OfWholeRequests(const Quantity& quantity) {
          quantity.evidence == EvidenceNeeded::kOutputs;
 }
 
-// Position of a row in Catalog(); dense, so that arrays can be indexed by it.
+// Position of a row in Catalog(); dense, so that arrays can be indexed by it. Precondition: not a
+// metric of the user's own.
 size_t CatalogIndex(const Quantity& quantity);
 
 std::string_view Name(QuantityLevel level);    // "token"
 std::string_view Name(Unit unit);              // "token/s"; "" for a pure number
+std::span<const Unit> Units();                 // all of them
 std::string_view Name(EvidenceNeeded needed);  // "logits"
 std::string_view Name(Direction direction);    // "lower"
 std::string_view Name(MergeRule rule);         // "exact-sum"

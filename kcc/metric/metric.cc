@@ -33,8 +33,8 @@ const AggregateRow* FindRow(Aggregate aggregate) {
   return found == kAggregateRows.end() ? nullptr : found;
 }
 
-Error UnknownMetric(std::string_view name) {
-  const std::vector<std::string> names = MetricNames();
+Error UnknownMetric(std::string_view name, OwnRows own) {
+  const std::vector<std::string> names = MetricNames(own);
   const std::vector<std::string_view> views(names.begin(), names.end());
   std::string message = "unknown metric '" + std::string(name) + "'";
   if (const auto nearest = NearestWord(name, views)) {
@@ -54,50 +54,61 @@ std::string MetricName(const Metric& metric) {
   return name.append(metric.quantity->id);
 }
 
-std::vector<std::string> MetricNames() {
-  std::vector<std::string> names;
-  for (const Quantity& quantity : Catalog()) {
-    const bool population = quantity.level == QuantityLevel::kPopulation;
-    for (const Side side : {Side::kInfer, Side::kTrain}) {
-      if (side == Side::kTrain && !quantity.sided) continue;
-      if (population || quantity.bare_mean) {
-        names.push_back(MetricName({&quantity, Aggregate::kNone, side}));
-      }
-      if (population) continue;
-      for (const AggregateRow& row : kAggregateRows) {
-        names.push_back(MetricName({&quantity, row.aggregate, side}));
-      }
+namespace {
+
+void AddNames(const Quantity& quantity, std::vector<std::string>* names) {
+  const bool population = quantity.level == QuantityLevel::kPopulation;
+  for (const Side side : {Side::kInfer, Side::kTrain}) {
+    if (side == Side::kTrain && !quantity.sided) continue;
+    if (population || quantity.bare_mean) {
+      names->push_back(MetricName({&quantity, Aggregate::kNone, side}));
     }
-    if (!quantity.rate_name.empty()) names.emplace_back(quantity.rate_name);
+    if (population) continue;
+    for (const AggregateRow& row : kAggregateRows) {
+      names->push_back(MetricName({&quantity, row.aggregate, side}));
+    }
   }
+  if (!quantity.rate_name.empty()) names->emplace_back(quantity.rate_name);
+}
+
+}  // namespace
+
+std::vector<std::string> MetricNames(OwnRows own) {
+  std::vector<std::string> names;
+  for (const Quantity& quantity : Catalog()) AddNames(quantity, &names);
+  for (const Quantity* quantity : own) AddNames(*quantity, &names);
   return names;
 }
 
-Result<Metric> ParseMetric(std::string_view name) {
+Result<Metric> ParseMetric(std::string_view name, OwnRows own) {
   for (const Quantity& quantity : Catalog()) {
     if (!name.empty() && quantity.rate_name == name) return Metric{&quantity, Aggregate::kRate};
   }
   Metric metric;
   std::string_view rest = name;
+  const auto find = [&](std::string_view id) {
+    const Quantity* found = FindQuantity(id);
+    return found != nullptr ? found : FindOwn(own, id);
+  };
   // A quantity of its own name wins over a reading as aggregate + quantity.
   const auto read_quantity = [&](std::string_view text) {
     metric.side = Side::kInfer;
-    metric.quantity = FindQuantity(text);
+    metric.quantity = find(text);
     if (metric.quantity == nullptr && text.starts_with(kTrainPrefix)) {
       metric.side = Side::kTrain;
-      metric.quantity = FindQuantity(text.substr(kTrainPrefix.size()));
+      metric.quantity = find(text.substr(kTrainPrefix.size()));
     }
     return metric.quantity != nullptr;
   };
   if (!read_quantity(rest)) {
     const size_t underscore = rest.find('_');
-    if (underscore == std::string_view::npos) return UnknownMetric(name);
+    if (underscore == std::string_view::npos) return UnknownMetric(name, own);
     const auto* row = std::find_if(kAggregateRows.begin(), kAggregateRows.end(),
                                    [&](const AggregateRow& candidate) {
                                      return candidate.name == rest.substr(0, underscore);
                                    });
     if (row == kAggregateRows.end() || !read_quantity(rest.substr(underscore + 1))) {
-      return UnknownMetric(name);
+      return UnknownMetric(name, own);
     }
     metric.aggregate = row->aggregate;
   }

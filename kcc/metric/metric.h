@@ -11,6 +11,7 @@
 
 #include "kcc/base/result.h"
 #include "kcc/metric/catalog.h"
+#include "kcc/metric/own_metric.h"
 
 namespace kcc {
 
@@ -45,11 +46,12 @@ struct Metric {
 // overlap is "mean_top5_overlap".
 std::string MetricName(const Metric& metric);
 
-// Every name that ParseMetric takes, in the order of the catalog.
-std::vector<std::string> MetricNames();
+// Every name that ParseMetric takes, in the order of the catalog, then of `own`.
+std::vector<std::string> MetricNames(OwnRows own = {});
 
-// The error says what is wrong with the name and suggests the nearest one that exists.
-Result<Metric> ParseMetric(std::string_view name);
+// A metric of a quantity of the catalog or of `own`. The error says what is wrong with the name and
+// suggests the nearest one that exists.
+Result<Metric> ParseMetric(std::string_view name, OwnRows own = {});
 
 std::string_view AggregateName(Aggregate aggregate);  // "p99"; "" for kNone
 std::span<const Aggregate> Aggregates();              // all but kNone, in display order
