@@ -40,7 +40,7 @@ std::optional<EvidenceLimit> MeanLimit(const Summary& summary, const Metric& met
   const int slice = summary.plan.FindSlice("all");
   if (slice < 0) return {};
   const SeriesView view(summary, static_cast<size_t>(slice),
-                        SeriesOf(*metric.quantity, metric.side));
+                        summary.plan.SeriesOf(*metric.quantity, metric.side));
   if (view.count() == 0 || view.clusters() == nullptr) return {};
   const End end = bound == BoundKind::kAtMost ? End::kHigh : End::kLow;
   ClusterTotals totals;
@@ -82,7 +82,7 @@ std::optional<EvidenceLimit> ShareLimit(const Summary& summary, const Metric& me
                                         double confidence) {
   auto limit = MeanLimit(summary, metric, BoundKind::kAtLeast, confidence);
   if (!limit) return {};
-  const size_t series = SeriesOf(*metric.quantity, metric.side);
+  const size_t series = summary.plan.SeriesOf(*metric.quantity, metric.side);
   const auto slice = static_cast<size_t>(summary.plan.FindSlice("all"));
   const SeriesView view(summary, slice, series);
   auto missed = static_cast<int64_t>(view.Below(End::kLow, 1.0).hi);

@@ -31,6 +31,12 @@ const Clause* Contract::FindClause(std::string_view id) const {
   return found == clauses.end() ? nullptr : &*found;
 }
 
+std::vector<const Quantity*> Contract::own_rows() const {
+  std::vector<const Quantity*> rows;
+  for (const OwnDefinition& definition : metrics) rows.push_back(definition.row);
+  return rows;
+}
+
 Action ActionOf(const Escalation& escalation, const Clause& clause) {
   if (clause.action) return *clause.action;
   for (const ActionOverride& row : escalation.overrides) {

@@ -82,6 +82,13 @@ struct Clause {
   bool at_most() const { return bound == BoundKind::kAtMost; }
 };
 
+// A metric of the user's own: its row, and what is for people alone.
+struct OwnDefinition {
+  const Quantity* row = nullptr;  // its column `own` is the definition
+  std::string doc;
+  Mark mark;
+};
+
 struct Assumptions {
   double temperature = 1.0;
   std::optional<double> reward_max;
@@ -128,13 +135,15 @@ struct Contract {
   std::vector<std::string> trust;
   Assumptions assumptions;
   Decision decision;
-  std::vector<Slice> slices;  // "all" first, always
+  std::vector<OwnDefinition> metrics;  // spec.metrics; distinct names
+  std::vector<Slice> slices;           // "all" first, always
   std::vector<Clause> clauses;
   Escalation escalation;
 
   bool Trusts(std::string_view field) const;
   const Slice* FindSlice(std::string_view name) const;
   const Clause* FindClause(std::string_view id) const;
+  std::vector<const Quantity*> own_rows() const;  // of `metrics`, in their order
 };
 
 // The action a violation of the clause orders: its own, else the first matching override, else

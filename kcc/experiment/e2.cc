@@ -25,7 +25,7 @@ Result<std::vector<E2Clause>> ClausesOf(const Contract& contract, const SliceEva
   for (const Clause& clause : contract.clauses) {
     const Quantity& quantity = *clause.metric.quantity;
     const bool decided = quantity.level == QuantityLevel::kToken &&
-                         quantity.evidence != EvidenceNeeded::kGold &&
+                         quantity.evidence != EvidenceNeeded::kGold && quantity.own == nullptr &&
                          clause.metric.aggregate != Aggregate::kNone;
     if (!decided) continue;
     E2Clause one{clause.id,    ClauseText(clause), clause.metric,

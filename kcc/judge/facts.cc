@@ -124,6 +124,7 @@ Facts FactReader::Read(const Clause& clause, const Slice& slice, Side outcomes) 
         "; measure again with this contract";
     return facts;
   }
+  if (!HasOwnMetric(clause, &facts)) return facts;
   facts.unmeasured = requests_missing_;
   const SliceStats& stats = summary_.slices[*facts.slice];
   facts.samples = {static_cast<int64_t>(stats.population.requests),
@@ -136,7 +137,40 @@ Facts FactReader::Read(const Clause& clause, const Slice& slice, Side outcomes) 
     ReadSeries(clause, &facts);
   }
   if (facts.complete()) facts.fails_surely = facts.truth == Truth::kFails;
+  CheckOwnRange(clause, &facts);
   return facts;
+}
+
+bool FactReader::HasOwnMetric(const Clause& clause, Facts* facts) const {
+  const Quantity& quantity = *clause.metric.quantity;
+  if (quantity.own == nullptr || summary_.plan.FindSeries(quantity, clause.metric.side)) {
+    return true;
+  }
+  const bool other =
+      summary_.plan.FindSeries(MetricName({&quantity, Aggregate::kNone, clause.metric.side}))
+          .has_value();
+  facts->why_not = "the summary was measured " +
+                   std::string(other ? "with another definition of '" : "without the metric '") +
+                   std::string(quantity.id) + "'; measure again with this contract";
+  return false;
+}
+
+void FactReader::CheckOwnRange(const Clause& clause, Facts* facts) {
+  const Quantity& quantity = *clause.metric.quantity;
+  if (quantity.own == nullptr) return;
+  const SeriesView& view =
+      View(*facts->slice, summary_.plan.SeriesOf(quantity, clause.metric.side));
+  if (view.count() == 0) return;
+  const double low = view.Min(End::kLow);
+  const double high = view.Max(End::kHigh);
+  if (low >= quantity.min && high <= quantity.max) return;
+  const bool below = low < quantity.min;
+  facts->truth = Truth::kBroken;
+  facts->fails_surely = false;
+  facts->why_not = "a value of " + std::string(quantity.id) + " is " +
+                   ReadableNumber(below ? low : high) + ", and the contract says that it is at " +
+                   (below ? "least " : "most ") +
+                   ReadableNumber(below ? quantity.min : quantity.max);
 }
 
 uint64_t FactReader::MissingUnits(const Clause& clause, const Facts& facts) const {
@@ -147,7 +181,7 @@ uint64_t FactReader::MissingUnits(const Clause& clause, const Facts& facts) cons
 void FactReader::ReadSeries(const Clause& clause, Facts* facts) {
   const Quantity& quantity = *clause.metric.quantity;
   const size_t slice = *facts->slice;
-  const SeriesView* view = &View(slice, SeriesOf(quantity, clause.metric.side));
+  const SeriesView* view = &View(slice, summary_.plan.SeriesOf(quantity, clause.metric.side));
   facts->missing = view->missing();
   if (view->count() == 0 && clause.metric.aggregate == Aggregate::kMean) {
     // Where only the sampled token was seen, the mean of its Monte-Carlo term estimates the mean.
@@ -200,7 +234,7 @@ void FactReader::ReadMean(const Clause& clause, const SeriesView& view, Facts* f
 }
 
 Interval FactReader::Quantile(size_t slice, const Metric& metric) {
-  const size_t series = SeriesOf(*metric.quantity, metric.side);
+  const size_t series = summary_.plan.SeriesOf(*metric.quantity, metric.side);
   const int ppm = PercentilePpm(metric.aggregate);
   const auto [entry, is_new] = quantiles_.try_emplace({slice, series, ppm});
   if (is_new) {
@@ -290,7 +324,8 @@ bool FactReader::EstimatedWindows(const Clause& clause, size_t slice) {
     return false;
   }
   const auto estimate = EstimateSeries(quantity);
-  return estimate && View(slice, SeriesOf(quantity, clause.metric.side)).missing() > 0 &&
+  return estimate &&
+         View(slice, summary_.plan.SeriesOf(quantity, clause.metric.side)).missing() > 0 &&
          View(slice, *estimate).count() > 0;
 }
 

@@ -65,6 +65,11 @@ class FactReader {
   const Summary& summary() const { return summary_; }
 
  private:
+  // False, with the reason, where the clause's metric is one of the user's own that the summary
+  // lacks, or has by another definition.
+  bool HasOwnMetric(const Clause& clause, Facts* facts) const;
+  // A value outside the range that the contract declares breaks whatever rests on the range.
+  void CheckOwnRange(const Clause& clause, Facts* facts);
   void ReadSeries(const Clause& clause, Facts* facts);
   void ReadMean(const Clause& clause, const SeriesView& view, Facts* facts) const;
   void ReadUnits(const Clause& clause, const SeriesView& view, Facts* facts);

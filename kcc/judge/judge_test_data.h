@@ -17,6 +17,7 @@ namespace kcc::testing {
 struct JudgedToken {
   TokenDrift drift;
   int32_t gold = -1;
+  std::vector<double> own;  // of the user's own metrics, by place in the plan
 
   JudgedToken& Set(std::string_view quantity, double value) {
     drift.Set(TokenSlot(quantity), value);
@@ -96,8 +97,9 @@ inline void Feed(const Plan& plan, const JudgedRequest& request, bool sampled_on
         drift.known.reset(slot);
       }
     }
-    const Result<> added = accumulator->AddToken({position, 0, request.tokens[t].gold}, drift,
-                                                 token_bits, sampled_only ? &estimates : nullptr);
+    const Result<> added =
+        accumulator->AddToken({position, 0, request.tokens[t].gold}, drift, token_bits,
+                              sampled_only ? &estimates : nullptr, request.tokens[t].own);
     KCC_CHECK(added.has_value());
   }
   accumulator->EndRequest();

@@ -44,8 +44,9 @@ Passing WouldHavePassed(const Clause& clause, const Facts& facts, FactReader* re
   // The mean shown was rounded twice; the judge rounds it once.
   if (clause.metric.aggregate == Aggregate::kMean) {
     const Quantity& quantity = *clause.metric.quantity;
-    const size_t series =
-        facts.estimate ? *EstimateSeries(quantity) : SeriesOf(quantity, clause.metric.side);
+    const size_t series = facts.estimate
+                              ? *EstimateSeries(quantity)
+                              : reader->summary().plan.SeriesOf(quantity, clause.metric.side);
     const SeriesView& view = reader->View(*facts.slice, series);
     const auto end = at_most ? SeriesView::End::kHigh : SeriesView::End::kLow;
     const int beyond = at_most ? 1 : -1;

@@ -177,6 +177,16 @@ bool PlacedByInfer(const Clause& clause) {
 constexpr std::string_view kLabelsAlone =
     "labels are the infer trace's word alone: the train trace has none";
 
+constexpr std::string_view kAdvantagesAlone =
+    "advantages are the infer trace's word alone: the train trace has none";
+
+// Whether a metric of the user's own is computed from the field.
+bool OwnReads(const Metric& metric, std::string_view field) {
+  if (metric.quantity->own == nullptr) return false;
+  const std::vector<std::string> fields = metric.quantity->own->from.Fields();
+  return std::find(fields.begin(), fields.end(), field) != fields.end();
+}
+
 // `alone`: columns that infer has and train has not.
 void AddOfSlice(const Contract& contract, const Summary& summary, const Slice& slice,
                 const std::set<std::string, std::less<>>& alone, std::set<std::string>* warnings) {
@@ -184,7 +194,7 @@ void AddOfSlice(const Contract& contract, const Summary& summary, const Slice& s
     warnings->insert(std::string(kLabelsAlone));
   }
   if (alone.contains("advantage") && Reads(slice, "token.advantage")) {
-    warnings->insert("advantages are the infer trace's word alone: the train trace has none");
+    warnings->insert(std::string(kAdvantagesAlone));
   }
   const int at = summary.plan.FindSlice(slice.name);
   if (at < 0) return;
@@ -234,8 +244,11 @@ std::vector<std::string> WarningsOf(const Contract& contract, const Summary& sum
           "which requests repeat one another is the infer trace's word alone: the train trace "
           "has no replay_group");
     }
-    if (alone.contains("gold") && clause->metric.quantity->evidence == EvidenceNeeded::kGold) {
-      warnings.insert(std::string(kLabelsAlone));
+    const bool labels = clause->metric.quantity->evidence == EvidenceNeeded::kGold ||
+                        OwnReads(clause->metric, "token.gold");
+    if (alone.contains("gold") && labels) warnings.insert(std::string(kLabelsAlone));
+    if (alone.contains("advantage") && OwnReads(clause->metric, "token.advantage")) {
+      warnings.insert(std::string(kAdvantagesAlone));
     }
     judged.insert(clause->slices.begin(), clause->slices.end());
   }

@@ -1,6 +1,7 @@
 #include "kcc/measure/exact_quantiles.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "kcc/measure/trace_source.h"
@@ -27,18 +28,22 @@ std::vector<WantedQuantile> QuantilesOf(const Contract& contract, const Plan& pl
         (quantity.level == QuantityLevel::kRequest && !OfWholeRequests(quantity))) {
       continue;
     }
+    // The plan may be of a summary that was measured with another contract.
+    const std::optional<size_t> series = plan.FindSeries(quantity, clause.metric.side);
+    if (!series) continue;
     for (const std::string& name : clause.slices) {
       for (const std::string& slice : {name, OutcomeTwin(name)}) {
         const int at = plan.FindSlice(slice);
         if (at < 0) continue;
-        wanted.push_back({SeriesOf(quantity, clause.metric.side), static_cast<size_t>(at), ppm});
+        wanted.push_back({*series, static_cast<size_t>(at), ppm});
       }
     }
   }
   return wanted;
 }
 
-QuantileCollector::QuantileCollector(std::span<const WantedQuantile> wanted) : wanted_(wanted) {
+QuantileCollector::QuantileCollector(std::span<const WantedQuantile> wanted, const Plan& plan)
+    : wanted_(wanted), plan_(&plan) {
   for (const WantedQuantile& one : wanted) {
     const bool known = std::any_of(columns_.begin(), columns_.end(), [&](const Column& column) {
       return column.series == one.series && column.slice == one.slice;
@@ -57,9 +62,9 @@ void QuantileCollector::Add(double value, Column* column) const {
 
 void QuantileCollector::AddRequest(const RequestPair& request, const SliceBits& bits) {
   for (Column& column : columns_) {
-    if (IsTokenSeries(column.series) || !bits.Test(column.slice)) continue;
+    if (plan_->IsToken(column.series) || !bits.Test(column.slice)) continue;
     const FieldQuantity recorded =
-        RecordedQuantity(SeriesQuantity(column.series), request, SeriesSide(column.series));
+        RecordedQuantity(plan_->quantity(column.series), request, plan_->side(column.series));
     if (recorded.value) Add(*recorded.value, &column);
   }
 }
@@ -68,7 +73,12 @@ void QuantileCollector::AddToken(const MeasuredToken& token) {
   const TokenDrift& drift = token.reading.drift;
   for (Column& column : columns_) {
     const size_t slot = column.series;
-    if (!column.whole || !IsTokenSeries(slot) || !token.bits.Test(column.slice)) continue;
+    if (!column.whole || !plan_->IsToken(slot) || !token.bits.Test(column.slice)) continue;
+    if (slot >= SeriesCount()) {
+      const double own = token.own[slot - SeriesCount()];
+      if (!std::isnan(own)) Add(own, &column);
+      continue;
+    }
     if (!drift.known[slot]) continue;
     if (drift.lo[slot] == drift.hi[slot]) {
       Add(drift.lo[slot], &column);
@@ -111,7 +121,8 @@ namespace {
 
 class QuantileVisitor final : public PairVisitor {
  public:
-  explicit QuantileVisitor(std::span<const WantedQuantile> wanted) : collector_(wanted) {}
+  QuantileVisitor(std::span<const WantedQuantile> wanted, const Plan& plan)
+      : collector_(wanted, plan) {}
   Result<> BeginRequest(size_t, const RequestPair& request, const SliceBits& bits) override {
     collector_.AddRequest(request, bits);
     return {};
@@ -140,9 +151,10 @@ Result<> AddExactQuantiles(const PairedTraces& pair, const Contract& contract, i
   for (const WantedQuantile& one : wanted) {
     if (one.series < TokenSlotCount()) walk.wanted.set(one.series);
   }
+  walk.own = summary->plan.own_token_series();
   KCC_TRY(const SliceEvaluator slices, MakeSliceEvaluator(summary->plan));
   const auto count = static_cast<size_t>(std::max(1, threads));
-  std::vector<QuantileVisitor> parts(count, QuantileVisitor(wanted));
+  std::vector<QuantileVisitor> parts(count, QuantileVisitor(wanted, summary->plan));
   std::vector<PairVisitor*> visitors;
   visitors.reserve(count);
   for (QuantileVisitor& part : parts) visitors.push_back(&part);

@@ -36,8 +36,8 @@ Result<> AddExactQuantiles(const PairedTraces& pair, const Contract& contract, i
 // One thread's values.
 class QuantileCollector {
  public:
-  // `wanted` must outlive the collector.
-  explicit QuantileCollector(std::span<const WantedQuantile> wanted);
+  // `wanted` and the plan must outlive the collector.
+  QuantileCollector(std::span<const WantedQuantile> wanted, const Plan& plan);
 
   bool empty() const { return columns_.empty(); }
   void AddRequest(const RequestPair& request, const SliceBits& bits);
@@ -57,6 +57,7 @@ class QuantileCollector {
   void Add(double value, Column* column) const;
 
   std::span<const WantedQuantile> wanted_;
+  const Plan* plan_;  // a collector is moved
   std::vector<Column> columns_;
 };
 

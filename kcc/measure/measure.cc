@@ -22,7 +22,7 @@ namespace {
 class SummaryVisitor final : public PairVisitor {
  public:
   SummaryVisitor(const Plan& plan, std::span<const WantedQuantile> quantiles)
-      : accumulator_(plan, {}), quantiles_(quantiles) {}
+      : accumulator_(plan, {}), quantiles_(quantiles, plan) {}
 
   Result<> BeginRequest(size_t, const RequestPair& request, const SliceBits& bits) override {
     accumulator_.BeginRequest(request, bits);
@@ -42,8 +42,8 @@ class SummaryVisitor final : public PairVisitor {
     if (!quantiles_.empty()) quantiles_.AddToken(token);
     const auto& estimates = token.reading.estimates;
     return accumulator_.AddToken({token.position, token.token, token.reading.gold},
-                                 token.reading.drift, token.bits,
-                                 estimates ? &*estimates : nullptr);
+                                 token.reading.drift, token.bits, estimates ? &*estimates : nullptr,
+                                 token.own);
   }
   Result<> EndRequest() override {
     accumulator_.EndRequest();
@@ -140,6 +140,7 @@ Result<Summary> MeasureSource(const PairSource& source, std::span<const int32_t>
   }
   WalkOptions walk;
   walk.wanted = plan.slots();
+  walk.own = plan.own_token_series();
   walk.target = options.target;
   if (options.progress) {
     MeasureProgress totals;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <limits>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "kcc/base/check.h"
 #include "kcc/drift/row_check.h"
 #include "kcc/measure/parallel.h"
+#include "kcc/summary/own_values.h"
 
 namespace kcc {
 namespace {
@@ -65,6 +67,7 @@ class Walker {
       : source_(source),
         slices_(slices),
         measures_(options.wanted.any()),
+        own_(options.own),
         visitor_(*visitor),
         rows_(source.Rows()),
         meter_(source.settings(), options.wanted, options.target.value_or(BestTarget())) {}
@@ -116,12 +119,22 @@ class Walker {
     to->position = rows.infer->position;
     to->token = rows.infer->token;
     to->bits = bits_;
+    if (!own_.empty()) TakeOwn(rows, &to->own);
     if (slices_.any_reads_token()) {
       unvouched_.clear();
       slices_.ForToken(sides_, *rows.train, *rows.infer, &to->bits, &unvouched_);
       if (!unvouched_.empty()) visitor_.NoteUnvouched(unvouched_);
     }
     return {};
+  }
+
+  void TakeOwn(const RowPairView& rows, std::vector<double>* values) const {
+    values->clear();
+    for (const OwnSeries& row : own_) {
+      const std::optional<double> value =
+          OwnTokenValue(*row.quantity, request_, row.side, *rows.train, *rows.infer);
+      values->push_back(value.value_or(std::numeric_limits<double>::quiet_NaN()));
+    }
   }
 
   Result<> Give(const MeasuredToken& token) {
@@ -135,6 +148,7 @@ class Walker {
   const PairSource& source_;
   const SliceEvaluator& slices_;
   const bool measures_;
+  const std::span<const OwnSeries> own_;
   PairVisitor& visitor_;
   std::unique_ptr<PairRows> rows_;
   TokenMeter meter_;

@@ -11,11 +11,13 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "kcc/base/result.h"
 #include "kcc/measure/pair_source.h"
 #include "kcc/measure/token_meter.h"
 #include "kcc/numeric/target.h"
+#include "kcc/summary/plan.h"
 #include "kcc/trace/slices.h"
 
 namespace kcc {
@@ -25,7 +27,8 @@ struct MeasuredToken {
   int32_t position = 0;
   int32_t token = -1;
   TokenReading reading;
-  SliceBits bits;  // all its slices, those of its request included
+  SliceBits bits;           // all its slices, those of its request included
+  std::vector<double> own;  // by place in WalkOptions::own; NaN: missing
 };
 
 class PairVisitor {
@@ -49,8 +52,9 @@ struct WalkProgress {
 };
 
 struct WalkOptions {
-  SlotSet wanted;                // none: the rows are read and not measured
-  std::optional<Target> target;  // none: the fastest the CPU has
+  SlotSet wanted;                  // none: the rows are read and not measured
+  std::optional<Target> target;    // none: the fastest the CPU has
+  std::span<const OwnSeries> own;  // metrics of the user's own to take of every token
   // Called after each run of requests, from any thread but never from two at once. May be empty.
   std::function<void(const WalkProgress&)> progress;
 };

@@ -21,13 +21,27 @@ std::set<std::pair<size_t, size_t>> NamedByClauses(const Contract& contract,
   std::set<std::pair<size_t, size_t>> named;
   for (const Clause& clause : contract.clauses) {
     if (clause.metric.quantity->level == QuantityLevel::kPopulation) continue;
-    const size_t series = SeriesOf(*clause.metric.quantity, clause.metric.side);
+    const std::optional<size_t> series =
+        summary.plan.FindSeries(*clause.metric.quantity, clause.metric.side);
+    if (!series) continue;  // a metric of the user's own that the summary lacks
     for (const std::string& slice : clause.slices) {
       const int index = summary.plan.FindSlice(slice);
-      if (index >= 0) named.emplace(series, static_cast<size_t>(index));
+      if (index >= 0) named.emplace(*series, static_cast<size_t>(index));
     }
   }
   return named;
+}
+
+// The user's own metrics that the report names: the contract's, and of those that the summary alone
+// has the ones without a namesake there.
+std::vector<OwnLabel> OwnLabelsOf(const Contract& contract, const Summary& summary) {
+  std::vector<const Quantity*> rows = contract.own_rows();
+  for (const Quantity* row : summary.plan.own_rows()) {
+    if (FindOwn(rows, row->id) == nullptr) rows.push_back(row);
+  }
+  std::vector<OwnLabel> labels;
+  for (const Quantity* row : rows) labels.push_back(LabelOf(*row));
+  return labels;
 }
 
 // Percentiles are shown at the safe end of their bucket: the upper edge where lower is better.
@@ -131,8 +145,8 @@ Provenance ProvenanceOf(const Summary& summary, std::string_view version) {
 
 void AddSeries(const Summary& summary, size_t series, const std::vector<size_t>& slices,
                const std::set<std::pair<size_t, size_t>>& named, ReportData* report) {
-  const std::string& name = SeriesName(series);
-  const Quantity& quantity = SeriesQuantity(series);
+  const std::string& name = summary.plan.name(series);
+  const Quantity& quantity = summary.plan.quantity(series);
   for (const size_t slice : slices) {
     const SeriesView view(summary, slice, series);
     if (view.count() == 0) continue;
@@ -194,7 +208,8 @@ ReportData MakeReport(const Contract& contract, const std::string& file, std::st
   report.bounds = BoundsOf(contract, judgement);
   const auto named = NamedByClauses(contract, summary);
   const std::vector<size_t> slices = SlicesInDetail(summary, &report);
-  for (size_t series = 0; series < SeriesCount(); ++series) {
+  report.own = OwnLabelsOf(contract, summary);
+  for (size_t series = 0; series < summary.plan.series_count(); ++series) {
     AddSeries(summary, series, slices, named, &report);
   }
   for (const size_t slice : slices) {

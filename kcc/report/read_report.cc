@@ -1,7 +1,8 @@
 // report.json -> ReportData. What derives from other keys is made again: counts and conclusions
-// must agree with what is made (contradiction.h), labels and sentences are not read.
+// must agree with what is made (contradiction.h), sentences and the catalog's labels are not read.
 #include <simdjson.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -246,6 +247,19 @@ Judgement ReadJudgement(const Node& root) {
   return judgement;
 }
 
+// Labels of quantities that the catalog does not have: nothing else says what they are.
+void ReadOwnLabels(const Node& root, ReportData* report) {
+  constexpr std::string_view kTrain = "train_";
+  for (const auto& [name, node] : root.At("labels").Members()) {
+    const std::string id(name.starts_with(kTrain) ? name.substr(kTrain.size()) : name);
+    const bool known = std::any_of(report->own.begin(), report->own.end(),
+                                   [&](const OwnLabel& label) { return label.id == id; });
+    if (known || FindQuantity(id) != nullptr) continue;
+    report->own.push_back({id, node.At("unit").Text(), node.At("direction").Text(),
+                           node.At("level").Text(), node.At("definition").Text()});
+  }
+}
+
 void ReadQuantities(const Node& root, ReportData* report) {
   for (const auto& [quantity, slices] : root.At("quantities").Members()) {
     for (const auto& [slice, node] : slices.Members()) {
@@ -332,6 +346,7 @@ ReportData ReadAll(const Node& root) {
                      contract.At("digest").Text(), contract.TextOr("file")};
   report.judgement = ReadJudgement(root);
   ReadQuantities(root, &report);
+  ReadOwnLabels(root, &report);
   ReadHistograms(root, &report);
   ReadCurves(root, &report);
   ReadWorst(root, &report);

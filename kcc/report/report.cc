@@ -55,6 +55,12 @@ int64_t VerdictTotals::all() const {
   return std::accumulate(std::begin(by_verdict), std::end(by_verdict), int64_t{0});
 }
 
+OwnLabel LabelOf(const Quantity& quantity) {
+  return {std::string(quantity.id), std::string(Name(quantity.unit)),
+          std::string(Name(quantity.direction)), std::string(Name(quantity.level)),
+          std::string(quantity.definition)};
+}
+
 VerdictTotals CountPairs(const Judgement& judgement) {
   VerdictTotals totals;
   for (const ClauseVerdict& clause : judgement.clauses) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kcc/judge/verdict.h"
+#include "kcc/metric/catalog.h"
 
 namespace kcc {
 
@@ -106,6 +107,15 @@ struct Provenance {
   int64_t requests = 0;
 };
 
+// What a report says about a metric of the user's own, as the catalog says it of the others.
+struct OwnLabel {
+  std::string id;  // without train_
+  std::string unit;
+  std::string direction;
+  std::string level;
+  std::string definition;
+};
+
 struct ReportData {
   ReportContract contract;
   Judgement judgement;
@@ -115,8 +125,11 @@ struct ReportData {
   std::vector<WorstToken> worst;
   std::vector<ImpliedBound> bounds;   // empty: the section is left out
   int64_t slices_without_detail = 0;  // beyond the limit of shown.h: in no list but the clauses'
+  std::vector<OwnLabel> own;          // distinct ids
   Provenance provenance;
 };
+
+OwnLabel LabelOf(const Quantity& quantity);
 
 // Clause-slice pairs by verdict, indexed by Verdict.
 struct VerdictTotals {

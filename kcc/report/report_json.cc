@@ -98,10 +98,36 @@ void WriteSlice(const SliceVerdict& slice, Population other, JsonWriter* json) {
   json->EndObject();
 }
 
-// "train_kl" of a metric's name, and its aggregate; a metric this build does not know has none.
-std::string QuantityOf(const Metric& metric) {
-  std::string name = metric.side == Side::kTrain ? "train_" : "";
-  return name.append(metric.quantity->id);
+constexpr std::string_view kTrain = "train_";
+
+using OwnLabels = std::vector<OwnLabel>;
+
+const OwnLabel* FindLabel(const OwnLabels& own, std::string_view id) {
+  const auto found =
+      std::find_if(own.begin(), own.end(), [&](const OwnLabel& label) { return label.id == id; });
+  return found == own.end() ? nullptr : &*found;
+}
+
+// "train_kl" of a metric's name, and its aggregate; a metric this build does not know, and the
+// report has no label of, has none.
+struct MetricParts {
+  std::string quantity;
+  std::string aggregate;
+};
+
+std::optional<MetricParts> PartsOf(const std::string& name, const OwnLabels& own) {
+  if (const auto metric = ParseMetric(name)) {
+    std::string quantity = metric->side == Side::kTrain ? std::string(kTrain) : "";
+    return MetricParts{quantity.append(metric->quantity->id),
+                       std::string(AggregateName(metric->aggregate))};
+  }
+  const size_t underscore = name.find('_');
+  if (underscore == std::string::npos) return std::nullopt;
+  MetricParts parts{name.substr(underscore + 1), name.substr(0, underscore)};
+  const bool train = parts.quantity.starts_with(kTrain);
+  const std::string_view id = parts.quantity;
+  if (FindLabel(own, train ? id.substr(kTrain.size()) : id) == nullptr) return std::nullopt;
+  return parts;
 }
 
 // One verdict on one line: where there are thousands, indentation would be most of the file.
@@ -113,13 +139,14 @@ std::string SliceLine(const SliceVerdict& slice, Population other) {
   return text;
 }
 
-void WriteClause(const ClauseVerdict& clause, Population other, bool spread, JsonWriter* json) {
+void WriteClause(const ClauseVerdict& clause, const OwnLabels& own, Population other, bool spread,
+                 JsonWriter* json) {
   json->BeginObject();
   json->Field("id", clause.id).Field("family", Name(clause.family));
   json->Field("metric", clause.metric);
-  if (const auto metric = ParseMetric(clause.metric)) {
-    json->Field("quantity", QuantityOf(*metric));
-    json->Field("aggregate", AggregateName(metric->aggregate));
+  if (const auto parts = PartsOf(clause.metric, own)) {
+    json->Field("quantity", parts->quantity);
+    json->Field("aggregate", parts->aggregate);
   }
   json->Field("bound", Name(clause.bound)).Field("level", Name(clause.level));
   json->Field("hard", clause.hard).Field("action", Name(clause.action));
@@ -139,7 +166,8 @@ void WriteClause(const ClauseVerdict& clause, Population other, bool spread, Jso
 
 // `counted` is what the totals and the headline speak of: the same judgement, or the one of which
 // `judgement` is what a page shows.
-void WriteJudgement(const Judgement& judgement, const Judgement& counted, JsonWriter* json) {
+void WriteJudgement(const Judgement& judgement, const Judgement& counted, const OwnLabels& own,
+                    JsonWriter* json) {
   const Population other =
       judgement.about == Population::kTraffic ? Population::kEvaluationSet : Population::kTraffic;
   json->Field("verdict", Name(judgement.verdict)).Field("convergent", judgement.convergent);
@@ -165,7 +193,9 @@ void WriteJudgement(const Judgement& judgement, const Judgement& counted, JsonWr
   json->EndObject();
   json->Key("clauses").BeginArray();
   const bool spread = pairs.all() <= static_cast<int64_t>(kSpreadPairsMax);
-  for (const ClauseVerdict& clause : judgement.clauses) WriteClause(clause, other, spread, json);
+  for (const ClauseVerdict& clause : judgement.clauses) {
+    WriteClause(clause, own, other, spread, json);
+  }
   json->EndArray();
 }
 
@@ -224,18 +254,22 @@ void WriteLabels(const ReportData& report, JsonWriter* json) {
   for (const ReportHistogram& row : report.histograms) names.insert(row.quantity);
   for (const WorstToken& row : report.worst) names.insert(row.quantity);
   for (const ClauseVerdict& clause : report.judgement.clauses) {
-    if (const auto metric = ParseMetric(clause.metric)) names.insert(QuantityOf(*metric));
+    if (auto parts = PartsOf(clause.metric, report.own)) names.insert(std::move(parts->quantity));
   }
-  constexpr std::string_view kTrain = "train_";
   json->Key("labels").BeginObject();
-  for (const std::string_view name : names) {
-    const bool train = name.starts_with(kTrain);
-    const Quantity* quantity = FindQuantity(train ? name.substr(kTrain.size()) : name);
-    if (quantity == nullptr) continue;
+  const auto write = [&](std::string_view name, const OwnLabel& label) {
     json->Key(name).BeginObject();
-    json->Field("unit", Name(quantity->unit)).Field("direction", Name(quantity->direction));
-    json->Field("level", Name(quantity->level)).Field("definition", quantity->definition);
+    json->Field("unit", label.unit).Field("direction", label.direction);
+    json->Field("level", label.level).Field("definition", label.definition);
     json->EndObject();
+  };
+  for (const std::string_view name : names) {
+    const std::string_view id = name.starts_with(kTrain) ? name.substr(kTrain.size()) : name;
+    if (const Quantity* quantity = FindQuantity(id)) {
+      write(name, LabelOf(*quantity));
+    } else if (const OwnLabel* label = FindLabel(report.own, id)) {
+      write(name, *label);
+    }
   }
   json->EndObject();
 }
@@ -302,7 +336,7 @@ std::string Json(const ReportData& report, const Judgement& counted, const Repor
   json.Field("name", report.contract.name).Field("version", report.contract.version);
   json.Field("digest", report.contract.digest).Field("file", report.contract.file);
   json.EndObject();
-  WriteJudgement(report.judgement, counted, &json);
+  WriteJudgement(report.judgement, counted, report.own, &json);
   const auto statistics = [](const QuantitySlice& row, JsonWriter* out) {
     WriteStatistics(row.statistics, out);
   };

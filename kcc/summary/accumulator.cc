@@ -55,9 +55,10 @@ Accumulator::Accumulator(const Plan& plan, const AccumulatorOptions& options)
       recorder_(plan),
       slots_(SlotsOf(plan)),
       summary_(plan),
-      held_(2 * slots_.size()),
+      held_(2 * slots_.size() + plan.own_token_series().size()),
       merged_(recorder_.needs()) {
-  for (size_t i = 0; i < SeriesCount(); ++i) indices_.push_back(std::make_shared<BucketIndex>());
+  for (size_t i = 0; i < plan.series_count(); ++i)
+    indices_.push_back(std::make_shared<BucketIndex>());
   for (SliceStats& slice : summary_.slices) ShareIndices(&slice);
   for (size_t i = 0; i < plan.slices().size(); ++i) {
     (plan.slices()[i].reads_token ? token_slices_ : request_slices_).push_back(i);
@@ -87,6 +88,9 @@ void Accumulator::AddMissingTokens(int64_t count) {
   GroupTokens& tokens = parts_[PartFor(bits)]->tokens;
   const auto missing = static_cast<uint64_t>(count);
   for (const size_t slot : slots_) tokens.missing[slot] += missing;
+  for (size_t i = 0; i < plan_.own_token_series().size(); ++i) {
+    tokens.missing[Plan::OwnSeriesNumber(i)] += missing;
+  }
   tokens.unlabelled += missing;
   for (Cell* cell : {static_cast<Cell*>(request_cell_), parts_[PartFor(bits)]->cell}) {
     if (cell != nullptr) cell->stats.calibration.unlabelled += missing;
@@ -137,7 +141,7 @@ size_t Accumulator::PartFor(const SliceBits& bits) {
 void Accumulator::AddValue(size_t series, double lo, double hi, const TokenPlace& place,
                            Part* part) {
   const Thresholds thresholds = plan_.thresholds(series);
-  const Quantity& quantity = SeriesQuantity(series);
+  const Quantity& quantity = plan_.quantity(series);
   // The judge uses the end of an interval that makes a verdict safe, so the worst tokens are listed
   // by that end too.
   GroupTokens& tokens = part->tokens;
@@ -157,8 +161,8 @@ void Accumulator::AddValue(size_t series, double lo, double hi, const TokenPlace
     tokens.point[series].Add(lo, thresholds);
   } else {
     if (tokens.low.empty()) {
-      tokens.low.resize(TokenSeriesCount());
-      tokens.high.resize(TokenSeriesCount());
+      tokens.low.resize(tokens.point.size());
+      tokens.high.resize(tokens.point.size());
     }
     tokens.low[series].Add(lo, thresholds);
     tokens.high[series].Add(hi, thresholds);
@@ -176,7 +180,7 @@ void Accumulator::AddColumn(size_t column, size_t series) {
       for (size_t i = run.first; i < run.first + run.count; ++i) {
         if (!TokenColumns::IsMissing(low[i])) {
           AddValue(series, low[i], high[i], held_.places()[i], &part);
-        } else if (series < TokenSlotCount()) {
+        } else if (series < TokenSlotCount() || series >= SeriesCount()) {
           ++part.tokens.missing[series];
         }
       }
@@ -185,7 +189,7 @@ void Accumulator::AddColumn(size_t column, size_t series) {
   }
   // From here on every value is a single number. Its bucket is looked up once for both cells: all
   // histograms of a series in this accumulator share one index.
-  const Quantity& quantity = SeriesQuantity(series);
+  const Quantity& quantity = plan_.quantity(series);
   std::array<uint32_t, TokenColumns::kRoom> numbers;
   for (size_t i = 0; i < low.size(); ++i) {
     numbers[i] = indices_[series]->NumberOf(Histogram::BucketOf(low[i]));
@@ -224,6 +228,9 @@ void Accumulator::AddHeldTokens() {
     if (EstimableSlots()[slots_[i]]) {
       AddColumn(slots_.size() + i, EstimateSeriesOfSlot(slots_[i]));
     }
+  }
+  for (size_t i = 0; i < plan_.own_token_series().size(); ++i) {
+    AddColumn(2 * slots_.size() + i, Plan::OwnSeriesNumber(i));
   }
   held_.Clear();
 }
@@ -265,7 +272,8 @@ void Accumulator::AddCurves(Part* part, const TokenDrift& drift) {
 }
 
 Result<> Accumulator::AddToken(const TokenSample& sample, const TokenDrift& drift,
-                               const SliceBits& bits, const SampleEstimates* estimates) {
+                               const SliceBits& bits, const SampleEstimates* estimates,
+                               std::span<const double> own) {
   // Everything is checked before anything is changed: a token that is refused is in no count.
   for (const size_t slot : slots_) {
     if (drift.known[slot] && !(drift.lo[slot] <= drift.hi[slot])) {
@@ -296,6 +304,14 @@ Result<> Accumulator::AddToken(const TokenSample& sample, const TokenDrift& drif
       held_.Set(slots_.size() + i, estimates->value[slot], estimates->value[slot]);
     } else {
       held_.SetMissing(slots_.size() + i);
+    }
+  }
+  for (size_t i = 0; i < plan_.own_token_series().size(); ++i) {
+    const size_t column = 2 * slots_.size() + i;
+    if (i < own.size() && std::isfinite(own[i])) {
+      held_.Set(column, own[i], own[i]);
+    } else {
+      held_.SetMissing(column);
     }
   }
   Part& part = *parts_[index];

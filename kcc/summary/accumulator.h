@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,9 +44,10 @@ class Accumulator {
   void BeginRequest(const RequestPair& request, const SliceBits& bits);
   // `bits`: all slices of the token, those of its request included. Fails on a value that is not a
   // number, naming the quantity. `estimates`: only for traces that hold the sampled token alone and
-  // were sampled by the infer side.
+  // were sampled by the infer side. `own`: by place in the plan's own_token_series(); what is not
+  // there or not finite is missing.
   Result<> AddToken(const TokenSample& sample, const TokenDrift& drift, const SliceBits& bits,
-                    const SampleEstimates* estimates = nullptr);
+                    const SampleEstimates* estimates = nullptr, std::span<const double> own = {});
   // Tokens that the request should have and the evidence lacks. Which slices of tokens they belong
   // to is not known, so they are missing from all of them.
   void AddMissingTokens(int64_t count);

@@ -26,8 +26,8 @@ BadMass MassOfTokens(const Plan& plan, const PlanTest& test, const GroupNeeds& n
   const bool flips = test.metric.quantity->form == TestForm::kTokenShare;
   const bool mean = test.metric.aggregate == Aggregate::kMean;
   const size_t series = flips  ? SourceSeries(*test.metric.quantity)
-                        : mean ? SeriesForMean(*test.metric.quantity, test.metric.side, group)
-                               : SeriesOf(*test.metric.quantity, test.metric.side);
+                        : mean ? SeriesForMean(plan, test.metric, group)
+                               : plan.SeriesOf(*test.metric.quantity, test.metric.side);
   const bool at_most = test.bound == BoundKind::kAtMost;
   BadMass mass;
   const auto missing = static_cast<double>(group.missing[series]);
@@ -141,8 +141,8 @@ BadMass BadMassOf(const Plan& plan, const PlanTest& test, const GroupNeeds& need
                : MassOfValue(test, RecordedGap(test, request));
   }
   if (quantity.level == QuantityLevel::kRequest) {
-    const size_t series = SeriesOf(quantity, test.metric.side);
-    return MassOfValue(test, TakeRequestQuantity(request, group, series));
+    const size_t series = plan.SeriesOf(quantity, test.metric.side);
+    return MassOfValue(test, TakeRequestQuantity(plan, request, group, series));
   }
   return MassOfTokens(plan, test, needs, group);
 }

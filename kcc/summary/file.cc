@@ -174,9 +174,9 @@ void VisitStatistics(Archive& archive, const std::vector<size_t>& series, Summar
 
 Result<std::vector<size_t>> SeriesByName(const std::vector<std::string>& names, const Plan& plan) {
   std::vector<size_t> series;
-  std::vector<bool> seen(SeriesCount());
+  std::vector<bool> seen(plan.series_count());
   for (const std::string& name : names) {
-    const auto found = FindSeries(name);
+    const auto found = plan.FindSeries(name);
     if (!found) {
       return InvalidError("the summary holds '" + name +
                           "', which this version of kcc does not know; use a newer one");
@@ -201,9 +201,9 @@ std::string EncodeSummary(const Summary& summary, int format) {
   std::string plan = summary.plan.CanonicalJson();
   std::vector<std::string> names;
   std::vector<size_t> series;
-  for (size_t i = 0; i < SeriesCount(); ++i) {
+  for (size_t i = 0; i < summary.plan.series_count(); ++i) {
     if (!summary.plan.Keeps(i)) continue;
-    names.push_back(SeriesName(i));
+    names.push_back(summary.plan.name(i));
     series.push_back(i);
   }
   archive.Text(plan);

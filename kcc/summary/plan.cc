@@ -154,6 +154,24 @@ Plan::Plan(Breadth breadth) : thresholds_(SeriesCount()), breadth_(breadth) {
   }
 }
 
+namespace {
+
+// What its clauses ask for, once each.
+std::vector<OwnSeries> OwnSeriesOf(const Contract& contract) {
+  std::vector<OwnSeries> own;
+  for (const Clause& clause : contract.clauses) {
+    const Metric& metric = clause.metric;
+    if (metric.quantity->own == nullptr) continue;
+    std::string name = MetricName({metric.quantity, Aggregate::kNone, metric.side});
+    const bool known =
+        std::any_of(own.begin(), own.end(), [&](const OwnSeries& row) { return row.name == name; });
+    if (!known) own.push_back({metric.quantity, metric.side, std::move(name)});
+  }
+  return own;
+}
+
+}  // namespace
+
 Plan Plan::Default() {
   Plan plan;
   plan.AddSlice({"all", "", false});
@@ -162,6 +180,7 @@ Plan Plan::Default() {
 
 Plan Plan::FromContract(const Contract& contract, Breadth breadth) {
   Plan plan(breadth);
+  plan.SetOwn(OwnSeriesOf(contract));
   for (const Slice& slice : contract.slices) {
     PlanSlice row{slice.name, slice.where ? slice.where->Canonical() : "",
                   slice.where && slice.where->reads_token()};
@@ -192,8 +211,11 @@ void Plan::AddThreshold(size_t series, double threshold) {
 
 void Plan::AddClause(const Clause& clause, const Contract& contract) {
   const Quantity& quantity = *clause.metric.quantity;
-  if (quantity.level == QuantityLevel::kToken) slots_.set(TokenSlot(quantity, clause.metric.side));
-  if (quantity.level == QuantityLevel::kRequest && quantity.on_demand) {
+  const bool own = quantity.own != nullptr;
+  if (quantity.level == QuantityLevel::kToken && !own) {
+    slots_.set(TokenSlot(quantity, clause.metric.side));
+  }
+  if (quantity.level == QuantityLevel::kRequest && quantity.on_demand && !own) {
     requests_on_demand_.push_back(SeriesOf(quantity, clause.metric.side));
   }
   if (CountsBeyondThreshold(clause.metric.aggregate)) {
@@ -260,6 +282,7 @@ void Plan::Canonicalise() {
 }
 
 bool Plan::Keeps(size_t series) const {
+  if (series >= SeriesCount()) return true;  // it has no own series but those it keeps
   const Quantity& quantity = SeriesQuantity(series);
   if (!quantity.on_demand || quantity.always_named) return true;
   if (IsTokenSeries(series)) return slots_[TokenSlot(quantity, SeriesSide(series))];
@@ -321,10 +344,17 @@ Result<> Plan::Covers(const Plan& other) const {
   for (const size_t series : other.requests_on_demand_) {
     if (!Keeps(series)) return lacks("the quantity " + SeriesName(series));
   }
-  for (size_t series = 0; series < thresholds_.size(); ++series) {
-    for (const double threshold : other.thresholds_[series]) {
+  for (const OwnSeries& row : other.own_) {
+    if (FindSeries(*row.quantity, row.side)) continue;
+    return lacks("the metric " + row.name +
+                 (FindSeries(row.name) ? " as the contract defines it" : ""));
+  }
+  for (size_t theirs = 0; theirs < other.series_count(); ++theirs) {
+    if (other.thresholds_[theirs].empty()) continue;
+    const size_t series = SeriesOf(other.quantity(theirs), other.side(theirs));
+    for (const double threshold : other.thresholds_[theirs]) {
       if (FindThreshold(series, threshold) < 0) {
-        return lacks("threshold " + ShortestNumber(threshold) + " of " + SeriesName(series));
+        return lacks("threshold " + ShortestNumber(threshold) + " of " + other.name(theirs));
       }
     }
   }

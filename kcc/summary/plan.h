@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,6 +84,13 @@ double TestMean(const PlanTest& test);
 // without an upper end.
 std::vector<PlanTest> TestsOf(const Clause& clause, const Assumptions& assumptions);
 
+// A metric of the user's own, of one side, that a plan keeps.
+struct OwnSeries {
+  const Quantity* quantity = nullptr;
+  Side side = Side::kInfer;
+  std::string name;  // "queue_ms", "train_queue_ms"
+};
+
 class Plan {
  public:
   static Plan Default();
@@ -96,6 +105,30 @@ class Plan {
   const std::vector<PlanWindow>& windows() const { return windows_; }
   const std::vector<PlanTest>& tests() const { return tests_; }
   const std::vector<std::vector<std::string>>& field_sets() const { return field_sets_; }
+
+  // Series are numbered by plan: first the built-in ones (series.h), then those of metrics of the
+  // user's own that a clause asks for, of tokens before of requests, by name.
+  size_t series_count() const { return thresholds_.size(); }
+  std::span<const OwnSeries> own_series() const { return own_; }
+  std::span<const OwnSeries> own_token_series() const { return std::span(own_).first(own_tokens_); }
+  // Of an own series: its number, by its place in own_series().
+  static size_t OwnSeriesNumber(size_t place);
+  // How long an array by token series is. With own token series it has places for the request
+  // series in between, which stay empty.
+  size_t token_series_end() const;
+  bool IsToken(size_t series) const;
+  const Quantity& quantity(size_t series) const;
+  Side side(size_t series) const;
+  const std::string& name(size_t series) const;
+  // None where the plan does not keep it: a metric of one's own that no clause of the plan names,
+  // or one of that name with another definition.
+  std::optional<size_t> FindSeries(const Quantity& quantity, Side side) const;
+  std::optional<size_t> FindSeries(std::string_view name) const;
+  // Precondition: a built-in token or request quantity, or one that the plan keeps.
+  size_t SeriesOf(const Quantity& quantity, Side side) const;
+  // The metrics of the user's own that it keeps, by name.
+  std::vector<const Quantity*> own_rows() const;
+
   // Sorted and distinct, of one series.
   Thresholds thresholds(size_t series) const { return thresholds_[series]; }
   // The token slots to compute: all that are always computed (not with Breadth::kClauses), and
@@ -133,6 +166,7 @@ class Plan {
   void AddTwins(std::vector<std::string>* slices) const;
   void AddTest(PlanTest test);
   void AddFieldSet(std::vector<std::string> fields);
+  void SetOwn(std::vector<OwnSeries> own);
   void Canonicalise();
 
   std::vector<PlanSlice> slices_;
@@ -141,7 +175,9 @@ class Plan {
   std::vector<PlanTest> tests_;
   std::vector<std::vector<std::string>> field_sets_;
   SlotSet slots_;
-  std::vector<size_t> requests_on_demand_;  // series that were asked for, sorted
+  std::vector<size_t> requests_on_demand_;  // built-in series that were asked for, sorted
+  std::vector<OwnSeries> own_;
+  size_t own_tokens_ = 0;  // the first so many are of tokens
   Breadth breadth_ = Breadth::kAll;
 
   friend class PlanReader;

@@ -1,5 +1,6 @@
 // The plan as canonical JSON, and back.
 #include <algorithm>
+#include <cmath>
 
 #include "kcc/base/json_writer.h"
 #include "kcc/format/json.h"
@@ -23,6 +24,17 @@ void WriteNumbers(std::string_view key, Thresholds numbers, JsonWriter* json) {
   json->Key(key).BeginArray();
   for (const double number : numbers) json->Value(number);
   json->EndArray();
+}
+
+void WriteOwn(const OwnMetric& metric, JsonWriter* json) {
+  json->BeginObject();
+  json->Field("direction", Name(metric.direction)).Field("from", metric.from.Canonical());
+  if (std::isfinite(metric.max)) json->Field("max", metric.max);
+  if (std::isfinite(metric.min)) json->Field("min", metric.min);
+  json->Field("name", metric.name).Field("of", Name(metric.of));
+  json->Field("unit", Name(metric.unit));
+  if (!metric.version.empty()) json->Field("version", metric.version);
+  json->EndObject();
 }
 
 void WriteWindow(const PlanWindow& row, JsonWriter* json) {
@@ -72,6 +84,7 @@ std::string Plan::CanonicalJson() const {
     if (slots_[slot] && SlotQuantity(slot).on_demand) on_demand.push_back(SlotName(slot));
   }
   for (const size_t series : requests_on_demand_) on_demand.push_back(SeriesName(series));
+  for (const OwnSeries& row : own_) on_demand.push_back(row.name);
   std::sort(on_demand.begin(), on_demand.end());
   WriteTexts("onDemand", on_demand, &json);
   if (breadth_ == Breadth::kClauses) {
@@ -81,6 +94,12 @@ std::string Plan::CanonicalJson() const {
     }
     std::sort(only.begin(), only.end());
     WriteTexts("only", only, &json);
+  }
+  // Left out where there are none: plans without keep their bytes, and so their digest.
+  if (!own_.empty()) {
+    json.Key("own").BeginArray();
+    for (const Quantity* row : own_rows()) WriteOwn(*row->own, &json);
+    json.EndArray();
   }
   json.Key("slices").BeginArray();
   for (const PlanSlice& slice : slices_) {
@@ -94,11 +113,11 @@ std::string Plan::CanonicalJson() const {
   json.EndArray();
   std::vector<std::pair<std::string, size_t>> named;
   for (size_t series = 0; series < thresholds_.size(); ++series) {
-    if (!thresholds_[series].empty()) named.emplace_back(SeriesName(series), series);
+    if (!thresholds_[series].empty()) named.emplace_back(name(series), series);
   }
   std::sort(named.begin(), named.end());
   json.Key("thresholds").BeginObject();
-  for (const auto& [name, series] : named) WriteNumbers(name, thresholds_[series], &json);
+  for (const auto& [key, series] : named) WriteNumbers(key, thresholds_[series], &json);
   json.EndObject();
   json.Key("windows").BeginArray();
   for (const PlanWindow& window : windows_) WriteWindow(window, &json);
@@ -125,6 +144,9 @@ class PlanReader {
       for (const std::string& name : Texts(only)) ReadSlot(name, "only", &plan);
     }
     for (const auto set : Array(root, "fieldSets")) plan.field_sets_.push_back(Texts(set));
+    if (Has(root, "own")) {
+      for (const auto row : Array(root, "own")) ReadOwn(row);
+    }
     ReadOnDemand(At(root, "onDemand"), &plan);
     for (const auto slice : Array(root, "slices")) ReadSlice(slice, &plan);
     ReadThresholds(root, &plan);
@@ -152,8 +174,56 @@ class PlanReader {
     }
   }
 
+  // A word of the list that an enumeration names, as the enumerator.
+  template <class Enum>
+  Enum Word(Element from, std::string_view key, std::span<const Enum> all) {
+    const std::string text = Text(from, key);
+    for (const Enum each : all) {
+      if (Name(each) == text) return each;
+    }
+    Fail(std::string(key) + " '" + text + "'");
+    return all[0];
+  }
+
+  // A definition, checked as in a contract.
+  void ReadOwn(Element row) {
+    constexpr QuantityLevel kLevels[] = {QuantityLevel::kToken, QuantityLevel::kRequest};
+    constexpr Direction kDirections[] = {Direction::kLowerIsBetter, Direction::kHigherIsBetter,
+                                         Direction::kSigned};
+    const std::string from = Text(row, "from");
+    const Result<Expression> expression = Expression::Parse(from);
+    if (!expression || expression->Canonical() != from) return Fail("expression '" + from + "'");
+    OwnMetric metric{Text(row, "name"), Word<QuantityLevel>(row, "of", kLevels), *expression,
+                     Word<Unit>(row, "unit", Units()),
+                     Word<Direction>(row, "direction", kDirections)};
+    if (Has(row, "min")) metric.min = Number(row, "min");
+    if (Has(row, "max")) metric.max = Number(row, "max");
+    if (Has(row, "version")) metric.version = Text(row, "version");
+    const Result<const Quantity*> made = OwnRow(metric);
+    if (!made) return Fail(made.error().message());
+    if (FindOwn(own_, metric.name) != nullptr || own_.size() >= kOwnMetricsMax) {
+      return Fail("metric '" + metric.name + "' stands twice, or there are too many");
+    }
+    own_.push_back(*made);
+  }
+
+  // "queue_ms" or "train_queue_ms" of the plan's own definitions.
+  std::optional<OwnSeries> OwnOf(const std::string& name) const {
+    constexpr std::string_view kTrain = "train_";
+    const bool train = name.starts_with(kTrain);
+    const Quantity* row =
+        FindOwn(own_, train ? std::string_view(name).substr(kTrain.size()) : name);
+    if (row == nullptr) return std::nullopt;
+    return OwnSeries{row, train ? Side::kTrain : Side::kInfer, name};
+  }
+
   void ReadOnDemand(Element names, Plan* plan) {
+    std::vector<OwnSeries> own;
     for (const std::string& name : Texts(names)) {
+      if (auto row = OwnOf(name)) {
+        own.push_back(std::move(*row));
+        continue;
+      }
       const auto series = FindSeries(name);
       if (series && !IsTokenSeries(*series) && SeriesQuantity(*series).on_demand) {
         plan->requests_on_demand_.push_back(*series);
@@ -161,6 +231,7 @@ class PlanReader {
         ReadSlot(name, "onDemand", plan);
       }
     }
+    plan->SetOwn(std::move(own));
   }
 
   void Fail(std::string what) {
@@ -220,7 +291,7 @@ class PlanReader {
   double Number(Element from, std::string_view key) { return AsNumber(At(from, key)); }
 
   Metric ReadMetric(Element from) {
-    Result<Metric> metric = ParseMetric(Text(from, "metric"));
+    Result<Metric> metric = ParseMetric(Text(from, "metric"), own_);
     if (!metric) {
       Fail(metric.error().message());
       return {FindQuantity("kl"), Aggregate::kMean, Side::kInfer};
@@ -253,7 +324,7 @@ class PlanReader {
       return Fail("thresholds: not an object");
     }
     for (const auto field : object) {
-      const auto series = FindSeries(field.key);
+      const auto series = plan->FindSeries(field.key);
       if (!series) return Fail("thresholds: unknown quantity '" + std::string(field.key) + "'");
       plan->thresholds_[*series] = Numbers(field.value);
     }
@@ -318,15 +389,25 @@ class PlanReader {
         if (plan.FindSlice(name) < 0) Fail("unknown slice '" + name + "'");
       }
     };
+    // A metric of the user's own has statistics only where the plan says that it is kept.
+    const auto check_metric = [&](const Metric& metric) {
+      const bool own = metric.quantity->own != nullptr;
+      if (own && !plan.FindSeries(*metric.quantity, metric.side)) {
+        Fail("'" + MetricName(metric) + "' is not kept");
+      }
+    };
     for (const PlanWindow& window : plan.windows_) {
       check(window.slices);
+      check_metric(window.metric);
       if (!window.fields.empty() && plan.FindFieldSet(window.fields) < 0) Fail("unknown field set");
     }
     for (const PlanTest& test : plan.tests_) {
       check(test.slices);
+      check_metric(test.metric);
+      if (!fault_.empty()) return;
       if (PercentilePpm(test.metric.aggregate) < 0) continue;
       const bool of_tokens = test.metric.quantity->level == QuantityLevel::kToken;
-      if (!of_tokens || plan.FindThreshold(SeriesOf(*test.metric.quantity, test.metric.side),
+      if (!of_tokens || plan.FindThreshold(plan.SeriesOf(*test.metric.quantity, test.metric.side),
                                            test.threshold) < 0) {
         Fail("a test of a threshold that is not counted");
       }
@@ -339,6 +420,7 @@ class PlanReader {
   simdjson::dom::parser parser_;
   simdjson::dom::parser nothing_;  // a parser's elements live until it parses again
   simdjson::dom::array empty_;
+  std::vector<const Quantity*> own_;  // the plan's definitions
   std::string fault_;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kcc/summary/bad_mass.h"
+#include "kcc/summary/own_values.h"
 #include "kcc/summary/series.h"
 
 namespace kcc {
@@ -36,13 +37,13 @@ Tally GroupTally(const GroupTokens& group, size_t series, SeriesStats::End end) 
   return tally;
 }
 
-GroupNeeds::GroupNeeds(const Plan& plan) : values_index(TokenSeriesCount(), -1) {
+GroupNeeds::GroupNeeds(const Plan& plan) : values_index(plan.token_series_end(), -1) {
   const auto need = [&](size_t series) {
     if (values_index[series] < 0) values_index[series] = static_cast<int>(values_count++);
   };
   const auto need_metric = [&](const Metric& metric) {
     if (metric.quantity->level != QuantityLevel::kToken) return;
-    need(SeriesOf(*metric.quantity, metric.side));
+    need(plan.SeriesOf(*metric.quantity, metric.side));
     if (metric.aggregate != Aggregate::kMean) return;
     if (const auto estimate = EstimateSeries(*metric.quantity)) need(*estimate);
   };
@@ -58,7 +59,9 @@ GroupNeeds::GroupNeeds(const Plan& plan) : values_index(TokenSeriesCount(), -1) 
 }
 
 GroupTokens::GroupTokens(const GroupNeeds& needs)
-    : point(TokenSeriesCount()), missing(TokenSeriesCount()), values(needs.values_count) {}
+    : point(needs.values_index.size()),
+      missing(needs.values_index.size()),
+      values(needs.values_count) {}
 
 void GroupTokens::Clear() {
   tokens = 0;
@@ -94,8 +97,9 @@ void GroupTokens::Merge(const GroupTokens& other) {
   unlabelled += other.unlabelled;
 }
 
-size_t SeriesForMean(const Quantity& quantity, Side side, const GroupTokens& group) {
-  const size_t own = SeriesOf(quantity, side);
+size_t SeriesForMean(const Plan& plan, const Metric& metric, const GroupTokens& group) {
+  const Quantity& quantity = *metric.quantity;
+  const size_t own = plan.SeriesOf(quantity, metric.side);
   if (group.point[own].count != 0 || group.has_intervals(own)) return own;
   const auto estimate = EstimateSeries(quantity);
   return estimate && group.point[*estimate].count != 0 ? *estimate : own;
@@ -170,6 +174,9 @@ FieldQuantity RecordedQuantity(const Quantity& quantity, const RequestPair& pair
       result.value = pair.outputs->same ? std::numeric_limits<double>::infinity()
                                         : static_cast<double>(pair.outputs->common);
       return result;
+    case TakenFrom::kExpression:
+      result.value = OwnRequestValue(quantity, pair, side);
+      return result;
     case TakenFrom::kNone:
     case TakenFrom::kTokenSum:
     case TakenFrom::kTokenMean:
@@ -199,11 +206,11 @@ RequestQuantity TakeSequence(const Quantity& quantity, const GroupTokens& group)
 
 }  // namespace
 
-RequestQuantity TakeRequestQuantity(const RequestPair& request, const GroupTokens& group,
-                                    size_t series) {
-  const Quantity& quantity = SeriesQuantity(series);
+RequestQuantity TakeRequestQuantity(const Plan& plan, const RequestPair& request,
+                                    const GroupTokens& group, size_t series) {
+  const Quantity& quantity = plan.quantity(series);
   if (!OfWholeRequests(quantity)) return TakeSequence(quantity, group);
-  const FieldQuantity recorded = RecordedQuantity(quantity, request, SeriesSide(series));
+  const FieldQuantity recorded = RecordedQuantity(quantity, request, plan.side(series));
   if (!recorded.value) return {{}, recorded.defined};
   return {ValueInterval{*recorded.value, *recorded.value}};
 }
@@ -212,8 +219,8 @@ GroupRecorder::GroupRecorder(const Plan& plan) : plan_(plan), needs_(plan) {
   for (const PlanTest& test : plan.tests()) {
     bets_.push_back(*MakeBettingPlan(TestMean(test), test.grid));
   }
-  for (size_t series = TokenSeriesCount(); series < SeriesCount(); ++series) {
-    if (plan.Keeps(series)) request_series_.push_back(series);
+  for (size_t series = TokenSeriesCount(); series < plan.series_count(); ++series) {
+    if (plan.Keeps(series) && !plan.IsToken(series)) request_series_.push_back(series);
   }
 }
 
@@ -222,7 +229,7 @@ void GroupRecorder::Record(const RequestPair& request, const GroupTokens& group,
                            SliceStats* into) const {
   RecordClusters(group, into);
   for (const size_t series : request_series_) {
-    if (whole_request || !OfWholeRequests(SeriesQuantity(series))) {
+    if (whole_request || !OfWholeRequests(plan_.quantity(series))) {
       RecordRequestSeries(request, group, series, &into->series[series]);
     }
   }
@@ -248,10 +255,10 @@ void GroupRecorder::RecordClusters(const GroupTokens& group, SliceStats* into) c
 
 void GroupRecorder::RecordRequestSeries(const RequestPair& request, const GroupTokens& group,
                                         size_t series, SeriesStats* into) const {
-  const RequestQuantity taken = TakeRequestQuantity(request, group, series);
+  const RequestQuantity taken = TakeRequestQuantity(plan_, request, group, series);
   if (taken.value) {
     into->Add(taken.value->lo, taken.value->hi, plan_.thresholds(series));
-    into->worst.Offer(SeriesQuantity(series), taken.value->hi, request.id, -1, -1);
+    into->worst.Offer(plan_.quantity(series), taken.value->hi, request.id, -1, -1);
   } else if (taken.defined) {
     ++into->missing;
   }
@@ -281,8 +288,8 @@ WindowState GroupRecorder::MakeState(const RequestPair& request, const GroupToke
   const Quantity& quantity = *window.metric.quantity;
   if (quantity.level == QuantityLevel::kToken) {
     const bool mean = window.metric.aggregate == Aggregate::kMean;
-    const size_t own = SeriesOf(quantity, window.metric.side);
-    const size_t series = mean ? SeriesForMean(quantity, window.metric.side, group) : own;
+    const size_t own = plan_.SeriesOf(quantity, window.metric.side);
+    const size_t series = mean ? SeriesForMean(plan_, window.metric, group) : own;
     // A request's mean is settled by the tally that its group has already; thresholds are no part
     // of it.
     if (mean && window.window.kind == Window::Kind::kRequest) {
@@ -291,7 +298,8 @@ WindowState GroupRecorder::MakeState(const RequestPair& request, const GroupToke
       AddValues(group, series, own, &state.series);
     }
   } else if (quantity.level == QuantityLevel::kRequest) {
-    RecordRequestSeries(request, group, SeriesOf(quantity, window.metric.side), &state.series);
+    RecordRequestSeries(request, group, plan_.SeriesOf(quantity, window.metric.side),
+                        &state.series);
     state.series.worst = WorstList();  // the slice has them
   } else {
     if (IsTokenShare(quantity)) {

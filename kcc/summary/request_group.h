@@ -25,7 +25,8 @@ struct ValueInterval {
 struct GroupNeeds {
   explicit GroupNeeds(const Plan& plan);
 
-  std::vector<int> values_index;  // by token series: place in GroupTokens::values, or -1
+  std::vector<int> values_index;  // by token series: place in GroupTokens::values, or -1. As long
+                                  // as all arrays by token series of the plan.
   size_t values_count = 0;
   bool labels = false;  // a window or test reads calibration
 };
@@ -86,7 +87,7 @@ class GroupRecorder {
 
 // The series a mean of the quantity is taken from: its own where the tokens have it, else the
 // Monte-Carlo estimate where they have that.
-size_t SeriesForMean(const Quantity& quantity, Side side, const GroupTokens& group);
+size_t SeriesForMean(const Plan& plan, const Metric& metric, const GroupTokens& group);
 
 // A series' tally over the group at one end: exact values and that end of the others.
 Tally GroupTally(const GroupTokens& group, size_t series, SeriesStats::End end);
@@ -96,8 +97,8 @@ struct RequestQuantity {
   std::optional<ValueInterval> value;
   bool defined = true;  // false: the quantity does not exist for the request
 };
-RequestQuantity TakeRequestQuantity(const RequestPair& request, const GroupTokens& group,
-                                    size_t series);
+RequestQuantity TakeRequestQuantity(const Plan& plan, const RequestPair& request,
+                                    const GroupTokens& group, size_t series);
 
 // A request quantity recorded in the request's fields; none if missing. `defined` is false where
 // the quantity does not exist for the request (the pace of a single token). A request that timed

@@ -1,4 +1,5 @@
-// Series: a dense numbering of everything a summary keeps statistics of, one value at a time.
+// Series: a dense numbering of everything a summary keeps statistics of, one value at a time. These
+// are the built-in ones; those of metrics of the user's own follow them, by plan (plan.h).
 //
 // First the token slots (metric/token_slots.h), then the one-sample estimates of distributional
 // quantities for traces that hold only the sampled token (docs/math.md B.4, drift/sampled_token.h;
@@ -35,6 +36,7 @@ size_t Top1Series();
 const Quantity& SeriesQuantity(size_t series);
 Side SeriesSide(size_t series);
 
+// Of a built-in series.
 inline bool IsTokenSeries(size_t series) { return series < TokenSeriesCount(); }
 
 }  // namespace kcc

@@ -17,15 +17,15 @@ std::optional<std::string> OutcomeLent(std::string_view key) {
 }
 
 SliceStats::SliceStats(const Plan& plan, Kind kind)
-    : series(kind == Kind::kWhole ? SeriesCount() : TokenSeriesCount()),
-      clusters(kind == Kind::kWhole ? TokenSeriesCount() : 0),
+    : series(kind == Kind::kWhole ? plan.series_count() : plan.token_series_end()),
+      clusters(kind == Kind::kWhole ? plan.token_series_end() : 0),
       windows(plan.windows().size()),
       tests(plan.tests().size()) {}
 
 void SliceStats::Merge(const Plan& plan, const SliceStats& other) {
   tokens += other.tokens;
   for (const auto& [field, count] : other.unvouched) unvouched[field] += count;
-  for (size_t i = 0; i < series.size(); ++i) series[i].Merge(other.series[i], SeriesQuantity(i));
+  for (size_t i = 0; i < series.size(); ++i) series[i].Merge(other.series[i], plan.quantity(i));
   for (size_t i = 0; i < clusters.size(); ++i) clusters[i].Merge(other.clusters[i]);
   calibration.Merge(other.calibration);
   top1_disagreeing.Merge(other.top1_disagreeing);
@@ -49,8 +49,8 @@ void SliceStats::Visit(Archive& archive, const Plan& plan,
     bool present = !series[i].empty();
     archive.Bool(present);
     if (!present || !archive.ok()) continue;
-    series[i].Visit(archive, plan.thresholds(i).size(), SeriesQuantity(i));
-    if (IsTokenSeries(i)) clusters[i].Visit(archive, plan.thresholds(i).size());
+    series[i].Visit(archive, plan.thresholds(i).size(), plan.quantity(i));
+    if (plan.IsToken(i)) clusters[i].Visit(archive, plan.thresholds(i).size());
     if (archive.reading() && archive.ok() && series[i].empty()) archive.Fail("an empty series");
   }
   calibration.Visit(archive);

@@ -218,7 +218,7 @@ void CellSpread::AddWorst(size_t series) {
     const WorstValue* value;
     const SliceBits* bits;
   };
-  const Quantity& quantity = SeriesQuantity(series);
+  const Quantity& quantity = plan_.quantity(series);
   std::vector<Row> rows;
   for (const SpreadCell& cell : cells_) {
     if (series >= cell.stats->series.size()) continue;
@@ -254,7 +254,7 @@ void CellSpread::AddWorst(size_t series) {
 }
 
 void CellSpread::AddSeries() {
-  for (size_t series = 0; series < SeriesCount(); ++series) {
+  for (size_t series = 0; series < plan_.series_count(); ++series) {
     bool any = false;
     bool intervals = false;
     for (const SpreadCell& cell : cells_) {
@@ -276,7 +276,7 @@ void CellSpread::AddSeries() {
 
 void CellSpread::AddClusters() {
   Spreader<ClusterStats> spreader(groups_);
-  for (size_t i = 0; i < TokenSeriesCount(); ++i) {
+  for (size_t i = 0; i < plan_.token_series_end(); ++i) {
     const auto parts = Parts<ClusterStats>([&](const SliceStats& stats) -> const ClusterStats* {
       if (i >= stats.clusters.size()) return nullptr;
       const ClusterStats& cluster = stats.clusters[i];

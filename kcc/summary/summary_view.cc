@@ -10,7 +10,7 @@ namespace kcc {
 SeriesView::SeriesView(const Summary& summary, size_t slice, size_t series)
     : plan_(summary.plan),
       stats_(summary.slices[slice].series[series]),
-      clusters_(IsTokenSeries(series) ? &summary.slices[slice].clusters[series] : nullptr),
+      clusters_(summary.plan.IsToken(series) ? &summary.slices[slice].clusters[series] : nullptr),
       series_(series) {
   if (exact()) return;
   low_ = stats_.Stream(End::kLow);

@@ -20,7 +20,7 @@ int CompareMetric(const Plan& plan, const PlanWindow& window, const Moments& str
   if (aggregate == Aggregate::kRate) return tally.CompareRate(threshold);
   const int ppm = PercentilePpm(aggregate);
   if (ppm < 0) return tally.CompareMean(threshold, mean);  // also of a request's one value
-  const size_t series = SeriesOf(*window.metric.quantity, window.metric.side);
+  const size_t series = plan.SeriesOf(*window.metric.quantity, window.metric.side);
   const Split split = tally.SplitAt(static_cast<size_t>(plan.FindThreshold(series, threshold)));
   using Wide = unsigned __int128;
   const Wide scaled = static_cast<Wide>(tally.count) * static_cast<unsigned>(ppm);
@@ -92,7 +92,7 @@ void WindowState::Visit(Archive& archive, const Plan& plan, const PlanWindow& wi
   archive.U64(requests);
   const bool of_population = window.metric.quantity->level == QuantityLevel::kPopulation;
   const size_t series_index =
-      of_population ? Top1Series() : SeriesOf(*window.metric.quantity, window.metric.side);
+      of_population ? Top1Series() : plan.SeriesOf(*window.metric.quantity, window.metric.side);
   series.Visit(archive, plan.thresholds(series_index).size(), *window.metric.quantity);
   if (!of_population) return;
   population.resize(1);
