@@ -65,11 +65,14 @@ void DeclareMetrics(Program& program) {
       Declare(program, "metrics", "List the quantities, or explain one of them or a metric",
               "kcc metrics\n"
               "kcc metrics kl\n"
-              "kcc metrics p99_logit_linf",
+              "kcc metrics p99_logit_linf\n"
+              "kcc metrics --contract contract.yaml",
               [&](Console& console) { return RunMetrics(options, console); });
   Argument(app, "NAME", options.name, kMetricValue, "A quantity or a metric");
   AddSwitch(app, "--markdown", options.markdown, "Print the catalog as tables for docs/metrics.md");
   AddSwitch(app, "--names", options.names, "Print the name of every metric, one per line");
+  app->add_option("--contract", options.contract, "Include the metrics that this contract defines")
+      ->type_name(std::string(kFileValue));
 }
 
 void DeclareExplain(Program& program) {

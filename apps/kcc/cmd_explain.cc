@@ -1,5 +1,7 @@
 // kcc explain: what a clause demands, in plain words, and what it implies if it holds. A clause is
 // a list of titled sentences.
+#include <cmath>
+
 #include "apps/kcc/commands.h"
 #include "apps/kcc/metric_words.h"
 #include "apps/kcc/safe_output.h"
@@ -156,10 +158,27 @@ void AddImplications(const Contract& contract, const Clause& clause, std::vector
   rows->push_back({"", "more would follow with assumptions." + JoinWords(missing)});
 }
 
+// Of a metric that the contract defines itself: what it says about it, and what its range does.
+void AddOwn(const Contract& contract, const Quantity& quantity, std::vector<Sentence>* rows) {
+  for (const OwnDefinition& definition : contract.metrics) {
+    if (definition.row != &quantity) continue;
+    std::string text = "spec.metrics";
+    if (!quantity.own->version.empty()) text += ", version " + quantity.own->version;
+    if (std::isfinite(quantity.min)) text += ", at least " + ShortestNumber(quantity.min);
+    if (std::isfinite(quantity.max)) text += ", at most " + ShortestNumber(quantity.max);
+    if (std::isfinite(quantity.min) || std::isfinite(quantity.max)) {
+      text += "; a value outside is an error";
+    }
+    rows->push_back({"defined in", text});
+    if (!definition.doc.empty()) rows->push_back({"", definition.doc});
+  }
+}
+
 std::vector<Sentence> Explain(const Contract& contract, const Clause& clause) {
   std::vector<Sentence> rows;
   rows.push_back({"requires", RequirementSentence(clause)});
   rows.push_back({"quantity", QuantityWords(*clause.metric.quantity, clause.metric.side)});
+  AddOwn(contract, *clause.metric.quantity, &rows);
   rows.push_back({"evidence", EvidenceWords(*clause.metric.quantity)});
   rows.push_back({"strictness", StrictnessSentence(clause)});
   for (const std::string& slice : clause.slices) {

@@ -1,10 +1,12 @@
-// kcc metrics: the catalog, or one of its rows in words.
+// kcc metrics: the catalog, or one of its rows in words; with a contract, its own metrics too.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "apps/kcc/commands.h"
 #include "apps/kcc/markdown.h"
 #include "apps/kcc/metric_words.h"
+#include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 
 namespace kcc::cli {
@@ -34,6 +36,23 @@ std::string AggregateList(std::string_view between) {
   return text;
 }
 
+// The rows that a contract adds, and what it says about each.
+struct OwnMetrics {
+  std::vector<const Quantity*> rows;
+  std::map<const Quantity*, std::string> docs;
+  std::string contract;  // its name; empty: none was given
+};
+
+OwnMetrics OwnMetricsOf(const Contract& contract) {
+  OwnMetrics own;
+  own.rows = contract.own_rows();
+  own.contract = contract.name;
+  for (const OwnDefinition& definition : contract.metrics) {
+    own.docs[definition.row] = definition.doc;
+  }
+  return own;
+}
+
 void WriteQuantity(const Quantity& quantity, JsonWriter* json) {
   json->BeginObject().Field("id", quantity.id).Field("unit", Name(quantity.unit));
   json->Field("level", Name(quantity.level)).Field("better", Name(quantity.direction));
@@ -41,20 +60,35 @@ void WriteQuantity(const Quantity& quantity, JsonWriter* json) {
   json->Field("sided", quantity.sided).Field("onDemand", quantity.on_demand);
   json->Field("min", quantity.min).Field("max", quantity.max);
   json->Field("merge", Name(quantity.merge)).Field("definition", quantity.definition);
-  json->Field("source", quantity.source).EndObject();
+  json->Field("source", quantity.source);
+  if (quantity.own != nullptr && !quantity.own->version.empty()) {
+    json->Field("version", quantity.own->version);
+  }
+  json->EndObject();
 }
 
-void PrintCatalog(Console& console) {
+void PrintCatalogRow(const Quantity& quantity, size_t widest, Console& console) {
+  console.out << "  " << quantity.id << std::string(widest + 2 - quantity.id.size(), ' ')
+              << WrapText(quantity.definition, widest + 4, kWidth) << '\n';
+}
+
+void PrintCatalog(const OwnMetrics& own, Console& console) {
   size_t widest = 0;
   for (const Quantity& quantity : Catalog()) widest = std::max(widest, quantity.id.size());
+  for (const Quantity* quantity : own.rows) widest = std::max(widest, quantity->id.size());
   for (const QuantityLevel level : kLevels) {
     if (level != kLevels[0]) console.out << '\n';
     console.out << Paint(Style::kBold, LevelTitle(level), console.colour_out) << '\n';
     for (const Quantity& quantity : Catalog()) {
-      if (quantity.level != level) continue;
-      console.out << "  " << quantity.id << std::string(widest + 2 - quantity.id.size(), ' ')
-                  << WrapText(quantity.definition, widest + 4, kWidth) << '\n';
+      if (quantity.level == level) PrintCatalogRow(quantity, widest, console);
     }
+  }
+  if (!own.contract.empty()) {
+    console.out << '\n'
+                << Paint(Style::kBold, "Of the contract " + Shown(own.contract), console.colour_out)
+                << '\n';
+    if (own.rows.empty()) console.out << "  none; spec.metrics defines them\n";
+    for (const Quantity* quantity : own.rows) PrintCatalogRow(*quantity, widest, console);
   }
   console.out << "\nA metric is AGGREGATE_QUANTITY, such as p99_kl; aggregates: "
               << AggregateList(" ") << ".\n`kcc metrics NAME` says more about one.\n";
@@ -90,6 +124,7 @@ std::string RangeWords(double min, double max) {
   if (std::isfinite(min) && std::isfinite(max)) {
     return ShortestNumber(min) + " to " + ShortestNumber(max);
   }
+  if (std::isfinite(max)) return ShortestNumber(max) + " or less";
   return std::isfinite(min) ? ShortestNumber(min) + " or more" : "any number";
 }
 
@@ -102,16 +137,20 @@ void PrintQuantity(const Quantity& quantity, Side side, Console& console) {
   PrintRow("source", quantity.source, console);
 }
 
-int PrintOne(const std::string& name, Console& console) {
+int PrintOne(const std::string& name, const OwnMetrics& own, Console& console) {
+  const auto find = [&](std::string_view id) {
+    const Quantity* found = FindQuantity(id);
+    return found != nullptr ? found : FindOwn(own.rows, id);
+  };
   const bool train = name.starts_with("train_");
-  const Quantity* quantity = FindQuantity(name);
+  const Quantity* quantity = find(name);
   if (quantity == nullptr && train) {
-    const Quantity* sided = FindQuantity(std::string_view(name).substr(6));
+    const Quantity* sided = find(std::string_view(name).substr(6));
     if (sided != nullptr && sided->sided) quantity = sided;
   }
   Metric metric{quantity, Aggregate::kNone, train ? Side::kTrain : Side::kInfer};
   if (quantity == nullptr) {
-    Result<Metric> parsed = ParseMetric(name);
+    Result<Metric> parsed = ParseMetric(name, own.rows);
     if (!parsed.has_value()) return ReportError(parsed.error(), console);
     metric = *parsed;
   }
@@ -127,6 +166,8 @@ int PrintOne(const std::string& name, Console& console) {
   console.out << Paint(Style::kBold, name, console.colour_out) << '\n';
   if (metric.aggregate != Aggregate::kNone) PrintRow("metric", MetricWords(metric), console);
   PrintQuantity(*metric.quantity, metric.side, console);
+  const auto doc = own.docs.find(metric.quantity);
+  if (doc != own.docs.end() && !doc->second.empty()) PrintRow("doc", Shown(doc->second), console);
   if (quantity != nullptr && quantity->level != QuantityLevel::kPopulation) {
     PrintRow("aggregates", AggregateList(" ") + (quantity->bare_mean ? "; without one, mean" : ""),
              console);
@@ -137,9 +178,16 @@ int PrintOne(const std::string& name, Console& console) {
 }  // namespace
 
 int RunMetrics(const MetricsOptions& options, Console& console) {
-  if (!options.name.empty()) return PrintOne(options.name, console);
+  OwnMetrics own;
+  if (!options.contract.empty()) {
+    int exit_code = kExitOk;
+    const auto source = RequireContract(options.contract, console, &exit_code);
+    if (!source) return exit_code;
+    own = OwnMetricsOf(source->contract);
+  }
+  if (!options.name.empty()) return PrintOne(options.name, own, console);
   if (options.names) {
-    for (const std::string& name : MetricNames()) console.out << name << '\n';
+    for (const std::string& name : MetricNames(own.rows)) console.out << name << '\n';
   } else if (options.markdown) {
     PrintMarkdown(console);
   } else if (console.json) {
@@ -148,10 +196,11 @@ int RunMetrics(const MetricsOptions& options, Console& console) {
     for (const Aggregate aggregate : Aggregates()) json.Value(AggregateName(aggregate));
     json.EndArray().Key("quantities").BeginArray();
     for (const Quantity& quantity : Catalog()) WriteQuantity(quantity, &json);
+    for (const Quantity* quantity : own.rows) WriteQuantity(*quantity, &json);
     json.EndArray().EndObject();
     console.out << json.Take();
   } else {
-    PrintCatalog(console);
+    PrintCatalog(own, console);
   }
   return kExitOk;
 }

@@ -47,7 +47,8 @@ struct SchemaOptions {
 int RunSchema(const SchemaOptions& options, Console& console);
 
 struct MetricsOptions {
-  std::string name;  // empty: all
+  std::string name;      // empty: all
+  std::string contract;  // a file whose own metrics are listed too; empty: none
   bool markdown = false;
   bool names = false;
 };

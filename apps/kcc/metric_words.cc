@@ -69,11 +69,14 @@ std::string EvidenceWords(const Quantity& quantity) {
     case EvidenceNeeded::kOutputs:
       return "the tokens of both kernels' generated traces";
     case EvidenceNeeded::kRequestFields:
+    case EvidenceNeeded::kTokenFields:
       break;
   }
   if (quantity.fields.empty()) return "the request fields that the clause lists";
-  std::string text(quantity.fields.find(' ') == std::string_view::npos ? "the request field "
-                                                                       : "the request fields ");
+  std::string text = quantity.evidence == EvidenceNeeded::kTokenFields
+                         ? "the token and request field"
+                         : "the request field";
+  text += quantity.fields.find(' ') == std::string_view::npos ? " " : "s ";
   for (const char c : quantity.fields) {
     if (c == ' ') text += ',';
     text += c;

@@ -4,6 +4,7 @@
 #include "kcc/contract/canonical.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "kcc/base/json_writer.h"
@@ -138,6 +139,29 @@ void WriteFamily(const Contract& contract, Family family, JsonWriter* json) {
   json->EndArray();
 }
 
+// Left out where there are none: contracts without keep their digest.
+void WriteMetrics(const Contract& contract, JsonWriter* json) {
+  if (contract.metrics.empty()) return;
+  std::vector<const OwnDefinition*> metrics;
+  for (const OwnDefinition& definition : contract.metrics) metrics.push_back(&definition);
+  std::sort(metrics.begin(), metrics.end(),
+            [](const OwnDefinition* a, const OwnDefinition* b) { return a->row->id < b->row->id; });
+  json->Key("metrics").BeginArray();
+  for (const OwnDefinition* definition : metrics) {
+    const OwnMetric& metric = *definition->row->own;
+    json->BeginObject().Field("direction", Name(metric.direction));
+    WriteText("doc", definition->doc, json);
+    json->Field("from", metric.from.Canonical());
+    if (std::isfinite(metric.max)) json->Field("max", metric.max);
+    if (std::isfinite(metric.min)) json->Field("min", metric.min);
+    json->Field("name", metric.name).Field("of", Name(metric.of));
+    json->Field("unit", Name(metric.unit));
+    WriteText("version", metric.version, json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
 void WriteSlices(const Contract& contract, JsonWriter* json) {
   std::vector<const Slice*> slices;
   for (const Slice& slice : contract.slices) slices.push_back(&slice);
@@ -168,6 +192,7 @@ std::string CanonicalJson(const Contract& contract) {
     WriteTexts("trust", contract.trust, &json);
     json.EndObject();
   }
+  WriteMetrics(contract, &json);
   WriteFamily(contract, Family::kNumerical, &json);
   WriteFamily(contract, Family::kObservability, &json);
   WriteFamily(contract, Family::kRuntime, &json);

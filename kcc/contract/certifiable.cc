@@ -17,8 +17,9 @@ bool BoundedTowardsHarm(const Clause& clause, const Assumptions& assumptions) {
       if (assumptions.tokens_max) return true;
       break;
   }
-  return std::isfinite(clause.bound == BoundKind::kAtMost ? MetricMax(clause.metric)
-                                                          : MetricMin(clause.metric));
+  // From above both ends are needed: what is bounded at one end only has no scale to bet on.
+  if (!std::isfinite(MetricMin(clause.metric))) return false;
+  return clause.bound == BoundKind::kAtLeast || std::isfinite(MetricMax(clause.metric));
 }
 
 }  // namespace

@@ -14,20 +14,12 @@ constexpr std::string_view kCoverage = "trace_field_coverage";
 std::string Text(std::string_view text) { return std::string(text); }
 std::string QuotedText(std::string_view text) { return "'" + Text(text) + "'"; }
 
-// Reports an error whose message may hold its remedy after "; ".
-void ReportWithHint(const YamlNode& at, std::string code, const std::string& message,
-                    Problems* problems) {
-  const size_t split = message.find("; ");
-  problems->Error(at, std::move(code), message.substr(0, split),
-                  split == std::string::npos ? "" : message.substr(split + 2));
-}
-
-std::optional<Metric> ReadMetric(const YamlNode& node, Problems* problems) {
+std::optional<Metric> ReadMetric(const YamlNode& node, OwnRows own, Problems* problems) {
   if (node.kind != YamlNode::Kind::kScalar) {
     problems->Error(node, "wrong-type", "metric must be a name such as p99_kl");
     return {};
   }
-  Result<Metric> metric = ParseMetric(node.text);
+  Result<Metric> metric = ParseMetric(node.text, own);
   if (!metric.has_value()) {
     ReportWithHint(node, "unknown-metric", metric.error().message(), problems);
     return {};
@@ -215,7 +207,14 @@ void ReadFields(const MappingReader& mapping, Clause* clause, Problems* problems
 
 }  // namespace
 
-std::optional<ClauseDraft> ReadClause(const MappingReader& mapping, Family family,
+void ReportWithHint(const YamlNode& at, std::string code, const std::string& message,
+                    Problems* problems) {
+  const size_t split = message.find("; ");
+  problems->Error(at, std::move(code), message.substr(0, split),
+                  split == std::string::npos ? "" : message.substr(split + 2));
+}
+
+std::optional<ClauseDraft> ReadClause(const MappingReader& mapping, Family family, OwnRows own,
                                       SliceIndex* slices, Problems* problems) {
   if (!mapping.is_mapping()) return {};
   ClauseDraft draft;
@@ -226,7 +225,8 @@ std::optional<ClauseDraft> ReadClause(const MappingReader& mapping, Family famil
   const std::optional<std::string> id = mapping.Text("id");
   if (id) clause.id = *id;
   draft.metric = mapping.Value("metric");
-  const auto metric = draft.metric == nullptr ? std::nullopt : ReadMetric(*draft.metric, problems);
+  const auto metric =
+      draft.metric == nullptr ? std::nullopt : ReadMetric(*draft.metric, own, problems);
 
   ReadWindowAndBudget(mapping, &draft, problems);
   clause.level = mapping.EnumWord<ViolationLevel>("level").value_or(ViolationLevel::kL1);

@@ -34,8 +34,13 @@ struct ClauseDraft {
   const YamlNode* exceedance = nullptr;  // may be null
 };
 
-// Reports what is wrong; none if that is too much for the later checks to make sense of it.
-std::optional<ClauseDraft> ReadClause(const MappingReader& mapping, Family family,
+// Reports what is wrong; none if that is too much for the later checks to make sense of it. `own`:
+// the contract's own metrics.
+std::optional<ClauseDraft> ReadClause(const MappingReader& mapping, Family family, OwnRows own,
                                       SliceIndex* slices, Problems* problems);
+
+// Reports an error whose message may hold its remedy after "; ".
+void ReportWithHint(const YamlNode& at, std::string code, const std::string& message,
+                    Problems* problems);
 
 }  // namespace kcc

@@ -130,6 +130,9 @@ std::map<size_t, std::string> MarkedLines(const std::vector<Line>& lines,
   for (const Clause& clause : contract.clauses) {
     add(clause.mark, "/spec/" + std::string(Name(clause.family)) + "/" + clause.id);
   }
+  for (const OwnDefinition& metric : contract.metrics) {
+    add(metric.mark, "/spec/metrics/" + std::string(metric.row->id));
+  }
   for (const Slice& slice : contract.slices) add(slice.mark, "/spec/slices/" + slice.name);
   const auto& overrides = contract.escalation.overrides;
   for (size_t i = 0; i < overrides.size(); ++i) {

@@ -18,6 +18,11 @@ T Pick(const std::vector<T>& values) {
 bool Flip() { return *rc::gen::arbitrary<bool>(); }
 int64_t Whole(int64_t low, int64_t high) { return *rc::gen::inRange<int64_t>(low, high + 1); }
 
+template <class T>
+T Word(int count) {
+  return static_cast<T>(Whole(0, count - 1));
+}
+
 std::string Identifier() {
   return Pick<std::string>({"N", "safety", "long-context", "a.b", "X_1", "1"}) + "-" +
          std::to_string(Whole(0, 99));
@@ -44,7 +49,46 @@ Predicate AnyPredicate() {
   return *predicate;
 }
 
-Metric AnyMetric(bool small_world) {
+// In a small world one definition, whose values are like the other quantities' there.
+OwnMetric AnyOwnMetric(bool small_world) {
+  const bool token = !small_world && Flip();
+  OwnMetric metric{
+      small_world ? "cost" : Pick<std::string>({"tool_errors", "queue_ms", "surprise"}),
+      token ? QuantityLevel::kToken : QuantityLevel::kRequest,
+      *Expression::Parse(
+          token ? Pick<std::string>({"-token.logprob", "token.position / prompt_tokens"})
+                : Pick<std::string>(
+                      {"cost", "latency_ms - (ttft_ms - decode_ms)", "max(0, a, -b) * 1e3"})),
+      Unit::kPure, Direction::kLowerIsBetter};
+  if (small_world) {
+    metric.min = 0;
+    metric.max = 1;
+    return metric;
+  }
+  metric.unit = Units()[*rc::gen::inRange<size_t>(0, Units().size())];
+  metric.direction = Word<Direction>(3);
+  if (Flip()) metric.min = Pick<double>({-3.5, 0});
+  if (Flip()) metric.max = Pick<double>({1, 1e7});
+  if (Flip()) metric.version = Pick<std::string>({"1", "sha256:abc", "v#2"});
+  return metric;
+}
+
+void AddOwnMetric(bool small_world, const std::string& doc, Contract* contract) {
+  const OwnMetric metric = AnyOwnMetric(small_world);
+  if (FindOwn(contract->own_rows(), metric.name) != nullptr) return;
+  contract->metrics.push_back({*OwnRow(metric), doc, {}});
+}
+
+Metric AnyMetric(const Contract& contract, bool small_world) {
+  if (!contract.metrics.empty() && Whole(0, 2) == 0) {
+    Metric metric;
+    metric.quantity = Pick(contract.own_rows());
+    metric.aggregate = small_world
+                           ? Pick<Aggregate>({Aggregate::kMean, Aggregate::kP99})
+                           : Aggregates()[*rc::gen::inRange<size_t>(0, Aggregates().size())];
+    if (!small_world && Flip()) metric.side = Side::kTrain;
+    return metric;
+  }
   if (small_world) {
     return *ParseMetric(Pick<std::string>(
         {"mean_kl", "p50_kl", "p99_kl", "max_kl", "min_kl", "mean_top5_overlap", "p05_top5_overlap",
@@ -106,11 +150,6 @@ Window AnyWindow() {
 }
 
 template <class T>
-T Word(int count) {
-  return static_cast<T>(Whole(0, count - 1));
-}
-
-template <class T>
 T OtherWord(T word, int count) {
   return static_cast<T>((static_cast<int>(word) + Whole(1, count - 1)) % count);
 }
@@ -135,7 +174,7 @@ Clause AnyClause(const Contract& contract, const ContractGenOptions& options) {
   clause.id = Identifier();
   while (contract.FindClause(clause.id) != nullptr) clause.id += "a";
   clause.family = Word<Family>(4);
-  SetMetric(AnyMetric(options.small_world), options.small_world, &clause);
+  SetMetric(AnyMetric(contract, options.small_world), options.small_world, &clause);
   for (const Slice& slice : contract.slices) {
     if (Flip() && Fits(clause, slice)) clause.slices.push_back(slice.name);
   }
@@ -189,6 +228,9 @@ Contract AnyContract(const ContractGenOptions& options) {
   if (Flip()) assumptions.advantages = Word<AdvantageKind>(2);
   if (Flip()) contract.decision.about = Word<Population>(2);
   if (Flip()) contract.decision.confidence = Pick<double>({0.5, 0.9, 0.99});
+  for (int64_t i = Whole(0, 2); i > 0; --i) {
+    AddOwnMetric(options.small_world, Flip() ? Free(options.hostile_texts) : "", &contract);
+  }
   contract.slices.push_back({"all", {}, {}});
   for (int64_t i = Whole(0, 3); i > 0; --i) {
     Slice slice{Identifier(), {}, {}};
@@ -246,6 +288,20 @@ std::function<bool(Contract*)> OnClause(bool (*change)(const Contract&, Clause*)
   };
 }
 
+// One name with another definition, for the clauses that use it too.
+bool ChangeDefinition(Contract* contract) {
+  if (contract->metrics.empty()) return false;
+  OwnDefinition& definition = contract->metrics.back();
+  OwnMetric changed = *definition.row->own;
+  changed.version += "x";
+  const Quantity* row = *OwnRow(changed);
+  for (Clause& clause : contract->clauses) {
+    if (clause.metric.quantity == definition.row) clause.metric.quantity = row;
+  }
+  definition.row = row;
+  return true;
+}
+
 std::vector<Mutation> ContractMutations() {
   return {
       {"name", [](Contract* c) { return Replace(c->name + "x", &c->name); }},
@@ -292,6 +348,17 @@ std::vector<Mutation> ContractMutations() {
       {"confidence",
        [](Contract* c) {
          return Replace(Pick<double>({0.6, 0.97}), &c->decision.confidence);
+       }},
+      {"metric added",
+       [](Contract* c) {
+         const size_t before = c->metrics.size();
+         AddOwnMetric(true, "", c);
+         return c->metrics.size() > before;
+       }},
+      {"metric definition", ChangeDefinition},
+      {"metric doc",
+       [](Contract* c) {
+         return !c->metrics.empty() && Replace(c->metrics.back().doc + "x", &c->metrics.back().doc);
        }},
       {"slice added",
        [](Contract* c) {
@@ -346,7 +413,7 @@ std::vector<Mutation> ContractMutations() {
 bool ChangeMetric(const Contract& contract, Clause* clause) {
   const Metric before = clause->metric;
   Clause changed = *clause;
-  SetMetric(AnyMetric(true), true, &changed);
+  SetMetric(AnyMetric(contract, true), true, &changed);
   const bool fits = std::all_of(
       changed.slices.begin(), changed.slices.end(),
       [&](const std::string& name) { return Fits(changed, *contract.FindSlice(name)); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -29,6 +30,7 @@ class ContractDiff {
     CompareTrust();
     CompareAssumptions();
     CompareDecision();
+    Metrics();
     Slices();
     Clauses();
     EscalationByLevel();
@@ -169,6 +171,56 @@ class ContractDiff {
       Add(MakeChange(lowered, "decision",
                      std::string("confidence ") + (lowered ? "lowered " : "raised ") +
                          FromTo(ShortestNumber(a.confidence), ShortestNumber(b.confidence))));
+    }
+  }
+
+  // --- Metrics of one's own.
+
+  static const OwnDefinition* FindMetric(const Contract& contract, std::string_view name) {
+    for (const OwnDefinition& definition : contract.metrics) {
+      if (definition.row->id == name) return &definition;
+    }
+    return nullptr;
+  }
+
+  // "`a - b`, per request, in ms, lower, min 0".
+  static std::string Definition(const Quantity& row) {
+    std::string text = "`" + std::string(row.definition) + "`, per ";
+    text.append(Name(row.level));
+    if (row.unit != Unit::kPure) text.append(", in ").append(Name(row.unit));
+    text.append(", ").append(Name(row.direction));
+    if (std::isfinite(row.min)) text += ", min " + ShortestNumber(row.min);
+    if (std::isfinite(row.max)) text += ", max " + ShortestNumber(row.max);
+    if (!row.own->version.empty()) text += ", version " + YamlScalar(row.own->version);
+    return text;
+  }
+
+  // A definition that no clause of the old contract reads decides nothing. One that changed has no
+  // order: other values are held against the same threshold.
+  void Metrics() {
+    for (const OwnDefinition& was : before_.metrics) {
+      const OwnDefinition* now = FindMetric(after_, was.row->id);
+      const std::string where = "metric " + std::string(was.row->id);
+      const bool used =
+          std::any_of(before_.clauses.begin(), before_.clauses.end(),
+                      [&](const Clause& clause) { return clause.metric.quantity == was.row; });
+      if (now == nullptr) {
+        // Clauses that used it are gone or changed, and say so.
+        Note(where, "removed: " + Definition(*was.row));
+      } else if (now->row != was.row) {
+        const std::string what =
+            "definition changed " + FromTo(Definition(*was.row), Definition(*now->row));
+        if (used) {
+          Add(MakeChange(true, where, what + "; not comparable, so it counts as looser"));
+        } else {
+          Note(where, what + "; no clause used it");
+        }
+      }
+      if (now != nullptr && now->doc != was.doc) Note(where, "doc changed");
+    }
+    for (const OwnDefinition& definition : after_.metrics) {
+      if (FindMetric(before_, definition.row->id) != nullptr) continue;
+      Note("metric " + std::string(definition.row->id), "new: " + Definition(*definition.row));
     }
   }
 

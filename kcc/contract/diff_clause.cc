@@ -73,6 +73,8 @@ class ClauseDiff {
 
   void Metric() {
     if (a_.metric == b_.metric) return;
+    // One name with another definition: said once, with the metric.
+    if (MetricName(a_.metric) == MetricName(b_.metric)) return;
     const std::string what =
         "metric changed " + FromTo(MetricName(a_.metric), MetricName(b_.metric));
     // A bound from above on a higher percentile of the same values holds on the lower one; a bound

@@ -43,7 +43,10 @@ struct Evidence {
   }
   // Values crowd round the thresholds of the small world; some evidence is good throughout.
   double Value(const std::string& slice, const Quantity& quantity, size_t i, size_t j) const {
-    const double draw = std::floor(Draw(slice + std::string(quantity.id), i, j) * 5) / 4;
+    std::string what(quantity.id);
+    // Two definitions of one name have nothing to do with each other.
+    if (quantity.own != nullptr) what.append(quantity.definition).append(quantity.own->version);
+    const double draw = std::floor(Draw(slice + what, i, j) * 5) / 4;
     if (seed % 3 != 0) return draw;
     return quantity.direction == Direction::kLowerIsBetter ? draw / 4 : 1 - draw / 4;
   }

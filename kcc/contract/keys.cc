@@ -49,6 +49,8 @@ constexpr KeyRow kSpec[] = {
      {}, -kInf, kInf, kClosed, kClosed, "assumptions"},
     {"decision", kMapping, kOptional, "", "what a verdict speaks about, and how surely",
      {}, -kInf, kInf, kClosed, kClosed, "decision"},
+    {"metrics", kMappingList, kOptional, "", "metrics of your own, beside those that `kcc metrics` lists",
+     {}, -kInf, kInf, kClosed, kClosed, "ownMetric"},
     {"slices", kMappingList, kOptional, "", "named subsets of requests or tokens; `all` is always defined",
      {}, -kInf, kInf, kClosed, kClosed, "slice"},
     {"numerical", kMappingList, kOptional, "", "family N: how far logits and probabilities may differ",
@@ -89,6 +91,19 @@ constexpr KeyRow kDecision[] = {
     {"about", kWord, kOptional, "", "evaluation-set: the evidence is the population; traffic: it is a sample. By default evaluation-set offline and traffic in shadow, canary and full", kPopulations},
     {"confidence", kRatio, kOptional, "0.95", "how sure a verdict about traffic must be",
      {}, 0.5, 1, kClosed, kOpen},
+};
+
+constexpr KeyRow kOwnMetric[] = {
+    {"name", kIdentifier, kRequired, "", "its name, which clauses use with an aggregate: p95_NAME, mean_train_NAME"},
+    {"of", kWord, kOptional, "request", "what has one value of it", kOwnLevelWords},
+    {"from", kExpression, kRequired, "", "a field, or arithmetic over fields, e.g. \"latency_ms - ttft_ms\""},
+    {"unit", kWord, kOptional, "", "unit of its values; without it, a pure number",
+     kUnitWords, -kInf, kInf, kClosed, kClosed, {}, true},
+    {"direction", kWord, kRequired, "", "which way is good; signed: bad on either side", kDirectionWords},
+    {"min", kNumber, kOptional, "", "smallest value it can have; a value below is an error"},
+    {"max", kNumber, kOptional, "", "largest value it can have; a value above is an error"},
+    {"version", kText, kOptional, "", "what made the field, where a program did: a version or a digest"},
+    {"doc", kText, kOptional, "", "what it means"},
 };
 
 constexpr KeyRow kSlice[] = {
@@ -146,6 +161,7 @@ constexpr MappingTable kTables[] = {
     {"evidence", "what evidence is believed", kEvidence},
     {"assumptions", "what bounds may assume", kAssumptions},
     {"decision", "what a verdict means", kDecision},
+    {"ownMetric", "a metric of your own", kOwnMetric},
     {"slice", "a named subset", kSlice},
     {"clause", "one requirement", kClause},
     {"minSamples", "least evidence for a verdict", kMinSamples},
@@ -194,6 +210,8 @@ std::string_view Describe(ValueType type) {
       return "a metric";
     case kPredicate:
       return "a slice expression";
+    case kExpression:
+      return "an arithmetic expression";
     case kWindow:
       return "a window (request, 100 requests or 1m)";
     case kTextMap:

@@ -28,6 +28,7 @@ enum class ValueType : uint8_t {
   kBoolean,         // true or false, nothing else
   kMetric,          // aggregate_quantity (kcc/metric/metric.h)
   kPredicate,       // the slice language (kcc/predicate/predicate.h)
+  kExpression,      // arithmetic over fields (kcc/predicate/expression.h)
   kWindow,          // request, "100 requests", 30s
   kTextMap,         // a mapping with free keys to scalars
   kBinding,         // the same; its key `digest`, if present, is a sha256 digest
@@ -48,6 +49,7 @@ struct KeyRow {
   bool min_open = false;  // the end itself is excluded
   bool max_open = false;
   std::string_view child = {};
+  bool may_be_empty = false;  // kWord: "" is a word too
 };
 
 struct MappingTable {

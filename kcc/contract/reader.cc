@@ -7,6 +7,7 @@
 #include "kcc/base/sha256.h"
 #include "kcc/contract/clause_reader.h"
 #include "kcc/contract/mapping_reader.h"
+#include "kcc/contract/own_reader.h"
 #include "kcc/contract/validate.h"
 #include "kcc/contract/yaml_document.h"
 
@@ -201,6 +202,10 @@ void ReadSpec(const YamlDocument& document, const MappingReader& spec, Contract*
     contract->escalation = ReadEscalation(document, *mapping, problems);
   }
 
+  const std::vector<const YamlNode*> own_names =
+      ReadOwnMetrics(document, spec.Items("metrics"), contract, problems);
+  const std::vector<const Quantity*> own = contract->own_rows();
+
   contract->slices.push_back({std::string(kAll), {}, {}});
   SliceIndex slices;
   slices.rows.push_back({nullptr, false, true});
@@ -221,7 +226,7 @@ void ReadSpec(const YamlDocument& document, const MappingReader& spec, Contract*
       any_clause = true;
       const MappingReader mapping(document, *item, TableOf("clause"), problems);
       ids.Add(mapping.Value("id"));
-      if (auto draft = ReadClause(mapping, family, &slices, problems)) {
+      if (auto draft = ReadClause(mapping, family, own, &slices, problems)) {
         drafts.push_back(std::move(*draft));
       }
     }
@@ -230,7 +235,7 @@ void ReadSpec(const YamlDocument& document, const MappingReader& spec, Contract*
     problems->Warning(spec.node(), "no-clauses", "the contract asks for nothing",
                       "add a clause under numerical, statistical, runtime or observability");
   }
-  CheckContract(*contract, drafts, slices, problems);
+  CheckContract(*contract, drafts, slices, own_names, problems);
   contract->clauses.reserve(drafts.size());
   for (ClauseDraft& draft : drafts) contract->clauses.push_back(std::move(draft.clause));
 }

@@ -11,9 +11,11 @@
 
 #include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
+#include "kcc/contract/contract.h"
 #include "kcc/contract/keys.h"
 #include "kcc/contract/values.h"
 #include "kcc/metric/metric.h"
+#include "kcc/predicate/expression.h"
 #include "kcc/predicate/fields.h"
 #include "kcc/predicate/predicate_node.h"
 
@@ -54,6 +56,15 @@ std::vector<std::string> MetricsOf(Direction direction) {
     if (MetricDirection(*ParseMetric(name)) == direction) names.push_back(std::move(name));
   }
   return names;
+}
+
+// A metric of a quantity that the contract defines itself.
+std::string OwnMetricPattern() {
+  std::string aggregates;
+  for (const Aggregate aggregate : Aggregates()) {
+    aggregates.append(aggregates.empty() ? "" : "|").append(AggregateName(aggregate));
+  }
+  return "^(" + aggregates + ")_[a-z][a-z0-9_]*$";
 }
 
 class SchemaWriter {
@@ -104,15 +115,20 @@ class SchemaWriter {
     }
     json_.EndObject();
     if (table.name == "clause") ClauseRules();
+    if (table.name == "spec") SpecRules();
     json_.EndObject();
   }
 
   static std::string Doc(const KeyRow& row) {
     std::string doc(row.doc);
-    if (row.type != ValueType::kPredicate) return doc;
+    const bool expression = row.type == ValueType::kExpression;
+    if (row.type != ValueType::kPredicate && !expression) return doc;
     doc += ". Fields: ";
     std::vector<std::string_view> names;
-    for (const PredicateField& field : PredicateFields()) names.push_back(field.name);
+    for (const PredicateField& field : PredicateFields()) {
+      const bool counts = field.type == FieldType::kNumber || field.type == FieldType::kBool;
+      if (counts || !expression) names.push_back(field.name);
+    }
     return doc + JoinWords(names) + ", and any further field of your requests";
   }
 
@@ -175,8 +191,11 @@ class SchemaWriter {
       case ValueType::kVersion:
         json_.Field("type", "string").Field("pattern", kVersionPattern);
         return;
-      case ValueType::kWord:
-        return TextArray("enum", row.words);
+      case ValueType::kWord: {
+        std::vector<std::string_view> words(row.words.begin(), row.words.end());
+        if (row.may_be_empty) words.emplace_back("");
+        return TextArray("enum", words);
+      }
       case ValueType::kIdentifierList:
       case ValueType::kWordList:
         return ListOf(row);
@@ -197,6 +216,9 @@ class SchemaWriter {
       case ValueType::kPredicate:
         Types({"string", "boolean"});
         json_.Field("maxLength", kPredicateBytesMax);
+        return;
+      case ValueType::kExpression:
+        json_.Field("type", "string").Field("maxLength", kExpressionBytesMax);
         return;
       case ValueType::kWindow:
         json_.Field("type", "string").Field("pattern", kWindowPattern);
@@ -268,6 +290,21 @@ class SchemaWriter {
     json_.EndObject().EndObject().EndArray();
   }
 
+  // Where a contract defines no metric of its own, every metric is one that kcc knows.
+  void SpecRules() {
+    json_.Key("if").BeginObject().Key("not").BeginObject();
+    TextArray("required", std::vector<std::string_view>{"metrics"});
+    json_.EndObject().EndObject().Key("then").BeginObject().Key("properties").BeginObject();
+    for (const Family family :
+         {Family::kNumerical, Family::kStatistical, Family::kRuntime, Family::kObservability}) {
+      json_.Key(Name(family)).BeginObject().Key("items").BeginObject();
+      json_.Key("properties").BeginObject().Key("metric").BeginObject();
+      Ref("catalogMetric");
+      json_.EndObject().EndObject().EndObject().EndObject();
+    }
+    json_.EndObject().EndObject();
+  }
+
   void Metrics(Direction direction) {
     json_.Key(MetricDefinition(direction)).BeginObject();
     TextArray("enum", MetricsOf(direction));
@@ -278,6 +315,11 @@ class SchemaWriter {
     json_.Key("metric").BeginObject();
     json_.Field("description", "aggregate_quantity; `kcc metrics` explains every quantity");
     json_.Field("type", "string").Key("anyOf").BeginArray();
+    json_.BeginObject();
+    Ref("catalogMetric");
+    json_.EndObject().BeginObject().Field("pattern", OwnMetricPattern()).EndObject();
+    json_.EndArray().EndObject();
+    json_.Key("catalogMetric").BeginObject().Key("anyOf").BeginArray();
     for (const Direction direction : kDirections) {
       json_.BeginObject();
       Ref(MetricDefinition(direction));

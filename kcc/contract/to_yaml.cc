@@ -1,5 +1,6 @@
 // Contract -> the YAML a person would write: the order of keys of docs/design.md section 4, what is
 // default left out.
+#include <cmath>
 #include <utility>
 
 #include "kcc/base/strings.h"
@@ -92,6 +93,25 @@ YamlValue DecisionOf(const Decision& decision) {
   return map;
 }
 
+YamlValue MetricsOf(const Contract& contract) {
+  YamlValue list = YamlValue::List(kBlock);
+  for (const OwnDefinition& definition : contract.metrics) {
+    const OwnMetric& metric = *definition.row->own;
+    YamlValue map = YamlValue::Map();
+    map.Add("name", YamlValue::Text(metric.name));
+    map.Add("of", YamlValue::Token(Name(metric.of)));
+    map.Add("from", YamlValue::Token(YamlQuoted(metric.from.Canonical())));
+    AddText("unit", std::string(Name(metric.unit)), &map);
+    map.Add("direction", YamlValue::Token(Name(metric.direction)));
+    if (std::isfinite(metric.min)) map.Add("min", Number(metric.min));
+    if (std::isfinite(metric.max)) map.Add("max", Number(metric.max));
+    AddText("version", metric.version, &map);
+    AddText("doc", definition.doc, &map);
+    list.Add(std::move(map));
+  }
+  return list;
+}
+
 YamlValue SlicesOf(const Contract& contract) {
   YamlValue list = YamlValue::List(kBlock);
   if (contract.slices.size() == 1) return list;  // `all` needs no mention
@@ -181,6 +201,7 @@ std::string ToYaml(const Contract& contract) {
   AddIfAny("evidence", std::move(evidence), &spec);
   AddIfAny("assumptions", AssumptionsOf(contract.assumptions), &spec);
   AddIfAny("decision", DecisionOf(contract.decision), &spec);
+  AddIfAny("metrics", MetricsOf(contract), &spec);
   AddIfAny("slices", SlicesOf(contract), &spec);
   for (const Family family :
        {Family::kNumerical, Family::kStatistical, Family::kRuntime, Family::kObservability}) {

@@ -108,15 +108,15 @@ class PairChecker {
 
 void CheckPairs(const std::vector<ClauseDraft>& clauses, const SliceIndex& slices,
                 Problems* problems) {
-  using Key =
-      std::tuple<size_t, Aggregate, Side, bool, Window::Kind, int64_t, std::vector<std::string>>;
+  using Key = std::tuple<std::string_view, Aggregate, Side, bool, Window::Kind, int64_t,
+                         std::vector<std::string>>;
   std::map<Key, std::vector<const ClauseDraft*>> groups;
   for (const ClauseDraft& draft : clauses) {
     const Clause& clause = draft.clause;
     std::vector<std::string> fields = clause.fields;
     std::sort(fields.begin(), fields.end());
-    groups[{CatalogIndex(*clause.metric.quantity), clause.metric.aggregate, clause.metric.side,
-            clause.hard(), clause.window.kind, clause.window.size, std::move(fields)}]
+    groups[{clause.metric.quantity->id, clause.metric.aggregate, clause.metric.side, clause.hard(),
+            clause.window.kind, clause.window.size, std::move(fields)}]
         .push_back(&draft);
   }
   for (const auto& [key, group] : groups) {
@@ -167,6 +167,10 @@ void CheckCertifiable(const ClauseDraft& draft, const Assumptions& assumptions,
       case BoundedBy::kOwnRange:
         hint = "write 'metric: " + with(most ? Aggregate::kP99 : Aggregate::kP01) +
                "', or add 'exceedance: 1%'";
+        if (clause.metric.quantity->own != nullptr) {
+          hint += most ? ", or declare its min and max in spec.metrics"
+                       : ", or declare its min in spec.metrics";
+        }
         break;
       case BoundedBy::kRewardMax:
         hint = "set assumptions.rewardMax";
@@ -234,10 +238,27 @@ void CheckSlicesUsed(const Contract& contract, const SliceIndex& slices, Problem
   }
 }
 
+// Only where nothing else is wrong: a misspelt metric would make its victim look unused.
+void CheckMetricsUsed(const Contract& contract, const std::vector<ClauseDraft>& clauses,
+                      const std::vector<const YamlNode*>& names, Problems* problems) {
+  if (problems->any_error()) return;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const OwnDefinition& definition = contract.metrics[i];
+    const bool used = std::any_of(clauses.begin(), clauses.end(), [&](const ClauseDraft& draft) {
+      return draft.clause.metric.quantity == definition.row;
+    });
+    if (used) continue;
+    problems->Warning(
+        *names[i], "unused-metric", "no clause uses metric " + Quoted(definition.row->id),
+        "use it in a clause, as in mean_" + std::string(definition.row->id) + ", or remove it");
+  }
+}
+
 }  // namespace
 
 void CheckContract(const Contract& contract, const std::vector<ClauseDraft>& clauses,
-                   const SliceIndex& slices, Problems* problems) {
+                   const SliceIndex& slices, const std::vector<const YamlNode*>& own_names,
+                   Problems* problems) {
   CheckPairs(clauses, slices, problems);
   for (const ClauseDraft& draft : clauses) {
     CheckFamily(draft, problems);
@@ -245,6 +266,7 @@ void CheckContract(const Contract& contract, const std::vector<ClauseDraft>& cla
   }
   CheckTraffic(contract, clauses, problems);
   CheckSlicesUsed(contract, slices, problems);
+  CheckMetricsUsed(contract, clauses, own_names, problems);
 }
 
 }  // namespace kcc

@@ -1,5 +1,5 @@
 // Checks that need the whole contract: contradictions, clauses that never decide, what cannot
-// be certified about traffic, slices nobody uses.
+// be certified about traffic, slices and metrics nobody uses.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace kcc {
 
-// `contract` holds everything but the clauses.
+// `contract` holds everything but the clauses; `own_names` are the nodes of its own metrics' names.
 void CheckContract(const Contract& contract, const std::vector<ClauseDraft>& clauses,
-                   const SliceIndex& slices, Problems* problems);
+                   const SliceIndex& slices,
+                   const std::vector<const YamlNode*>& own_names, Problems* problems);
 
 }  // namespace kcc

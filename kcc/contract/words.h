@@ -14,4 +14,11 @@ inline constexpr std::array<std::string_view, 5> kActionWords = {"log", "guard",
 inline constexpr std::array<std::string_view, 4> kStageWords = {"offline", "shadow", "canary",
                                                                 "full"};
 
+// Of a metric of one's own: token and request are the first two of QuantityLevel.
+inline constexpr std::array<std::string_view, 2> kOwnLevelWords = {"token", "request"};
+inline constexpr std::array<std::string_view, 3> kDirectionWords = {"lower", "higher", "signed"};
+// Without the empty one, which stands for a pure number.
+inline constexpr std::array<std::string_view, 7> kUnitWords = {"ms",  "token", "token/s", "MB",
+                                                               "nat", "logit", "ulp"};
+
 }  // namespace kcc
