@@ -88,7 +88,7 @@ typedef struct kcc_contract kcc_contract;
 KCC_API kcc_status kcc_contract_parse(const char* yaml, size_t size, const char* name,
                                       kcc_contract** out);
 KCC_API kcc_status kcc_contract_read(const char* path, kcc_contract** out);
-/* {"name", "version", "digest", "slices", "clauses": [{"id", "metric", …}]} */
+/* {"name", "version", "digest", "slices", "metrics", "clauses": [{"id", "metric", …}]} */
 KCC_API kcc_status kcc_contract_json(const kcc_contract* contract, kcc_text* out);
 /* Errors and warnings of a document as `kcc check --json` prints them; succeeds for wrong ones. */
 KCC_API kcc_status kcc_contract_check(const char* yaml, size_t size, const char* name,

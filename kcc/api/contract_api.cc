@@ -1,4 +1,5 @@
 // Contracts through the C interface.
+#include <cmath>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,12 +37,29 @@ Result<std::string_view> TextOf(const char* yaml, size_t size) {
 
 std::string NameOr(const char* name) { return name == nullptr ? "contract" : name; }
 
+// The metrics that the contract defines itself.
+void DescribeMetrics(const Contract& contract, JsonWriter* json) {
+  json->Key("metrics").BeginArray();
+  for (const OwnDefinition& definition : contract.metrics) {
+    const OwnMetric& metric = *definition.row->own;
+    json->BeginObject().Field("name", metric.name).Field("of", Name(metric.of));
+    json->Field("from", metric.from.Canonical()).Field("unit", Name(metric.unit));
+    json->Field("direction", Name(metric.direction));
+    if (std::isfinite(metric.min)) json->Field("min", metric.min);
+    if (std::isfinite(metric.max)) json->Field("max", metric.max);
+    json->Field("version", metric.version).Field("doc", definition.doc).EndObject();
+  }
+  json->EndArray();
+}
+
 std::string Describe(const Contract& contract) {
   JsonWriter json;
   json.BeginObject().Field("name", contract.name).Field("version", contract.version);
   json.Field("digest", ContractDigest(contract)).Key("slices").BeginArray();
   for (const Slice& slice : contract.slices) json.Value(slice.name);
-  json.EndArray().Key("clauses").BeginArray();
+  json.EndArray();
+  DescribeMetrics(contract, &json);
+  json.Key("clauses").BeginArray();
   for (const Clause& clause : contract.clauses) {
     json.BeginObject().Field("id", clause.id).Field("family", Name(clause.family));
     json.Field("metric", MetricName(clause.metric)).Field("bound", Name(clause.bound));

@@ -29,6 +29,7 @@ _HOMES = {
     "begin_measure": "summary",
     "measure_traces": "summary",
     "bound": "bounds",
+    "register_metric": "metrics",
     "DTypeError": "errors",
     "DeviceError": "errors",
     "Error": "errors",
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from .bounds import bound
     from .contract import Contract, check
     from .errors import DeviceError, DTypeError, Error, EvidenceError, FileError, InternalError, InvalidInput, ShapeError
+    from .metrics import register_metric
     from .monitor import Monitor, Step
     from .summary import Measurement, Report, Summary, begin_measure, judge, measure, measure_traces
 

@@ -60,6 +60,11 @@ class Contract(c.Owned):
         return list(self._json["slices"])
 
     @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The metrics that the contract defines itself (spec.metrics)."""
+        return [dict(metric) for metric in self._json["metrics"]]
+
+    @property
     def clauses(self) -> list[dict[str, Any]]:
         return [dict(clause) for clause in self._json["clauses"]]
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _arrays as arrays
 from . import _library as c
-from . import cuda, errors
+from . import cuda, errors, metrics
 from .contract import Contract
 
 
@@ -155,7 +155,8 @@ def _contract(contract: Contract | None) -> Contract | None:
     return None if contract is None else c.instance(contract, Contract, "contract")
 
 
-def _requests_jsonl(requests: Sequence[Any] | None, count: int) -> bytes:
+def _requests_jsonl(requests: Sequence[Any] | None, count: int, values: Callable[[int, dict], dict] | None = None) -> bytes:
+    """`values`: fields to add to a request, by its place."""
     if requests is None:
         requests = [f"{index:08d}" for index in range(count)]
     requests = c.row_list(requests, "requests", "a text or a dict")
@@ -166,7 +167,10 @@ def _requests_jsonl(requests: Sequence[Any] | None, count: int) -> bytes:
         row = {"id": request} if isinstance(request, str) else request
         if not isinstance(row, Mapping) or not isinstance(row.get("id"), str):
             raise errors.InvalidInput(f"requests[{index}]: needs a text `id`")
-        lines.append(c.json_bytes(dict(row), f"requests[{index}]"))
+        row = dict(row)
+        if values is not None:
+            row |= values(index, row)
+        lines.append(c.json_bytes(row, f"requests[{index}]"))
     return b"\n".join(lines)
 
 
@@ -259,7 +263,9 @@ def begin_measure(
     if is_logits:
         call.vocab_size = train_view.shape[-1]
     first, counts = _layout(outer, lengths, rows)
-    jsonl = _requests_jsonl(requests, len(counts))
+    own = [] if contract is None else metrics.wanted_of(_contract(contract).metrics)
+    values = _own_values(own, (train_view, infer_view), is_logits, mask, (first, counts)) if own else None
+    jsonl = _requests_jsonl(requests, len(counts), values)
     keep += [first, counts, jsonl]
     call.requests_jsonl, call.requests_jsonl_size, call.requests = jsonl, len(jsonl), len(counts)
     call.first_rows, call.row_counts = first.ctypes.data, counts.ctypes.data
@@ -283,6 +289,42 @@ def begin_measure(
         call.device, call.device_index, call.stream = b"cuda", place.index, place.stream
     begun = c.handle("kcc_measure_begin", ctypes.byref(call), _contract(contract), c.thread_count(threads))
     return Measurement(begun, keep)
+
+
+def _own_values(
+    own: list[metrics.Metric], sides: tuple[arrays.View, arrays.View], is_logits: bool, mask: Any,
+    layout: tuple[np.ndarray, np.ndarray],
+) -> Callable[[int, dict], dict]:  # fmt: skip
+    """What registered metrics say of a request, as a function of its place and fields."""
+    if sides[0].place is not None:
+        raise errors.DeviceError("registered metrics read arrays in the host's memory; pass train.cpu() and infer.cpu()")
+    flat = [_flat(view, is_logits) for view in sides]
+    count = None if mask is None else _truth(arrays.to_host(mask)).reshape(-1)
+
+    def values(index: int, request: dict) -> dict:
+        begin = int(layout[0][index])
+        end = begin + int(layout[1][index])
+        rows = flat[0][begin:end], flat[1][begin:end], None if count is None else count[begin:end]
+        found = {}
+        for metric in own:
+            if metric.name in request:
+                raise errors.InvalidInput(f"requests[{index}] has a field {metric.name!r}, which a registered metric computes")
+            value = metrics.value_of(metric, request, rows)
+            if value is not None:
+                found[metric.name] = value
+        return found
+
+    return values
+
+
+def _flat(view: arrays.View, is_logits: bool) -> np.ndarray:
+    """The rows one after the other, in NumPy; what NumPy has no type for is widened."""
+    owner = view.owner
+    if hasattr(owner, "data_ptr"):
+        known = str(owner.dtype) in ("torch.float32", "torch.float64", "torch.float16")
+        owner = (owner if known else owner.float()).numpy()
+    owner = np.asarray(owner)
+    return owner.reshape(-1, owner.shape[-1]) if is_logits else owner.reshape(-1)
 
 
 def _place(train: arrays.View, infer: arrays.View) -> arrays.Place | None:
