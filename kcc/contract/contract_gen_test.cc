@@ -52,14 +52,14 @@ Predicate AnyPredicate() {
 // In a small world one definition, whose values are like the other quantities' there.
 OwnMetric AnyOwnMetric(bool small_world) {
   const bool token = !small_world && Flip();
+  const std::string from =
+      small_world ? "cost"
+      : token     ? Pick<std::string>({"-token.logprob", "token.position / prompt_tokens"})
+                  : Pick<std::string>(
+                    {"cost", "latency_ms - (ttft_ms - decode_ms)", "max(0, a, -b) * 1e3"});
   OwnMetric metric{
       small_world ? "cost" : Pick<std::string>({"tool_errors", "queue_ms", "surprise"}),
-      token ? QuantityLevel::kToken : QuantityLevel::kRequest,
-      *Expression::Parse(
-          token ? Pick<std::string>({"-token.logprob", "token.position / prompt_tokens"})
-                : Pick<std::string>(
-                      {"cost", "latency_ms - (ttft_ms - decode_ms)", "max(0, a, -b) * 1e3"})),
-      Unit::kPure, Direction::kLowerIsBetter};
+      token ? QuantityLevel::kToken : QuantityLevel::kRequest, *Expression::Parse(from)};
   if (small_world) {
     metric.min = 0;
     metric.max = 1;

@@ -292,6 +292,9 @@ Evidence AnyEvidence(const Contract& contract) {
     for (const char* field : {"seed", "tags", "kernel_fingerprint"}) {
       if (good || Flip()) request.Both(field, 1.0);
     }
+    // What the contracts' own metric reads.
+    const double cost = static_cast<double>(Below(5)) / 4;
+    if (good || Below(8) != 0) request.Both("cost", good ? cost / 4 : cost);
     for (size_t t = Below(4) + (good ? 1 : 0); t > 0; --t) {
       const double draw = static_cast<double>(Below(5)) / 4;
       const double width = intervals ? static_cast<double>(Below(3)) / 8 : 0;
