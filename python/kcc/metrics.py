@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import inspect
 import math
+import re
 import textwrap
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -72,9 +73,18 @@ def _end(value: Any, name: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise errors.DTypeError(f"register_metric: {name} is a {type(value).__name__}; pass a number")
-    if not math.isfinite(value):
-        raise errors.InvalidInput(f"register_metric: {name} is {value}; leave it out where there is no end")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise errors.InvalidInput(f"register_metric: {name} is too large for a number") from error
+    if not math.isfinite(number):
+        raise errors.InvalidInput(f"register_metric: {name} is {number}; leave it out where there is no end")
+    return number
+
+
+def _text(value: Any, name: str, pattern: str, words: str) -> None:
+    if not isinstance(value, str) or re.fullmatch(pattern, value) is None:
+        raise errors.InvalidInput(f"register_metric: {name} {value!r:.80} is not {words}")
 
 
 def register_metric(
@@ -99,15 +109,18 @@ def register_metric(
     """
     if of != "request":
         raise errors.InvalidInput(f"register_metric: of is {of!r}; Python computes metrics of requests only (docs/python.md)")
-    if not isinstance(name, str) or not name:
-        raise errors.InvalidInput("register_metric: needs a name, as in spec.metrics")
-    if unit not in UNITS:
+    _text(name, "name", r"[a-z][a-z0-9_]{0,63}", "lower-case letters, digits and '_'")
+    if not isinstance(unit, str) or unit not in UNITS:
         raise errors.InvalidInput(f"register_metric: unknown unit {unit!r}; there are {', '.join(UNITS[1:])}, or none")
-    if direction not in DIRECTIONS:
+    if not isinstance(direction, str) or direction not in DIRECTIONS:
         raise errors.InvalidInput(f"register_metric: unknown direction {direction!r}; write lower, higher or signed")
     least, most = _end(min, "min"), _end(max, "max")
+    if version is not None:
+        _text(version, "version", r"[!-~]{1,128}", "printable ASCII without blanks, at most 128 characters")
 
     def register(function: Callable) -> Callable:
+        if not callable(function) or isinstance(function, type):
+            raise errors.DTypeError(f"register_metric: {function!r} is not a function")
         made = Metric(name, function, unit, direction, least, most, source_version(function) if version is None else version)
         with _lock:
             before = _registered.get(name)
@@ -156,10 +169,14 @@ def value_of(metric: Metric, request: Mapping[str, Any], rows: tuple[Any, Any, A
     try:
         value = metric.function(dict(request), *rows)
     except Exception as error:
-        raise errors.EvidenceError(f"metric {metric.name!r} of request {request['id']!r}: {type(error).__name__}: {error}") from error
+        what = f"metric {metric.name!r} of request {request['id']!r}"
+        raise errors.EvidenceError(f"{what}: {type(error).__name__}: {error}") from error
     if value is None:
         return None
     if isinstance(value, (str, bytes)) or getattr(value, "ndim", 0) > 0:
-        raise errors.DTypeError(f"metric {metric.name!r} of request {request['id']!r} is a {type(value).__name__}; return a number")
-    number = float(value)
+        raise errors.DTypeError(f"metric {metric.name!r} gave a {type(value).__name__}; return a number")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise errors.DTypeError(f"metric {metric.name!r} gave {value!r:.80}; return a number") from error
     return number if math.isfinite(number) else None

@@ -102,19 +102,22 @@ def test_a_mistake_is_shown_with_its_place(kcc, contract):
 
 
 def test_metrics_and_explain_say_what_they_are(kcc, contract):
-    listed = kcc("metrics", "--contract", contract).out
+    def words(*arguments):
+        return " ".join(kcc(*arguments).out.split())  # lines are wrapped
+
+    listed = words("metrics", "--contract", contract)
     assert "Of the contract own" in listed and "latency_ms - ttft_ms - decode_ms" in listed
     assert "queue_ms" not in kcc("metrics").out
     names = kcc("metrics", "--names", "--contract", contract).out.split()
     assert {"p95_queue_ms", "mean_train_surprise", "p99_kl"} <= set(names)
     rows = {row["id"]: row for row in kcc("metrics", "--json", "--contract", contract).json["quantities"]}
     assert rows["surprise"]["unit"] == "nat" and rows["surprise"]["evidence"] == "token-fields"
-    one = kcc("metrics", "--contract", contract, "p95_tool_errors").out
+    one = words("metrics", "--contract", contract, "p95_tool_errors")
     assert "failed tool calls" in one and "0 or more" in one
-    explained = kcc("explain", contract, "R-2").out
+    explained = words("explain", contract, "R-2")
     assert "queue_ms, per request, in ms, of the inference kernel: latency_ms - ttft_ms - decode_ms" in explained
     assert "spec.metrics" in explained
-    assert "a value outside is an error" in kcc("explain", contract, "N-1").out
+    assert "a value outside is an error" in words("explain", contract, "N-1")
 
 
 def test_diff_calls_a_changed_definition_looser(kcc, contract, tmp_path):
