@@ -6,27 +6,10 @@
 #include <set>
 
 #include "kcc/base/check.h"
+#include "kcc/contract/draws_gen.h"
 
 namespace kcc {
 namespace {
-
-template <class T>
-T Pick(const std::vector<T>& values) {
-  return values[*rc::gen::inRange<size_t>(0, values.size())];
-}
-
-bool Flip() { return *rc::gen::arbitrary<bool>(); }
-int64_t Whole(int64_t low, int64_t high) { return *rc::gen::inRange<int64_t>(low, high + 1); }
-
-template <class T>
-T Word(int count) {
-  return static_cast<T>(Whole(0, count - 1));
-}
-
-std::string Identifier() {
-  return Pick<std::string>({"N", "safety", "long-context", "a.b", "X_1", "1"}) + "-" +
-         std::to_string(Whole(0, 99));
-}
 
 std::string Free(bool hostile) {
   return hostile ? *GenHostileText() : Pick<std::string>({"serving", "torch-2.13", "bf16"});

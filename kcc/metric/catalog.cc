@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 
+#include "kcc/base/check.h"
 #include "kcc/base/constants.h"
 
 namespace kcc {
@@ -357,7 +358,10 @@ const Quantity* FindQuantity(std::string_view id) {
 }
 
 const Quantity& SourceOf(const Quantity& quantity) {
-  return quantity.of.empty() ? quantity : *FindQuantity(quantity.of);
+  if (quantity.of.empty()) return quantity;
+  const Quantity* source = FindQuantity(quantity.of);
+  KCC_CHECK(source != nullptr);
+  return *source;
 }
 
 size_t CatalogIndex(const Quantity& quantity) {
