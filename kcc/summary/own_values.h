@@ -10,7 +10,7 @@
 //   token.logprob                  the side's own, as recorded
 //
 // Nothing is lent from the other side: a field that the side did not record is missing, and so is
-// the value. One record for both sides (arrays have one) serves both, as for built-in metrics.
+// the value. One record for both sides (arrays have one) is infer's, as for built-in metrics.
 #pragma once
 
 #include <optional>
