@@ -149,7 +149,7 @@ std::vector<Stage> SomeStages() {
 
 bool Fits(const Clause& clause, const Slice& slice) {
   const bool token_slice = slice.where && slice.where->reads_token();
-  return !token_slice || clause.metric.quantity->evidence != EvidenceNeeded::kRequestFields;
+  return !token_slice || !OfWholeRequests(*clause.metric.quantity);
 }
 
 Clause AnyClause(const Contract& contract, const ContractGenOptions& options) {

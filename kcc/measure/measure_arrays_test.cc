@@ -89,21 +89,27 @@ struct Arrays {
   }
 };
 
-// Arrays have one record for both sides, so that two sides' records cannot be compared.
+// Arrays have one record for both sides, infer's: two sides' records cannot be compared, and of
+// train's run nothing is known.
 void ForgetCompared(Request* request) {
   request->fields.erase("reward");
   request->fields.erase("parsed");
 }
+void ForgetTrainsRun(Request* request) {
+  ForgetCompared(request);
+  request->fields.erase("latency_ms");
+}
 
 PairedTraces MakePair(const ScratchDir& dir, EvidenceLevel evidence) {
   SyntheticSpec spec;
-  spec.edit_request = ForgetCompared;
+  spec.edit_request = ForgetTrainsRun;
   spec.requests = 9;
   spec.output_tokens = 6;
   spec.evidence = evidence;
   spec.info.sampled_by = SampledBy::kInfer;
   spec.info.sampling_temperature = 1;
   testing::WriteSynthetic(dir / "train", spec);
+  spec.edit_request = ForgetCompared;
   spec.noise = 0.01;
   testing::WriteSynthetic(dir / "infer", spec);
   return PairedTraces::Make(testing::MustOpen(dir / "train"), testing::MustOpen(dir / "infer"))
@@ -146,7 +152,7 @@ TEST(MeasureArrays, ALengthThatARequestClaimsCountsNoMoreThanInATrace) {
   spec.info.sampled_by = SampledBy::kInfer;
   spec.info.sampling_temperature = 1;
   spec.edit_request = [](Request* request) {
-    ForgetCompared(request);
+    ForgetTrainsRun(request);
     request->fields.erase("prompt_tokens");
     request->fields["output_tokens"] = request->id == testing::RequestId(1) ? 2.0 : 9.0;
   };

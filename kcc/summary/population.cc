@@ -212,7 +212,8 @@ const Request& RequestPair::side(Side which) const {
 }
 
 std::optional<double> RequestPair::OutputTokens(Side which) const {
-  const auto said = Finite(side(which), "output_tokens");
+  // Not of a run but of the rows, which both sides of one record share.
+  const auto said = Finite(one_record() ? *infer : side(which), "output_tokens");
   if (!said || output_rows < 0) return said;
   if (output_rows > 0) return static_cast<double>(output_rows);
   return rows_missing > 0 ? std::nullopt : said;
