@@ -156,8 +156,10 @@ bool Reads(const Slice& slice, std::string_view field) {
 // kOneRecord: the same, but for what compares two sides' records of a request.
 enum class Form { kSame, kOneRecord, kRounded, kWeaker };
 
+// How many tokens an answer has is counted from the rows.
 bool IsOfTrainsRecord(const Metric& metric) {
-  return metric.side == Side::kTrain && OfWholeRequests(*metric.quantity);
+  return metric.side == Side::kTrain && OfWholeRequests(*metric.quantity) &&
+         metric.quantity->taken != TakenFrom::kOutputTokens;
 }
 
 bool ComparesRecords(const Quantity& quantity) {
