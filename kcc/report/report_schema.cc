@@ -5,67 +5,13 @@
 
 #include "kcc/base/json_writer.h"
 #include "kcc/report/choices.h"
+#include "kcc/report/json_schema.h"
 #include "kcc/report/report_json.h"
 
 namespace kcc {
 namespace {
 
-// A schema as JSON text; composed by the functions below, laid out once at the end.
-using Schema = std::string;
-
-struct Property {
-  std::string name;
-  Schema schema;
-  bool required = true;
-};
-
-Schema Described(std::string_view fields, std::string_view description) {
-  std::string text = "{" + std::string(fields);
-  if (!description.empty()) text += ",\"description\":" + JsonQuote(description);
-  return text + "}";
-}
-
-Schema Text(std::string_view description) { return Described("\"type\":\"string\"", description); }
-Schema Bool(std::string_view description) { return Described("\"type\":\"boolean\"", description); }
-Schema Count(std::string_view description) {
-  return Described("\"type\":\"integer\",\"minimum\":0", description);
-}
-Schema CountOrNull(std::string_view description) {
-  return Described("\"type\":[\"integer\",\"null\"],\"minimum\":0", description);
-}
-Schema Ref(std::string_view name) { return "{\"$ref\":\"#/$defs/" + std::string(name) + "\"}"; }
-Schema RefDescribed(std::string_view name, std::string_view description) {
-  return Described("\"$ref\":\"#/$defs/" + std::string(name) + "\"", description);
-}
-Schema ListOf(const Schema& items, std::string_view description) {
-  return Described("\"type\":\"array\",\"items\":" + items, description);
-}
-Schema MapOf(const Schema& values, std::string_view description) {
-  return Described("\"type\":\"object\",\"additionalProperties\":" + values, description);
-}
-
-template <class Enum, size_t N>
-Schema OneOf(const std::array<Enum, N>& choices, std::string_view description,
-             std::string_view further = "") {
-  std::string words;
-  for (const Enum choice : choices) {
-    words += (words.empty() ? "" : ",") + JsonQuote(Name(choice));
-  }
-  if (!further.empty()) words += "," + JsonQuote(further);
-  return Described("\"enum\":[" + words + "]", description);
-}
-
-Schema Object(const std::vector<Property>& properties, std::string_view description = "") {
-  std::string required;
-  std::string members;
-  for (const Property& property : properties) {
-    if (property.required) required += (required.empty() ? "" : ",") + JsonQuote(property.name);
-    members += (members.empty() ? "" : ",") + JsonQuote(property.name) + ":" + property.schema;
-  }
-  return Described(
-      "\"type\":\"object\",\"required\":[" + required + "],\"properties\":{" + members + "}",
-      description);
-}
+using namespace json_schema;
 
 Schema SliceSchema() {
   return Object({
@@ -158,14 +104,13 @@ Schema ProvenanceSchema() {
                  {"backend", Text("what measured it, if not the CPU alone"), false}});
 }
 
-std::string Definitions() {
-  const std::string non_finite = "{\"enum\":[\"inf\",\"-inf\",\"nan\"]}";
-  const std::string number = "{\"type\":\"number\"}," + non_finite;
-  const std::vector<std::pair<std::string, Schema>> definitions = {
+Definitions DefinitionsOfReport() {
+  Definitions made = {
       {"verdict", OneOf(kVerdicts, "")},
       {"population", OneOf(kPopulations, "")},
-      {"number", "{\"anyOf\":[" + number + "]}"},
-      {"numberOrNull", "{\"anyOf\":[" + number + ",{\"type\":\"null\"}]}"},
+  };
+  for (auto& number : NumberDefinitions()) made.push_back(std::move(number));
+  const Definitions parts = {
       {"intervalOrNull",
        "{\"type\":[\"array\",\"null\"],\"items\":{\"$ref\":\"#/$defs/number\"},"
        "\"minItems\":2,\"maxItems\":2}"},
@@ -182,14 +127,11 @@ std::string Definitions() {
       {"curve", CurveSchema()},
       {"totals", TotalsSchema()},
   };
-  std::string text;
-  for (const auto& [name, schema] : definitions) {
-    text += (text.empty() ? "" : ",") + JsonQuote(name) + ":" + schema;
-  }
-  return "{" + text + "}";
+  made.insert(made.end(), parts.begin(), parts.end());
+  return made;
 }
 
-std::string Root() {
+Schema Root() {
   const Schema worst =
       Object({{"quantity", Text("")},
               {"slice", Text("")},
@@ -251,46 +193,8 @@ std::string Root() {
   });
 }
 
-// Lays out JSON that the functions above composed: two blanks a level, as JsonWriter does. The
-// input has no blanks outside strings.
-std::string Pretty(std::string_view json) {
-  std::string out;
-  size_t depth = 0;
-  bool in_string = false;
-  const auto line = [&] { out.append("\n").append(2 * depth, ' '); };
-  for (size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_string) {
-      out += c;
-      if (c == '\\') out += json[++i];
-      in_string = c != '"';
-    } else if (c == '{' || c == '[') {
-      out += c;
-      ++depth;
-      line();
-    } else if (c == '}' || c == ']') {
-      --depth;
-      line();
-      out += c;
-    } else {
-      out += c;
-      if (c == ',') line();
-      if (c == ':') out += ' ';
-      in_string = c == '"';
-    }
-  }
-  return out + "\n";
-}
-
 }  // namespace
 
-std::string ReportJsonSchema() {
-  std::string root = Root();
-  const std::string head =
-      "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\","
-      "\"title\":\"kcc report\",\"$defs\":" +
-      Definitions() + ",";
-  return Pretty(head + root.substr(1));
-}
+std::string ReportJsonSchema() { return Document("kcc report", DefinitionsOfReport(), Root()); }
 
 }  // namespace kcc
