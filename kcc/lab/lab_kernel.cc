@@ -104,22 +104,27 @@ Result<std::string> LabUri::ModelDirectory(const ShippedModel& shipped) const {
   return std::string(kLabModelDirectory);
 }
 
+KernelInfo LabKernelInfo(const LabModel& model, const LabSwitches& switches) {
+  KernelInfo info;
+  info.fingerprint = Fingerprint(model, switches);
+  info.model_digest = model.digest;
+  info.vocab_size = static_cast<int64_t>(model.config.vocab);
+  info.path = switches.path;
+  info.generates = true;
+  info.declares = {{"engine", "kcc-lab"}};
+  const NamedValues texts = SwitchTexts(switches);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    info.options.push_back(
+        {texts[i].first, texts[i].second, std::string(Name(SwitchTable()[i].source))});
+  }
+  return info;
+}
+
 LabKernel::LabKernel(LabModel model, const LabSwitches& switches, const Clock* clock)
     : model_(std::move(model)),
       switches_(switches),
-      engine_(model_, switches_, clock == nullptr ? system_clock_ : *clock) {
-  info_.fingerprint = Fingerprint(model_, switches_);
-  info_.model_digest = model_.digest;
-  info_.vocab_size = static_cast<int64_t>(model_.config.vocab);
-  info_.path = switches_.path;
-  info_.generates = true;
-  info_.declares = {{"engine", "kcc-lab"}};
-  const NamedValues texts = SwitchTexts(switches_);
-  for (size_t i = 0; i < texts.size(); ++i) {
-    info_.options.push_back(
-        {texts[i].first, texts[i].second, std::string(Name(SwitchTable()[i].source))});
-  }
-}
+      engine_(model_, switches_, clock == nullptr ? system_clock_ : *clock),
+      info_(LabKernelInfo(model_, switches_)) {}
 
 Result<std::unique_ptr<LabKernel>> LabKernel::Make(const Checkpoint& checkpoint,
                                                    const LabSwitches& switches,

@@ -38,6 +38,10 @@ struct LabUri {
 // "lab:fp8?kv=bf16&model=DIR".
 Result<LabUri> ParseLabUri(std::string_view uri);
 
+// What the engine says of itself when it runs the model with these switches: for who drives the
+// engine without a kernel, and writes no trace.
+KernelInfo LabKernelInfo(const LabModel& model, const LabSwitches& switches);
+
 class LabKernel final : public Kernel {
  public:
   // The clock outlives the kernel; null: the system's.
