@@ -56,7 +56,11 @@ void DeclareSchema(Program& program) {
                           "kcc schema > kernel-contract.schema.json",
                           [&](Console& console) { return RunSchema(options, console); });
   AddSwitch(app, "--markdown", options.markdown, "Print the keys as tables for docs/contract.md");
-  AddSwitch(app, "--report", options.report, "Print the schema of report.json instead");
+  CLI::Option* report =
+      AddSwitch(app, "--report", options.report, "Print the schema of report.json instead");
+  AddSwitch(app, "--experiment", options.experiment,
+            "Print the schema of the figures of kcc lab instead")
+      ->excludes(report);
 }
 
 void DeclareMetrics(Program& program) {

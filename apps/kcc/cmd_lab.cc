@@ -90,7 +90,7 @@ Result<> E1To(const LabOptions& options, const Contract& contract, const Experim
   }
   if (options.requests_max > 0) count = static_cast<size_t>(options.requests_max);
   KCC_TRY(const E1Result result,
-          RunE1(input.checkpoint, SpreadRequests(input.requests, count), e1));
+          RunE1(input.checkpoint, SpreadRequests(input.requests, count), contract, e1));
   return Publish(options.output, "e1", E1Page(result), E1Markdown(result), E1Json(result), console);
 }
 

@@ -7,6 +7,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/contract/keys.h"
 #include "kcc/contract/schema.h"
+#include "kcc/experiment/experiment_report.h"
 #include "kcc/predicate/fields.h"
 #include "kcc/report/report_json.h"
 
@@ -72,7 +73,9 @@ int RunSchema(const SchemaOptions& options, Console& console) {
     console.out << KeyTables();
     return kExitOk;
   }
-  const std::string schema = options.report ? ReportJsonSchema() : ContractJsonSchema();
+  const std::string schema = options.report       ? ReportJsonSchema()
+                             : options.experiment ? ExperimentJsonSchema()
+                                                  : ContractJsonSchema();
   console.out << schema << (schema.ends_with('\n') ? "" : "\n");
   return kExitOk;
 }

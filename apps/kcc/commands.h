@@ -42,7 +42,8 @@ int RunDiff(const DiffOptions& options, Console& console);
 
 struct SchemaOptions {
   bool markdown = false;
-  bool report = false;  // of report.json instead
+  bool report = false;      // of report.json instead
+  bool experiment = false;  // of the figures of kcc lab instead
 };
 int RunSchema(const SchemaOptions& options, Console& console);
 

@@ -5,11 +5,15 @@
 #include <map>
 
 #include "kcc/attribution/source_envelope.h"
+#include "kcc/experiment/lab_report.h"
 #include "kcc/kernel/spread_requests.h"
 #include "kcc/metric/token_slots.h"
 
 namespace kcc {
 namespace {
+
+// What perturbations start from; `train` is what the others are judged against.
+constexpr std::array<std::string_view, 2> kBases = {"train", "f32"};
 
 struct Perturbation {
   std::string_view base;
@@ -155,6 +159,61 @@ Result<std::vector<KernelRequest>> WithLongOnes(const Checkpoint& checkpoint,
   return every;
 }
 
+// A kernel of the experiment with what it said.
+struct Scored {
+  std::string name;
+  LabSwitches switches;
+  ScoredLogits logits;
+};
+using Bases = std::map<std::string_view, Scored>;
+
+Result<Bases> ScoreBases(const Checkpoint& checkpoint, std::span<const KernelRequest> requests,
+                         LabReport* report) {
+  Bases bases;
+  for (const std::string_view name : kBases) {
+    Scored& base = bases[name];
+    base.name = "lab:" + std::string(name);
+    KCC_TRY(base.switches, ResolveSwitches(name, {}));
+    KCC_TRY(base.logits, ScoreWith(checkpoint, base.switches, requests));
+    const Scored& train = bases.at(kBases[0]);
+    report->AddKernel(base.name, base.logits.kernel);
+    report->AddArm({std::string(name), ArmRole::kBaseline, train.name, base.name});
+    KCC_TRY_VOID(report->Judge(train.logits, base.logits, requests));
+    report->AddWork("", base.logits.work);
+  }
+  return bases;
+}
+
+Result<Scored> ScorePerturbed(const Checkpoint& checkpoint, const Perturbation& p,
+                              const Scored& base, std::span<const KernelRequest> requests,
+                              LabReport* report) {
+  Scored made;
+  const std::string thrown = std::string(p.name) + "=" + std::string(p.value);
+  made.name = base.name + "?" + (p.also.empty() ? "" : std::string(p.also) + "&") + thrown;
+  KCC_TRY(made.switches, Perturbed(p));
+  KCC_TRY(made.logits, ScoreWith(checkpoint, made.switches, requests));
+  report->AddKernel(made.name, made.logits.kernel);
+  report->AddArm({thrown, ArmRole::kCandidate, base.name, made.name});
+  KCC_TRY_VOID(report->Judge(base.logits, made.logits, requests));
+  report->AddWork("", made.logits.work, &base.logits.work);
+  return made;
+}
+
+void CountSlices(const SliceEvaluator& slices, const std::vector<std::vector<bool>>& members,
+                 std::span<const KernelRequest> requests, E1Result* result) {
+  result->requests.resize(slices.size());
+  result->tokens.resize(slices.size());
+  for (size_t s = 0; s < slices.size(); ++s) {
+    result->slices.push_back(slices.slices()[s].name);
+    for (size_t r = 0; r < requests.size(); ++r) {
+      if (!members[r][s]) continue;
+      ++result->requests[s];
+      result->tokens[s] +=
+          static_cast<int64_t>(requests[r].tokens.size()) - requests[r].prompt_tokens;
+    }
+  }
+}
+
 }  // namespace
 
 double MarginAt(size_t point) { return std::pow(10, -4 + static_cast<double>(point) / 8); }
@@ -168,36 +227,22 @@ size_t WorstSlice(const E1Row& row) {
 }
 
 Result<E1Result> RunE1(const Checkpoint& checkpoint, std::span<const KernelRequest> asked,
-                       const E1Options& options) {
+                       const Contract& contract, const E1Options& options) {
   KCC_TRY(const SliceEvaluator slices, RequestSlices(options.slices));
   KCC_TRY(const std::vector<KernelRequest> requests, WithLongOnes(checkpoint, asked, options));
   KCC_TRY(const EnvelopeModel model, EnvelopeModel::Measure(checkpoint, requests, 32));
   const std::vector<std::vector<bool>> members = SliceMembers(slices, requests);
   const std::vector<size_t> slots = Slots();
   E1Result result;
-  result.requests.resize(slices.size());
-  result.tokens.resize(slices.size());
-  for (size_t s = 0; s < slices.size(); ++s) {
-    result.slices.push_back(slices.slices()[s].name);
-    for (size_t r = 0; r < requests.size(); ++r) {
-      if (!members[r][s]) continue;
-      ++result.requests[s];
-      result.tokens[s] +=
-          static_cast<int64_t>(requests[r].tokens.size()) - requests[r].prompt_tokens;
-    }
-  }
-  std::map<std::string_view, std::pair<LabSwitches, ScoredLogits>> bases;
+  CountSlices(slices, members, requests, &result);
+  LabReport report("e1", contract, checkpoint);
+  report.AddRequests("all", requests);
+  KCC_TRY(const Bases bases, ScoreBases(checkpoint, requests, &report));
   for (const Perturbation& p : kPerturbations) {
-    if (!bases.contains(p.base)) {
-      KCC_TRY(const LabSwitches base, ResolveSwitches(p.base, {}));
-      KCC_TRY(ScoredLogits scored, ScoreWith(checkpoint, base, requests));
-      bases.emplace(p.base, std::pair(base, std::move(scored)));
-    }
-    const auto& [base, train] = bases.at(p.base);
-    KCC_TRY(const LabSwitches switches, Perturbed(p));
-    KCC_TRY(const ScoredLogits infer, ScoreWith(checkpoint, switches, requests));
+    const Scored& base = bases.at(p.base);
+    KCC_TRY(const Scored infer, ScorePerturbed(checkpoint, p, base, requests, &report));
     KCC_TRY(const DriftTable drift,
-            MeasureDrift(train, infer, requests, checkpoint.config.vocab, slots));
+            MeasureDrift(base.logits, infer.logits, requests, checkpoint.config.vocab, slots));
     E1Row row;
     row.name = std::string(p.name) + "=" + std::string(p.value);
     row.source = SourceOf(p.name);
@@ -205,7 +250,7 @@ Result<E1Result> RunE1(const Checkpoint& checkpoint, std::span<const KernelReque
     for (size_t s = 0; s < slices.size(); ++s) row.by_slice.push_back(SliceOf(drift, members, s));
     ReadFlips(drift, &row);
     row.linf_max = row.by_slice[0].drift[1].max;
-    const SourceEnvelope envelope = model.Between(base, switches);
+    const SourceEnvelope envelope = model.Between(base.switches, infer.switches);
     row.envelope = envelope.worst_linf;
     row.vacuous = envelope.vacuous;
     row.typical = envelope.statistical_linf;
@@ -215,7 +260,14 @@ Result<E1Result> RunE1(const Checkpoint& checkpoint, std::span<const KernelReque
                        static_cast<int64_t>(kPerturbations.size()));
     }
   }
+  result.report = report.Finish();
   return result;
+}
+
+ExperimentReport E1Report(const E1Result& result) {
+  ExperimentReport report = result.report;
+  report.findings = E1Findings(result);
+  return report;
 }
 
 }  // namespace kcc

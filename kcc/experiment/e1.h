@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kcc/experiment/experiment.h"
+#include "kcc/experiment/experiment_report.h"
 
 namespace kcc {
 
@@ -58,6 +59,7 @@ struct E1Result {
   std::vector<int64_t> requests;  // by slice
   std::vector<int64_t> tokens;
   std::vector<E1Row> rows;
+  ExperimentReport report;  // without findings, which follow from the rows
 };
 
 struct E1Options {
@@ -68,13 +70,15 @@ struct E1Options {
   ExperimentProgress progress;
 };
 
+// The contract is judged on every pair for the template; E1's own figures do not depend on it.
 Result<E1Result> RunE1(const Checkpoint& checkpoint, std::span<const KernelRequest> requests,
-                       const E1Options& options);
+                       const Contract& contract, const E1Options& options);
 
 // The slice on which the 99th percentile of KL is largest.
 size_t WorstSlice(const E1Row& row);
 
 std::vector<Finding> E1Findings(const E1Result& result);
+ExperimentReport E1Report(const E1Result& result);
 std::string E1Page(const E1Result& result);
 std::string E1Markdown(const E1Result& result);
 std::string E1Json(const E1Result& result);

@@ -284,7 +284,8 @@ std::string E1Page(const E1Result& result) {
        "The largest logit drift beside the worst case that weights and ranges allow, and beside "
        "what is typical.",
        Envelopes(result)},
-      {"numbers", "Numbers", "p50, p95 and p99 behind the pictures.", Numbers(result)}};
+      {"numbers", "Numbers", "p50, p95 and p99 behind the pictures.", Numbers(result)},
+      ReportSection(E1Report(result))};
   return ExperimentPage("E1: what each switch does when thrown alone",
                         "Numerical drift of the lab's kernels, one perturbation at a time, on " +
                             CountsText(result) + " of the shipped model's evaluation set.",
@@ -334,17 +335,14 @@ std::string E1Markdown(const E1Result& result) {
          ReadableNumber(row.linf_max / row.envelope), ReadableNumber(row.typical),
          ReadableNumber(row.linf_max / row.typical)});
   }
-  return text + MarkdownTable(head, rows);
+  return text + MarkdownTable(head, rows) + "\n" + ExperimentReportMarkdown(E1Report(result));
 }
 
 std::string E1Json(const E1Result& result) {
   JsonWriter json;
-  json.BeginObject().Field("kccLab", 1).Field("experiment", "e1").Key("findings").BeginArray();
-  for (const Finding& finding : E1Findings(result)) {
-    json.BeginObject().Field("predicted", finding.predicted).Field("seen", finding.seen);
-    json.Field("holds", finding.holds).EndObject();
-  }
-  json.EndArray().Key("perturbations").BeginArray();
+  json.BeginObject().Field("kccLab", 1);
+  WriteExperimentReport(E1Report(result), &json);
+  json.Key("perturbations").BeginArray();
   for (const E1Row& row : result.rows) {
     json.BeginObject().Field("name", row.name).Field("source", Name(row.source));
     json.Field("base", row.base).Field("linfMax", row.linf_max);

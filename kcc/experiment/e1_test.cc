@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <set>
 
 #include "kcc/lab/lab_test_data.h"
 
@@ -23,9 +24,29 @@ E1Options SmallOptions() {
   return options;
 }
 
+// One clause that scored logits decide, and one that they cannot.
+Contract SmallContract() {
+  Contract contract;
+  contract.name = "c";
+  contract.version = "1.0.0";
+  contract.slices = {Slice{"all", {}, {}}, SmallOptions().slices[0]};
+  Clause kl;
+  kl.id = "N-1";
+  kl.metric = *ParseMetric("mean_kl");
+  kl.threshold = 1e-6;
+  kl.slices = {"all", "long"};
+  kl.stages = {Stage::kOffline};
+  Clause latency = kl;
+  latency.id = "R-1";
+  latency.metric = *ParseMetric("p95_latency_ms");
+  contract.clauses = {kl, latency};
+  return contract;
+}
+
 const E1Result& Small() {
   static const E1Result made = [] {
-    auto result = RunE1(RandomCheckpoint(SmallConfig()), RandomRequests(4, 90, 2), SmallOptions());
+    auto result = RunE1(RandomCheckpoint(SmallConfig()), RandomRequests(4, 90, 2), SmallContract(),
+                        SmallOptions());
     EXPECT_TRUE(result.has_value()) << result.error().Format();
     return std::move(*result);
   }();
@@ -107,10 +128,49 @@ TEST(E1, PageMarkdownAndFiguresNameEveryPerturbationAndSlice) {
   EXPECT_EQ(page.find("http:"), std::string::npos);
 }
 
+TEST(E1, ReportsEveryPairInTheTemplate) {
+  const E1Result& result = Small();
+  const ExperimentReport report = E1Report(result);
+  EXPECT_EQ(report.experiment, "e1");
+  EXPECT_EQ(report.findings.size(), E1Findings(result).size());
+  ASSERT_EQ(report.requests.size(), 1u);
+  EXPECT_EQ(report.requests[0].requests, result.requests[0]);
+  EXPECT_EQ(report.requests[0].tokens, result.tokens[0]);
+  const auto& rates = std::get<PassRates>(report.pass_rates);
+  ASSERT_EQ(rates.arms.size(), 2 + result.rows.size());
+  ASSERT_EQ(report.arms.size(), rates.arms.size());
+  ASSERT_EQ(report.kernels.size(), rates.arms.size());
+  ASSERT_EQ(rates.not_judged.size(), 1u);
+  EXPECT_EQ(rates.not_judged[0].clause, "R-1");
+  // The training kernel keeps any contract with itself; the judge is asked all the same.
+  EXPECT_EQ(report.arms[0].role, ArmRole::kBaseline);
+  EXPECT_EQ(rates.arms[0].slices[0].total().satisfied, 1);
+  const auto& work = std::get<std::vector<ArmCost>>(report.work);
+  ASSERT_EQ(work.size(), rates.arms.size());
+  std::set<std::string> fingerprints;
+  for (size_t i = 0; i < result.rows.size(); ++i) {
+    const E1Row& row = result.rows[i];
+    const ReportedArm& arm = report.arms[2 + i];
+    EXPECT_EQ(arm.name, row.name);
+    EXPECT_EQ(arm.train, "lab:" + row.base);
+    EXPECT_EQ(arm.infer, report.kernels[2 + i].name);
+    fingerprints.insert(report.kernels[2 + i].fingerprint);
+    EXPECT_EQ(work[2 + i].arm, row.name);
+    EXPECT_TRUE(work[2 + i].figures[0].baseline.has_value());
+    ASSERT_EQ(rates.arms[2 + i].slices.size(), 2u);
+    EXPECT_EQ(rates.arms[2 + i].slices[0].total().judged(), 1);
+  }
+  EXPECT_EQ(fingerprints.size(), result.rows.size());
+  EXPECT_TRUE(std::holds_alternative<NotMeasured>(report.quality));
+  EXPECT_TRUE(std::holds_alternative<NotMeasured>(report.time));
+  EXPECT_TRUE(std::holds_alternative<NotMeasured>(report.incidents));
+}
+
 TEST(E1, ContextsBeyondTheModelAreRefused) {
   E1Options options = SmallOptions();
   options.long_tokens = 500;
-  const auto made = RunE1(RandomCheckpoint(SmallConfig()), RandomRequests(4, 90, 2), options);
+  const auto made =
+      RunE1(RandomCheckpoint(SmallConfig()), RandomRequests(4, 90, 2), SmallContract(), options);
   ASSERT_FALSE(made.has_value());
   EXPECT_NE(made.error().message().find("512 positions"), std::string::npos);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kcc/base/strings.h"
+#include "kcc/experiment/lab_report.h"
 #include "kcc/kernel/spread_requests.h"
 #include "kcc/lab/lab_kernel.h"
 #include "kcc/metric/token_slots.h"
@@ -153,6 +154,95 @@ Result<> CheckPool(const Checkpoint& checkpoint, std::span<const KernelRequest> 
   return {};
 }
 
+// The sweep: every engine under every load at every length, into the result and its report.
+class Sweep {
+ public:
+  Sweep(const Checkpoint& checkpoint, const Contract& contract, const E2Options& options,
+        E2Result* result)
+      : checkpoint_(checkpoint),
+        options_(options),
+        report_("e2", contract, checkpoint),
+        result_(*result) {
+    for (const E2Clause& clause : result->clauses) {
+      slots_.push_back(TokenSlot(*clause.metric.quantity, clause.metric.side));
+    }
+  }
+
+  // First: what the training kernel says about every length. It is the report's baseline.
+  Result<> ScoreTrain(std::span<const KernelRequest> requests, const SliceEvaluator& slices) {
+    KCC_TRY(const LabSwitches switches, EngineSwitches("train"));
+    KCC_TRY(const LabModel train, LabModel::Make(checkpoint_, switches));
+    report_.AddKernel("lab:train", LabKernelInfo(train, switches));
+    report_.AddArm({"train", ArmRole::kBaseline, "lab:train", "lab:train"});
+    for (const E2Length& length : options_.lengths) {
+      KCC_TRY(LengthSet set, MakeLengthSet(train, length, requests, slices));
+      report_.AddRequests(LengthText(length), set.requests);
+      KCC_TRY_VOID(report_.Judge(set.train, set.train, set.requests));
+      AddWork(set.train.work, &train_work_);
+      sets_.push_back(std::move(set));
+      Advance();
+    }
+    report_.AddWork(LoadText({switches.concurrency, false}), train_work_);
+    return {};
+  }
+
+  Result<> RunEngine(size_t engine) {
+    const std::string name = "lab:" + options_.engines[engine];
+    KCC_TRY(const LabSwitches switches, EngineSwitches(options_.engines[engine]));
+    KCC_TRY_VOID(CheckSwitches(switches));
+    KCC_TRY(const LabModel model, LabModel::Make(checkpoint_, switches));
+    report_.AddKernel(name, LabKernelInfo(model, switches));
+    report_.AddArm({name, ArmRole::kCandidate, "lab:train", name});
+    for (size_t load = 0; load < options_.loads.size(); ++load) {
+      KCC_TRY_VOID(RunLoad(model, switches, engine, load));
+    }
+    return {};
+  }
+
+  ExperimentReport Finish() { return report_.Finish(); }
+
+ private:
+  Result<> RunLoad(const LabModel& model, const LabSwitches& switches, size_t engine, size_t at) {
+    const E2Load& load = options_.loads[at];
+    EngineStats work;
+    for (size_t n = 0; n < sets_.size(); ++n) {
+      const LengthSet& set = sets_[n];
+      KCC_TRY(const ScoredLogits infer,
+              ScoreInMemory(model, UnderLoad(switches, load, set.requests), set.requests));
+      KCC_TRY(const DriftTable drift,
+              MeasureDrift(set.train, infer, set.requests, checkpoint_.config.vocab, slots_));
+      KCC_TRY_VOID(report_.Judge(set.train, infer, set.requests));
+      AddWork(infer.work, &work);
+      E2Row row{engine, at, n, infer.work.preemptions, {}};
+      const Regime regime(drift, result_.clauses);
+      for (size_t s = 0; s < result_.slices.size(); ++s) {
+        row.by_slice.push_back(regime.CellOf(s, set.members));
+      }
+      result_.rows.push_back(std::move(row));
+      Advance();
+    }
+    // The training kernel served one load only; the others have no baseline.
+    const bool same = load == E2Load{switches.concurrency, false};
+    report_.AddWork(LoadText(load), work, same ? &train_work_ : nullptr);
+    return {};
+  }
+
+  void Advance() {
+    const size_t total =
+        options_.lengths.size() * (1 + options_.engines.size() * options_.loads.size());
+    if (options_.progress) options_.progress(++done_, static_cast<int64_t>(total));
+  }
+
+  const Checkpoint& checkpoint_;
+  const E2Options& options_;
+  LabReport report_;
+  E2Result& result_;
+  std::vector<size_t> slots_;
+  std::vector<LengthSet> sets_;
+  EngineStats train_work_;
+  int64_t done_ = 0;
+};
+
 }  // namespace
 
 E2Options E2Options::Default() {
@@ -194,49 +284,17 @@ Result<E2Result> RunE2(const Checkpoint& checkpoint, std::span<const KernelReque
   result.lengths = options.lengths;
   result.loads = options.loads;
   KCC_TRY(result.clauses, ClausesOf(contract, slices));
-  std::vector<size_t> slots;
-  for (const E2Clause& clause : result.clauses) {
-    slots.push_back(TokenSlot(*clause.metric.quantity, clause.metric.side));
-  }
-  const auto total = static_cast<int64_t>(options.lengths.size() *
-                                          (1 + options.engines.size() * options.loads.size()));
-  int64_t done = 0;
-  const auto advance = [&] {
-    if (options.progress) options.progress(++done, total);
-  };
-  std::vector<LengthSet> sets;
-  {
-    KCC_TRY(const LabSwitches switches, EngineSwitches("train"));
-    KCC_TRY(const LabModel train, LabModel::Make(checkpoint, switches));
-    for (const E2Length& length : options.lengths) {
-      KCC_TRY(LengthSet set, MakeLengthSet(train, length, requests, slices));
-      sets.push_back(std::move(set));
-      advance();
-    }
-  }
-  for (size_t e = 0; e < options.engines.size(); ++e) {
-    KCC_TRY(const LabSwitches engine, EngineSwitches(options.engines[e]));
-    KCC_TRY_VOID(CheckSwitches(engine));
-    KCC_TRY(const LabModel model, LabModel::Make(checkpoint, engine));
-    for (size_t w = 0; w < options.loads.size(); ++w) {
-      for (size_t n = 0; n < sets.size(); ++n) {
-        const LengthSet& set = sets[n];
-        KCC_TRY(
-            const ScoredLogits infer,
-            ScoreInMemory(model, UnderLoad(engine, options.loads[w], set.requests), set.requests));
-        KCC_TRY(const DriftTable drift,
-                MeasureDrift(set.train, infer, set.requests, checkpoint.config.vocab, slots));
-        E2Row row{e, w, n, infer.preemptions, {}};
-        const Regime regime(drift, result.clauses);
-        for (size_t s = 0; s < slices.size(); ++s) {
-          row.by_slice.push_back(regime.CellOf(s, set.members));
-        }
-        result.rows.push_back(std::move(row));
-        advance();
-      }
-    }
-  }
+  Sweep sweep(checkpoint, contract, options, &result);
+  KCC_TRY_VOID(sweep.ScoreTrain(requests, slices));
+  for (size_t e = 0; e < options.engines.size(); ++e) KCC_TRY_VOID(sweep.RunEngine(e));
+  result.report = sweep.Finish();
   return result;
+}
+
+ExperimentReport E2Report(const E2Result& result) {
+  ExperimentReport report = result.report;
+  report.findings = E2Findings(result);
+  return report;
 }
 
 }  // namespace kcc

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kcc/experiment/experiment.h"
+#include "kcc/experiment/experiment_report.h"
 
 namespace kcc {
 
@@ -73,6 +74,7 @@ struct E2Result {
   std::vector<E2Load> loads;
   std::vector<E2Clause> clauses;
   std::vector<E2Row> rows;  // by engine, load, length
+  ExperimentReport report;  // without findings, which follow from the rows
 
   const E2Row& row(size_t engine, size_t load, size_t length) const {
     return rows[(engine * loads.size() + load) * lengths.size() + length];
@@ -93,6 +95,7 @@ std::string LoadText(const E2Load& load);
 
 // What the paper expects of the sweep, and what was seen.
 std::vector<Finding> E2Findings(const E2Result& result);
+ExperimentReport E2Report(const E2Result& result);
 // The longest context up to which an engine holds every clause on a slice, whatever the load:
 // the routing rule that the sweep suggests. "any", "up to 256 tokens", "none".
 std::string RoutingRule(const E2Result& result, size_t engine, size_t slice);

@@ -137,18 +137,9 @@ const std::vector<std::string>& NearHead() {
   return head;
 }
 
-std::string GridHtml(const std::vector<std::string>& head,
-                     const std::vector<std::vector<std::string>>& rows) {
-  std::string table =
-      "<div class=\"card\"><div class=\"table-scroll\"><table class=\"grid\"><thead><tr>";
-  for (const std::string& cell : head) table += "<th>" + MarkupEscaped(cell) + "</th>";
-  table += "</tr></thead><tbody>\n";
-  for (const std::vector<std::string>& row : rows) {
-    table += "<tr>";
-    for (const std::string& cell : row) table += "<td>" + MarkupEscaped(cell) + "</td>";
-    table += "</tr>\n";
-  }
-  return table + "</tbody></table></div></div>\n";
+std::string CardTable(const std::vector<std::string>& head,
+                      const std::vector<std::vector<std::string>>& rows) {
+  return "<div class=\"card\">" + TableHtml(head, rows) + "</div>\n";
 }
 
 std::vector<std::vector<std::string>> NearRows(const E2Result& result, size_t most) {
@@ -208,11 +199,12 @@ std::string E2Page(const E2Result& result) {
        maps},
       {"near", "Where it fails next",
        "Cells within a fifth of their threshold, nearest first: the ones to watch.",
-       GridHtml(NearHead(), NearRows(result, 40))},
+       CardTable(NearHead(), NearRows(result, 40))},
       {"routing", "Routing rules",
        "The longest prompts up to which an engine holds every clause on a slice, whatever the "
        "load.",
-       GridHtml(RoutingHead(result), RoutingRows(result, ""))}};
+       CardTable(RoutingHead(result), RoutingRows(result, ""))},
+      ReportSection(E2Report(result))};
   return ExperimentPage(
       "E2: where an engine stops keeping the contract",
       "The contract " + result.contract + " on engines of the lab against " +
@@ -264,20 +256,17 @@ std::string E2Markdown(const E2Result& result) {
       "slice, whatever the load.\n\n";
   text += MarkdownTable(RoutingHead(result), RoutingRows(result, "`"));
   text += "\n## Where it fails next\n\nCells within a fifth of their threshold, nearest first.\n\n";
-  return text + MarkdownTable(NearHead(), NearRows(result, 20));
+  text += MarkdownTable(NearHead(), NearRows(result, 20));
+  return text + "\n" + ExperimentReportMarkdown(E2Report(result));
 }
 
 std::string E2Json(const E2Result& result) {
   JsonWriter json;
-  json.BeginObject().Field("kccLab", 1).Field("experiment", "e2");
+  json.BeginObject().Field("kccLab", 1);
+  WriteExperimentReport(E2Report(result), &json);
   json.Field("contract", result.contract).Key("clauses").BeginArray();
   for (const E2Clause& clause : result.clauses) {
     json.BeginObject().Field("id", clause.id).Field("text", clause.text).EndObject();
-  }
-  json.EndArray().Key("findings").BeginArray();
-  for (const Finding& finding : E2Findings(result)) {
-    json.BeginObject().Field("predicted", finding.predicted).Field("seen", finding.seen);
-    json.Field("holds", finding.holds).EndObject();
   }
   json.EndArray().Key("cells").BeginArray();
   for (const E2Row& row : result.rows) {

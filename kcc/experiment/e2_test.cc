@@ -19,6 +19,7 @@ Clause KlClause(double at_most) {
   clause.metric = *ParseMetric("mean_kl");
   clause.threshold = at_most;
   clause.slices = {"all", "long"};
+  clause.stages = {Stage::kOffline};
   return clause;
 }
 
@@ -103,6 +104,39 @@ TEST(E2, CellsNearTheirThresholdAreMarked) {
   EXPECT_NE(E2Page(missed).find("▽</td>"), std::string::npos);
   EXPECT_NE(E2Markdown(missed).find("▽ fails narrowly"), std::string::npos);
   EXPECT_NE(E2Json(missed).find("\"narrow\""), std::string::npos);
+}
+
+TEST(E2, ReportsEveryEngineInTheTemplate) {
+  const E2Result result = Swept(1e-3);
+  const ExperimentReport report = E2Report(result);
+  EXPECT_EQ(report.findings.size(), E2Findings(result).size());
+  ASSERT_EQ(report.requests.size(), result.lengths.size());
+  EXPECT_NE(report.requests[0].digest, report.requests[1].digest);
+  const auto& rates = std::get<PassRates>(report.pass_rates);
+  ASSERT_EQ(rates.arms.size(), 1 + result.engines.size());
+  for (size_t e = 0; e < result.engines.size(); ++e) {
+    const ArmPass& arm = rates.arms[1 + e];
+    EXPECT_EQ(arm.arm, "lab:" + result.engines[e]);
+    EXPECT_EQ(arm.regimes, 6);  // three loads of two lengths
+    // The judge says of every regime what E2's own cell says: it has one clause, a mean.
+    for (size_t s = 0; s < result.slices.size(); ++s) {
+      int64_t judged = 0, failed = 0;
+      for (const E2Row& row : result.rows) {
+        if (row.engine != e || row.by_slice[s].requests == 0) continue;
+        ++judged;
+        failed += row.by_slice[s].fails();
+      }
+      EXPECT_EQ(arm.slices[s].total().judged(), judged);
+      EXPECT_EQ(arm.slices[s].total().violated, failed);
+      EXPECT_EQ(arm.slices[s].total().empty, 6 - judged);
+    }
+  }
+  // One row for the baseline, which served one load, and one for each engine under each load.
+  const auto& work = std::get<std::vector<ArmCost>>(report.work);
+  ASSERT_EQ(work.size(), 1 + result.engines.size() * result.loads.size());
+  EXPECT_EQ(work[3].regime, "4 at once, under pressure");
+  EXPECT_GT(work[3].figures[1].value, work[2].figures[1].value);  // preempted, so computed again
+  EXPECT_EQ(work[3].figures[1].baseline, std::nullopt);
 }
 
 TEST(E2, UseOfAThreshold) {

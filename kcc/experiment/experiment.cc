@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "kcc/lab/engine.h"
+#include "kcc/lab/lab_kernel.h"
+#include "kcc/measure/measure.h"
 #include "kcc/measure/pair_walk.h"
+#include "kcc/summary/population.h"
 #include "kcc/trace/evidence_check.h"
 
 namespace kcc {
@@ -119,6 +122,39 @@ class TableVisitor final : public PairVisitor {
   size_t request_ = 0;
 };
 
+std::vector<int32_t> InOrder(size_t count) {
+  std::vector<int32_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+SourceSide DescribeSide(const KernelInfo& kernel) {
+  SourceSide side;  // without the identity of a trace: there is none
+  side.kernel_fingerprint = kernel.fingerprint;
+  side.model_digest = kernel.model_digest;
+  side.evidence = EvidenceLevel::kLogits;
+  side.path = kernel.path;
+  side.declares = DeclaredBy(kernel);
+  return side;
+}
+
+// So that a contract that binds another model, engine or set of requests is not judged on these.
+Source DescribePair(const ScoredLogits& train, const ScoredLogits& infer,
+                    std::span<const KernelRequest> requests) {
+  Source source;
+  source.train = DescribeSide(train.kernel);
+  source.infer = DescribeSide(infer.kernel);
+  source.evidence = EvidenceLevel::kLogits;
+  source.request_set = RequestSetOf(requests).Digest();
+  source.vocab_size = train.kernel.vocab_size;
+  source.requests = requests.size();
+  for (size_t r = 0; r < requests.size(); ++r) {
+    source.manifest += HashText(requests[r].request.id);
+    source.tokens += train.rows[r].size() / static_cast<size_t>(source.vocab_size);
+  }
+  return source;
+}
+
 }  // namespace
 
 Result<ScoredLogits> ScoreInMemory(const LabModel& model, const LabSwitches& switches,
@@ -136,7 +172,8 @@ Result<ScoredLogits> ScoreInMemory(const LabModel& model, const LabSwitches& swi
   };
   const Result<std::vector<RequestOutcome>> outcomes = engine.Score(requests, sink);
   if (!outcomes.has_value()) return outcomes.error();
-  scored.preemptions = engine.stats().preemptions;
+  scored.kernel = LabKernelInfo(model, switches);
+  scored.work = engine.stats();
   return scored;
 }
 
@@ -148,11 +185,26 @@ Result<DriftTable> MeasureDrift(const ScoredLogits& train, const ScoredLogits& i
   WalkOptions walk;
   for (const size_t slot : slots) walk.wanted.set(slot);
   KCC_TRY(const SliceEvaluator no_slices, SliceEvaluator::Make({}));
-  std::vector<int32_t> order(requests.size());
-  std::iota(order.begin(), order.end(), 0);
   PairVisitor* const visitors[] = {&visitor};
-  KCC_TRY_VOID(WalkPairs(source, order, no_slices, walk, visitors));
+  KCC_TRY_VOID(WalkPairs(source, InOrder(requests.size()), no_slices, walk, visitors));
   return visitor.Finish();
+}
+
+Result<Summary> SummarizeDrift(const ScoredLogits& train, const ScoredLogits& infer,
+                               std::span<const KernelRequest> requests, const Plan& plan) {
+  const ScoredSource source(train, infer, requests, static_cast<size_t>(train.kernel.vocab_size));
+  KCC_TRY(Summary summary, MeasureSource(source, InOrder(requests.size()), plan, {}));
+  summary.sources = {DescribePair(train, infer, requests)};
+  return summary;
+}
+
+RequestSet RequestSetOf(std::span<const KernelRequest> requests) {
+  RequestSet set;
+  for (const KernelRequest& request : requests) {
+    const auto prompt = static_cast<size_t>(request.prompt_tokens);
+    set.Add(request.request.id, request.prompt_tokens, std::span(request.tokens).subspan(prompt));
+  }
+  return set;
 }
 
 // Experiments count requests, and a slice of tokens is no set of requests: those are left out.

@@ -1,6 +1,6 @@
 // What the experiments E1 and E2 of the paper (8.1, 8.2) share: scoring requests with one setting
-// of the lab, the quantities of every token of a pair, requests put into longer contexts, and the
-// sentences that say what the paper predicted and what was seen.
+// of the lab, the quantities of every token of a pair and their summary, requests put into longer
+// contexts, and the sentences that say what the paper predicted and what was seen.
 //
 // Everything stays in memory: a few hundred requests of a small model.
 #pragma once
@@ -16,18 +16,23 @@
 #include "kcc/contract/contract.h"
 #include "kcc/kernel/kernel.h"
 #include "kcc/lab/checkpoint.h"
+#include "kcc/lab/engine.h"
 #include "kcc/lab/lab_model.h"
 #include "kcc/lab/switches.h"
+#include "kcc/summary/plan.h"
+#include "kcc/summary/summary.h"
+#include "kcc/trace/request_set.h"
 #include "kcc/trace/slices.h"
 
 namespace kcc {
 
 using ExperimentProgress = std::function<void(int64_t done, int64_t total)>;
 
-// The logits of every scored token, by request, row after row.
+// The logits of every scored token, by request, row after row; by which kernel, and what it took.
 struct ScoredLogits {
   std::vector<std::vector<float>> rows;
-  uint64_t preemptions = 0;
+  KernelInfo kernel;
+  EngineStats work;
 };
 Result<ScoredLogits> ScoreInMemory(const LabModel& model, const LabSwitches& switches,
                                    std::span<const KernelRequest> requests);
@@ -46,6 +51,10 @@ Result<DriftTable> MeasureDrift(const ScoredLogits& train, const ScoredLogits& i
                                 std::span<const KernelRequest> requests, size_t vocab,
                                 std::span<const size_t> slots);
 
+// The same pair as kcc measure would summarise it, sources included, for the judge.
+Result<Summary> SummarizeDrift(const ScoredLogits& train, const ScoredLogits& infer,
+                               std::span<const KernelRequest> requests, const Plan& plan);
+
 // `all` and those of the slices that a request alone decides; those of tokens are left out.
 Result<SliceEvaluator> RequestSlices(std::span<const Slice> slices);
 // [request][slice].
@@ -57,6 +66,9 @@ std::vector<std::vector<bool>> SliceMembers(const SliceEvaluator& slices,
 // already stay as they are. Precondition: the pool has another request.
 KernelRequest InContext(const KernelRequest& request, std::span<const KernelRequest> pool,
                         size_t length);
+
+// The requests with the tokens that are scored; the digest of a trace of them is the same.
+RequestSet RequestSetOf(std::span<const KernelRequest> requests);
 
 // A type-1 quantile of sorted values, and 0 of none.
 double SortedQuantile(std::span<const double> sorted, double p);

@@ -101,4 +101,17 @@ std::string MarkdownTable(std::span<const std::string> head,
   return table;
 }
 
+std::string TableHtml(std::span<const std::string> head,
+                      std::span<const std::vector<std::string>> rows) {
+  std::string table = "<div class=\"table-scroll\"><table class=\"grid\"><thead><tr>";
+  for (const std::string& cell : head) table += "<th>" + MarkupEscaped(cell) + "</th>";
+  table += "</tr></thead><tbody>\n";
+  for (const std::vector<std::string>& row : rows) {
+    table += "<tr>";
+    for (const std::string& cell : row) table += "<td>" + MarkupEscaped(cell) + "</td>";
+    table += "</tr>\n";
+  }
+  return table + "</tbody></table></div>";
+}
+
 }  // namespace kcc

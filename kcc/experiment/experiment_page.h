@@ -1,6 +1,6 @@
-// The parts that the pages of E1 and E2 share: head and foot under the report's style, the list of
-// predictions, scales and marks. Pictures are inline SVG without text in them, so that they stretch
-// with the page; words and numbers around them are HTML. No script but the choice of theme.
+// The parts that the pages of experiments share: head and foot under the report's style, the list
+// of predictions, scales and marks. Pictures are inline SVG without text in them, so that they
+// stretch with the page; words and numbers around them are HTML. No script but the choice of theme.
 #pragma once
 
 #include <span>
@@ -38,6 +38,9 @@ struct LogScale {
   std::string labels() const;        // HTML: a decade every few
 };
 
+// Texts are escaped here.
+std::string TableHtml(std::span<const std::string> head,
+                      std::span<const std::vector<std::string>> rows);
 std::string MarkdownRow(std::span<const std::string> cells);
 std::string MarkdownTable(std::span<const std::string> head,
                           std::span<const std::vector<std::string>> rows);

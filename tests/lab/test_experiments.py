@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 
+import jsonschema
 import pytest
 from playwright.sync_api import sync_playwright
 
@@ -122,6 +123,112 @@ def test_e2_agrees_with_the_judge(kcc, tmp_path):
             judged = [s["verdict"] for clause in report["clauses"] if clause["id"] in ("N-1", "N-2", "S-1")
                       for s in clause["slices"] if s["slice"] == cell["slice"]]
             assert ("violated" in judged) == cell["fails"], cell
+
+
+@pytest.fixture(scope="module")
+def validator():
+    schema = json.loads((ROOT / "docs/experiment.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+PARTS = ["passRates", "quality", "runtimeWork", "runtimeTime", "incidents"]
+
+
+@pytest.mark.parametrize("name", ["e1", "e2"])
+def test_figures_follow_the_template_and_its_schema(experiments, validator, name):
+    report = figures(experiments, name)
+    assert [error.message for error in validator.iter_errors(report)] == []
+    assert report["experiment"] == name
+    assert {part for part in PARTS if report[part] is None} == {"quality", "runtimeTime", "incidents"}
+    assert set(report["notMeasured"]) == {"quality", "runtimeTime", "incidents"}
+    identity = report["identity"]
+    assert identity["contract"]["name"] == "lab" and identity["contract"]["digest"].startswith("sha256:")
+    kernels = [kernel["name"] for kernel in identity["kernels"]]
+    arms = [arm["name"] for arm in identity["arms"]]
+    assert len(set(kernels)) == len(kernels) and len(set(arms)) == len(arms)
+    assert all({arm["train"], arm["infer"]} <= set(kernels) for arm in identity["arms"])
+    assert [arm["arm"] for arm in report["passRates"]["arms"]] == arms
+    assert {row["arm"] for row in report["runtimeWork"]} == set(arms)
+    assert [clause["clause"] for clause in report["passRates"]["notJudged"]] == ["O-1"]
+    for arm in report["passRates"]["arms"]:
+        for row in arm["slices"]:
+            assert [clause["clause"] for clause in row["clauses"]] == ["N-1", "N-2", "S-1"]
+            assert row["judged"] + row["empty"] == 3 * arm["regimes"]
+            assert row["judged"] == sum(row[verdict] for verdict in ("satisfied", "violated", "inconclusive", "error"))
+            assert row["share"] == (row["satisfied"] / row["judged"] if row["judged"] else None)
+
+
+@pytest.mark.parametrize("sample", ["bare", "full"])
+def test_a_report_with_no_part_and_one_with_all_follow_the_schema(validator, sample):
+    """What the writer writes byte for byte (kcc/experiment/experiment_report_test.cc)."""
+    report = json.loads((ROOT / "tests/data/experiment" / f"{sample}.json").read_text())
+    assert [error.message for error in validator.iter_errors(report)] == []
+    assert [part for part in PARTS if report[part] is None] == (PARTS if sample == "bare" else [])
+    assert list(report["notMeasured"]) == (PARTS if sample == "bare" else [])
+
+
+def test_the_schema_refuses_what_the_template_forbids(experiments, validator):
+    report = figures(experiments, "e1")
+    reasons = report["notMeasured"]
+    wrong = [
+        {**report, "kccExperiment": 2},
+        {key: value for key, value in report.items() if key != "incidents"},
+        {**report, "notMeasured": {key: value for key, value in reasons.items() if key != "quality"}},
+        {**report, "notMeasured": {**reasons, "quality": ""}},
+        {**report, "notMeasured": {**reasons, "passRates": "but they are there"}},
+        {**report, "quality": 0},
+        {**report, "incidents": [{"arm": "train", "faults": 0}]},
+        {**report, "identity": {**report["identity"], "contract": "lab 1.0.0"}},
+    ]
+    for document in wrong:
+        assert not validator.is_valid(document)
+
+
+def test_pass_rates_are_verdicts_of_kcc_run(kcc, tmp_path):
+    """Batch-invariant engines have one answer under both loads, so every verdict counts twice."""
+    lines = (ROOT / "models/kcc-lab/eval.jsonl").read_text().splitlines(keepends=True)[::40]
+    (tmp_path / "r.jsonl").write_text("".join(lines))
+    arguments = ["--requests", tmp_path / "r.jsonl"]
+    engines = ["fp8?batch=invariant", "int4?batch=invariant"]
+    done = kcc("lab", "e2", *arguments, "-o", tmp_path / "e2", "--engine", ",".join(engines), "--length", 0,
+               "--max-requests", 10, "--quick", "--json")
+    assert done.code == 0, done.err
+    passes = {arm["arm"]: arm for arm in done.json["passRates"]["arms"]}
+    prints = {kernel["name"]: kernel["fingerprint"] for kernel in done.json["identity"]["kernels"]}
+    seen = set()
+    for engine in engines:
+        kernel = f"lab:{engine}&path=decode&chunk=64"
+        report = kcc("run", "contracts/lab.yaml", "--train", "lab:train?path=decode&chunk=64", "--infer", kernel,
+                     *arguments, "--json").json
+        assert report["contract"]["digest"] == done.json["identity"]["contract"]["digest"]
+        assert report["provenance"]["infer"]["fingerprint"] == prints[f"lab:{engine}"]
+        assert report["provenance"]["infer"]["model"] == done.json["identity"]["model"]
+        judged = {(clause["id"], row["slice"]): row for clause in report["clauses"] for row in clause["slices"]}
+        for row in passes[f"lab:{engine}"]["slices"]:
+            for clause in row["clauses"]:
+                verdict = judged[clause["clause"], row["slice"]]
+                word = "empty" if verdict["count"]["requests"] == 0 else verdict["verdict"]
+                assert clause[word] == 2, (engine, row["slice"], clause)
+                seen.add(word)
+    assert seen >= {"satisfied", "violated", "empty"}
+
+
+@pytest.mark.parametrize("name", ["e1", "e2"])
+def test_the_page_shows_the_whole_template(browser, experiments, name):
+    report = figures(experiments, name)
+    page = browser.new_page()
+    page.goto((experiments / f"{name}.html").as_uri())
+    section = page.locator("#report")
+    titles = section.locator(".part > h3").all_text_contents()
+    assert titles == ["What was judged", "Clause pass rates", "Quality and reward", "Runtime cost: work",
+                      "Runtime cost: time", "Incidents"]
+    text = section.text_content()
+    assert report["identity"]["contract"]["digest"] in text
+    for reason in report["notMeasured"].values():
+        assert f"Not measured: {reason}." in text
+    slices = len(report["passRates"]["arms"][0]["slices"])
+    assert section.locator("table.map tbody td").count() == slices * len(report["passRates"]["arms"])
 
 
 def test_e1_draws_every_perturbation_on_every_slice(browser, experiments):
