@@ -10,7 +10,7 @@ namespace kcc {
 
 // `contract` holds everything but the clauses; `own_names` are the nodes of its own metrics' names.
 void CheckContract(const Contract& contract, const std::vector<ClauseDraft>& clauses,
-                   const SliceIndex& slices,
-                   const std::vector<const YamlNode*>& own_names, Problems* problems);
+                   const SliceIndex& slices, const std::vector<const YamlNode*>& own_names,
+                   Problems* problems);
 
 }  // namespace kcc
