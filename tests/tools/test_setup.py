@@ -24,6 +24,11 @@ class Machine:
         self.folder = folder
         self.release = folder / "os-release"
         self.release.write_text(release)
+        # A copy, which another user can read wherever the checkout lies: /root is closed.
+        self.script = folder / "tools" / SETUP.name
+        self.script.parent.mkdir()
+        self.script.parent.chmod(0o755)
+        shutil.copy(SETUP, self.script)
         for name in NEEDED:
             (folder / name).symlink_to(shutil.which(name))
         if dpkg:
@@ -40,7 +45,7 @@ class Machine:
 
     def setup(self, *arguments, user=None):
         environment = {"PATH": str(self.folder), "KCC_OS_RELEASE": str(self.release)}
-        return subprocess.run(["bash", SETUP, *arguments], env=environment, capture_output=True, text=True, check=False,
+        return subprocess.run(["bash", self.script, *arguments], env=environment, capture_output=True, text=True, check=False,
                               user=user, executable=shutil.which("bash"))  # fmt: skip
 
     @property
@@ -101,8 +106,6 @@ def test_a_tool_from_elsewhere_counts_and_a_library_must_be_a_package(machine):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_it_runs_as_a_real_user_without_rights(machine):
-    if not os.stat(ROOT).st_mode & 0o005:
-        pytest.skip("the checkout is closed to other users")
     here = machine(lacks=["libhwy-dev"])
     (here.folder / "id").unlink()
     (here.folder / "id").symlink_to(shutil.which("id"))
