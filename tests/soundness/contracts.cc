@@ -38,6 +38,19 @@ const std::vector<std::string> kPredicates = {
     "latency_ms >= 150 and token.token >= 1",
 };
 
+// Metrics of the contract's own, from fields that the evidence has. Fields that a side may relabel
+// are left out: they are what such a metric measures.
+const std::vector<std::string> kOwnMetrics = {
+    "{name: wait, of: request, from: latency_ms - ttft_ms, unit: ms, direction: lower}",
+    "{name: work, of: request, from: prompt_tokens + 2 * output_tokens, direction: lower, min: 0}",
+    "{name: gain, of: request, from: reward - 0.5, direction: higher, min: -1, max: 1}",
+    "{name: trouble, of: request, from: \"max(refused, failed)\", direction: lower, min: 0, max: "
+    "1}",
+    "{name: surprise, of: token, from: -token.logprob, unit: nat, direction: lower, min: 0}",
+    "{name: push, of: token, from: token.advantage * token.position, direction: signed}",
+    "{name: wrong, of: token, from: abs(token.gold - token.token), direction: lower, min: 0}",
+};
+
 bool OfOneRun(const Quantity& quantity) {
   static const std::set<std::string_view> kRecorded = {
       "trace_field_coverage", "fingerprint_match_rate", "throughput_tokens_per_s",
@@ -60,11 +73,11 @@ std::string DrawThreshold(Dice* dice, const Metric& metric) {
   return of(kMagnitudes);
 }
 
-std::string DrawClause(Dice* dice, const ContractOptions& options,
-                       const std::vector<std::string>& slices, int id) {
+const Quantity* DrawQuantity(Dice* dice, const std::vector<const Quantity*>& own) {
+  if (!own.empty() && dice->Chance(0.3)) return dice->Pick(own);
   const std::span<const Quantity> catalog = Catalog();
-  Metric metric;
-  metric.quantity = &catalog[static_cast<size_t>(dice->Below(static_cast<int>(catalog.size())))];
+  const Quantity* quantity =
+      &catalog[static_cast<size_t>(dice->Below(static_cast<int>(catalog.size())))];
   // Every other clause is of the kind that people write.
   static const std::vector<std::string> kUsual = {"kl",
                                                   "tv",
@@ -76,7 +89,14 @@ std::string DrawClause(Dice* dice, const ContractOptions& options,
                                                   "reward",
                                                   "determinism_rate",
                                                   "ece_gap"};
-  if (dice->Chance(0.5)) metric.quantity = FindQuantity(dice->Pick(kUsual));
+  return dice->Chance(0.5) ? FindQuantity(dice->Pick(kUsual)) : quantity;
+}
+
+std::string DrawClause(Dice* dice, const ContractOptions& options,
+                       const std::vector<std::string>& slices,
+                       const std::vector<const Quantity*>& own, int id) {
+  Metric metric;
+  metric.quantity = DrawQuantity(dice, own);
   if (options.about_pairs && OfOneRun(*metric.quantity)) return {};
   if (metric.quantity->level != QuantityLevel::kPopulation) {
     const std::span<const Aggregate> aggregates = Aggregates();
@@ -106,6 +126,21 @@ std::string DrawClause(Dice* dice, const ContractOptions& options,
   clause += ", slices: [";
   for (const std::string& name : named) clause += (clause.back() == '[' ? "" : ", ") + name;
   return clause + "], level: L2}\n";
+}
+
+// Some of kOwnMetrics as the contract's spec.metrics, and their rows.
+std::vector<const Quantity*> DrawOwnMetrics(Dice* dice, std::string* head) {
+  std::set<std::string> drawn;
+  for (int i = dice->From(1, 4); i > 0; --i) drawn.insert(dice->Pick(kOwnMetrics));
+  *head += "  metrics:\n";
+  for (const std::string& metric : drawn) *head += "    - " + metric + "\n";
+  const ReadOutcome outcome = ReadContract(
+      *head + "  numerical:\n    - {id: C-0, metric: mean_kl, atMost: 1, level: L2}\n");
+  if (!outcome.contract) {
+    std::cerr << *head << outcome.diagnostics[0].message << "\n";
+    std::abort();
+  }
+  return outcome.contract->own_rows();
 }
 
 }  // namespace
@@ -138,11 +173,13 @@ DrawnContract MakeContract(Dice* dice, const ContractOptions& options) {
     head += dice->Chance(0.5) ? std::string("  binds: {infer: {engine: one}}\n")
                               : "  binds: {model: {digest: '" + std::string(kModelDigest) + "'}}\n";
   }
+  std::vector<const Quantity*> own;
+  if (dice->Chance(0.5)) own = DrawOwnMetrics(dice, &head);
   head += slices + "  numerical:\n";
   // What the language refuses (a threshold out of range, a latency of tokens) is drawn again.
   std::string clauses;
   for (int id = 0, tries = 0; id < options.clauses && tries < 10'000; ++tries) {
-    const std::string clause = DrawClause(dice, options, names, id);
+    const std::string clause = DrawClause(dice, options, names, own, id);
     if (clause.empty() || !ReadContract(head + clauses + clause).contract) continue;
     clauses += clause;
     ++id;

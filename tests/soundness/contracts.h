@@ -1,5 +1,5 @@
-// Random contracts for the soundness tests: any metric of the catalog, hard and soft, on slices of
-// requests, outcomes and tokens.
+// Random contracts for the soundness tests: any metric of the catalog or of the contract's own,
+// hard and soft, on slices of requests, outcomes and tokens.
 #pragma once
 
 #include <optional>
