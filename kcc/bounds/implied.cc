@@ -11,7 +11,6 @@
 #include "kcc/bounds/rounding.h"
 #include "kcc/bounds/sequence.h"
 #include "kcc/contract/values.h"
-#include "kcc/predicate/fields.h"
 
 namespace kcc {
 namespace {
@@ -49,18 +48,6 @@ const DriftQuantity* DriftOf(const Clause& clause) {
     return row.mean_only && clause.metric.aggregate != Aggregate::kMean ? nullptr : &row;
   }
   return nullptr;
-}
-
-Selection SelectionOf(const Predicate& where) {
-  Selection selection = Selection::kAnswers;
-  for (const std::string& field : where.Fields()) {
-    if (field == "token.position") {
-      selection = std::max(selection, Selection::kPrefixes);
-    } else if (field.starts_with(kTokenFieldPrefix) || OriginOf(field) == FieldOrigin::kOutcome) {
-      return Selection::kOutcomes;
-    }
-  }
-  return selection;
 }
 
 // One clause's rows.
@@ -224,8 +211,7 @@ Selection SelectionOf(const Contract& contract, const Clause& clause) {
   Selection selection = Selection::kAnswers;
   for (const std::string& name : clause.slices) {
     const Slice* slice = contract.FindSlice(name);
-    if (slice == nullptr || !slice->where) continue;
-    selection = std::max(selection, SelectionOf(*slice->where));
+    if (slice != nullptr) selection = std::max(selection, SelectionOf(*slice));
   }
   return selection;
 }

@@ -16,18 +16,12 @@
 #include <vector>
 
 #include "kcc/contract/contract.h"
+#include "kcc/contract/selection.h"
 
 namespace kcc {
 
 // Who must have chosen the tokens that the clause was measured on for a row to follow.
 enum class ChosenBy : uint8_t { kAnyone, kInferOrTrain, kInfer };
-
-// By what a slice selects. Tokens selected by what was drawn are no sample of any law.
-enum class Selection : uint8_t {
-  kAnswers,   // whole continuations, by what is known before they begin: tags, prompt_tokens, …
-  kPrefixes,  // tokens, by what stands before them: token.position
-  kOutcomes,  // by what was drawn or came of it: token.token, output_tokens, reward, …
-};
 
 struct Implication {
   std::string_view quantity;  // "tv", "reward_drift", "gradient_bias", "sequence_reward_drift",

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kcc/base/strings.h"
+#include "kcc/contract/selection.h"
 #include "kcc/judge/rate_counts.h"
 #include "kcc/summary/series.h"
 
@@ -130,11 +131,11 @@ Facts FactReader::Read(const Clause& clause, const Slice& slice, Side outcomes) 
   facts.samples = {static_cast<int64_t>(stats.population.requests),
                    static_cast<int64_t>(stats.tokens)};
   if (!clause.hard()) {
-    ReadWindows(clause, &facts);
+    ReadWindows(clause, slice, &facts);
   } else if (clause.metric.quantity->level == QuantityLevel::kPopulation) {
     ReadPopulation(clause, &facts);
   } else {
-    ReadSeries(clause, &facts);
+    ReadSeries(clause, slice, &facts);
   }
   if (facts.complete()) facts.fails_surely = facts.truth == Truth::kFails;
   CheckOwnRange(clause, &facts);
@@ -178,19 +179,27 @@ uint64_t FactReader::MissingUnits(const Clause& clause, const Facts& facts) cons
   return facts.missing + (of_tokens ? tokens_missing_ : requests_missing_);
 }
 
-void FactReader::ReadSeries(const Clause& clause, Facts* facts) {
+void FactReader::ReadSeries(const Clause& clause, const Slice& slice, Facts* facts) {
   const Quantity& quantity = *clause.metric.quantity;
-  const size_t slice = *facts->slice;
-  const SeriesView* view = &View(slice, summary_.plan.SeriesOf(quantity, clause.metric.side));
+  const size_t at = *facts->slice;
+  const SeriesView* view = &View(at, summary_.plan.SeriesOf(quantity, clause.metric.side));
   facts->missing = view->missing();
   if (view->count() == 0 && clause.metric.aggregate == Aggregate::kMean) {
     // Where only the sampled token was seen, the mean of its Monte-Carlo term estimates the mean.
     // Summaries keep such terms only for tokens that the infer side sampled.
     const auto estimate = EstimateSeries(quantity);
-    if (estimate && View(slice, *estimate).count() > 0) {
+    if (estimate && View(at, *estimate).count() > 0) {
+      // Tokens that were chosen after they were drawn are no sample of the distribution.
+      if (SelectionOf(slice) == Selection::kOutcomes) {
+        facts->why_not = "slice '" + slice.name +
+                         "' selects by what was drawn or came of it, so its sampled tokens do not "
+                         "estimate " +
+                         MetricName(clause.metric) + "; full logits or top-k lists would settle it";
+        return;
+      }
       // The quantity itself is missing for every token, those included that have no row at all.
       const uint64_t tokens = view->missing();
-      view = &View(slice, *estimate);
+      view = &View(at, *estimate);
       facts->estimate = true;
       facts->missing = tokens - std::min(tokens, view->count());
     }
@@ -329,7 +338,7 @@ bool FactReader::EstimatedWindows(const Clause& clause, size_t slice) {
          View(slice, *estimate).count() > 0;
 }
 
-void FactReader::ReadWindows(const Clause& clause, Facts* facts) {
+void FactReader::ReadWindows(const Clause& clause, const Slice& slice, Facts* facts) {
   const auto outcome = SliceWindows(summary_, *facts->slice, clause.metric, clause.window,
                                     clause.threshold, clause.fields);
   if (!outcome) {
@@ -386,7 +395,7 @@ void FactReader::ReadWindows(const Clause& clause, Facts* facts) {
   if (clause.metric.quantity->level == QuantityLevel::kPopulation) {
     ReadPopulation(clause, &whole);
   } else {
-    ReadSeries(clause, &whole);
+    ReadSeries(clause, slice, &whole);
   }
   facts->value = whole.value;
 }

@@ -70,7 +70,7 @@ class FactReader {
   bool HasOwnMetric(const Clause& clause, Facts* facts) const;
   // A value outside the range that the contract declares breaks whatever rests on the range.
   void CheckOwnRange(const Clause& clause, Facts* facts);
-  void ReadSeries(const Clause& clause, Facts* facts);
+  void ReadSeries(const Clause& clause, const Slice& slice, Facts* facts);
   void ReadMean(const Clause& clause, const SeriesView& view, Facts* facts) const;
   void ReadUnits(const Clause& clause, const SeriesView& view, Facts* facts);
   void ReadPopulation(const Clause& clause, Facts* facts);
@@ -78,7 +78,7 @@ class FactReader {
   // ones.
   Interval Quantile(size_t slice, const Metric& metric);
   const PopulationValue& PopulationOf(size_t slice, const Clause& clause);
-  void ReadWindows(const Clause& clause, Facts* facts);
+  void ReadWindows(const Clause& clause, const Slice& slice, Facts* facts);
   bool EstimatedWindows(const Clause& clause, size_t slice);
   // By what it means: a slice of the same name and another predicate is another slice. Of two that
   // mean the same, the one of the same name.
