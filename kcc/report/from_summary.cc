@@ -40,6 +40,7 @@ std::vector<OwnLabel> OwnLabelsOf(const Contract& contract, const Summary& summa
     if (FindOwn(rows, row->id) == nullptr) rows.push_back(row);
   }
   std::vector<OwnLabel> labels;
+  labels.reserve(rows.size());
   for (const Quantity* row : rows) labels.push_back(LabelOf(*row));
   return labels;
 }
