@@ -95,19 +95,6 @@ FactReader::FactReader(const Summary& summary) : summary_(summary), complete_(su
   tokens_missing_ = tokens - std::min(tokens, seen);
 }
 
-std::optional<size_t> FactReader::FindSlice(const Slice& slice, Side outcomes) const {
-  const std::string where = slice.where ? slice.where->Canonical() : std::string();
-  const std::string name = outcomes == Side::kInfer ? slice.name : OutcomeTwin(slice.name);
-  const std::vector<PlanSlice>& slices = summary_.plan.slices();
-  std::optional<size_t> found;
-  for (size_t i = 0; i < slices.size(); ++i) {
-    if (slices[i].where != where || slices[i].outcomes != outcomes) continue;
-    if (slices[i].name == name) return i;
-    if (!found) found = i;
-  }
-  return found;
-}
-
 const SeriesView& FactReader::View(size_t slice, size_t series) {
   const auto key = std::make_pair(slice, series);
   const auto found = views_.find(key);
@@ -117,7 +104,7 @@ const SeriesView& FactReader::View(size_t slice, size_t series) {
 
 Facts FactReader::Read(const Clause& clause, const Slice& slice, Side outcomes) {
   Facts facts;
-  facts.slice = FindSlice(slice, outcomes);
+  facts.slice = summary_.plan.FindSlice(slice, outcomes);
   if (!facts.slice) {
     facts.why_not =
         "the summary was measured without slice '" + slice.name + "' as " +
@@ -387,7 +374,14 @@ void FactReader::ReadWindows(const Clause& clause, const Slice& slice, Facts* fa
                                                   : facts->unplaced);
     return;
   }
-  facts->complete_windows = count({&folded});
+  // A request that never came would have been in a window with a gap: what that window would have
+  // been is not known, and leaving it out would let the bad ones be left out.
+  facts->traffic_windows = count({&folded});
+  facts->gaps = outcome->gaps;
+  for (uint64_t* each : {&facts->traffic_windows->units, &facts->traffic_windows->beyond_possible,
+                         &facts->traffic_windows->units_possible}) {
+    *each += outcome->gaps;
+  }
   DecideUnits(clause, units, facts);
 
   // The verdict is about windows; the reader also wants the metric of the slice as a whole.

@@ -41,8 +41,11 @@ struct Facts {
   Truth truth = Truth::kNoEvidence;  // of what was measured
   bool fails_surely = false;         // fails whatever the missing evidence would say
   Interval value;
-  std::optional<UnitCounts> units;             // percentiles, extremes, rates, shares, windows
-  std::optional<UnitCounts> complete_windows;  // of them, those that no request can still join
+  std::optional<UnitCounts> units;  // percentiles, extremes, rates, shares, windows
+  // About traffic: the windows that no request can still join, and those with a gap, which may lie
+  // beyond. `gaps` counts the latter.
+  std::optional<UnitCounts> traffic_windows;
+  uint64_t gaps = 0;
   SampleCount samples;
   uint64_t missing = 0;         // values or windows that should have counted
   uint64_t unmeasured = 0;      // requests of the traces that the summary lacks
@@ -80,9 +83,6 @@ class FactReader {
   const PopulationValue& PopulationOf(size_t slice, const Clause& clause);
   void ReadWindows(const Clause& clause, const Slice& slice, Facts* facts);
   bool EstimatedWindows(const Clause& clause, size_t slice);
-  // By what it means: a slice of the same name and another predicate is another slice. Of two that
-  // mean the same, the one of the same name.
-  std::optional<size_t> FindSlice(const Slice& slice, Side outcomes) const;
   // The most values that may still come, were all that is missing to turn up.
   uint64_t MissingUnits(const Clause& clause, const Facts& facts) const;
 

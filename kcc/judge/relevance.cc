@@ -117,11 +117,36 @@ std::string UnknownWord(const Clause& clause, const Slice& slice) {
          std::string(kAgain);
 }
 
+std::string_view PlacingField(const Window& window) {
+  return window.kind == Window::Kind::kTime ? "started_at_ms" : "ordinal";
+}
+
+// Windows that infer's word cut when they were measured, and that this contract does not let it
+// cut.
+std::string UntrustedWindows(const Contract& contract, const Summary& summary,
+                             const Clause& clause) {
+  if (clause.hard() || clause.window.kind == Window::Kind::kRequest) return {};
+  std::vector<std::string> fields = clause.fields;
+  std::sort(fields.begin(), fields.end());
+  const int at = summary.plan.FindWindow(clause.metric, clause.window, fields);
+  if (at < 0) return {};
+  const PlanWindow& row = summary.plan.windows()[static_cast<size_t>(at)];
+  const std::string_view placing = PlacingField(clause.window);
+  const bool believed = PlacementOf(row) == Placement::kTrainElseInfer && !contract.Trusts(placing);
+  if (!believed && !row.by_infer) return {};
+  return "the summary was measured with windows of " + WindowText(clause.window) +
+         " that the infer side's " + Quoted(placing) +
+         " may have cut, which the contract does not trust; measure again with this contract";
+}
+
 }  // namespace
 
 std::string UnvouchedBy(const Contract& contract, const Summary& summary, const Clause& clause,
                         const Slice& slice, std::optional<size_t> index) {
   if (summary.format == 1) return UnknownWord(clause, slice);
+  if (std::string windows = UntrustedWindows(contract, summary, clause); !windows.empty()) {
+    return windows;
+  }
   if (!index) return {};
   for (const auto& [field, count] : summary.slices[*index].unvouched) {
     if (OutcomeLent(field) || contract.Trusts(field)) continue;
@@ -196,9 +221,9 @@ void AddOfSlice(const Contract& contract, const Summary& summary, const Slice& s
   if (alone.contains("advantage") && Reads(slice, "token.advantage")) {
     warnings->insert(std::string(kAdvantagesAlone));
   }
-  const int at = summary.plan.FindSlice(slice.name);
-  if (at < 0) return;
-  for (const auto& [field, count] : summary.slices[static_cast<size_t>(at)].unvouched) {
+  const std::optional<size_t> at = summary.plan.FindSlice(slice, Side::kInfer);
+  if (!at) return;
+  for (const auto& [field, count] : summary.slices[*at].unvouched) {
     if (const std::optional<std::string> lent = OutcomeLent(field)) {
       warnings->insert("slice " + Quoted(slice.name) + " reads " + Quoted(*lent) +
                        ", which the infer side does not record (" + CountedOf(*lent, count) +
@@ -232,8 +257,7 @@ std::vector<std::string> WarningsOf(const Contract& contract, const Summary& sum
   }
   for (const ClauseVerdict& verdict : judgement.clauses) {
     const Clause* clause = contract.FindClause(verdict.id);
-    const std::string_view placing =
-        clause->window.kind == Window::Kind::kTime ? "started_at_ms" : "ordinal";
+    const std::string_view placing = PlacingField(clause->window);
     if (PlacedByInfer(*clause) && contract.Trusts(placing) && alone.contains(placing)) {
       warnings.insert("windows of " + WindowText(clause->window) + " rest on " + Quoted(placing) +
                       ", which the infer side alone recorded; the contract trusts it");

@@ -198,10 +198,18 @@ TrafficFinding FindInWindows(const Clause& clause, const Facts& facts, double al
         "windows of time follow one another and are not independent; a window by requests can be "
         "certified");
   }
-  // A window that is still filling is not like the others.
+  // The first and the last window may lack requests that came before or are still to come; they are
+  // not like the others, and are left out.
   const bool by_request = clause.window.kind == Window::Kind::kRequest;
-  TrafficFinding finding = TestUnits(*facts.complete_windows, clause.exceedance, alpha, looks,
-                                     by_request ? "requests" : "complete windows");
+  TrafficFinding finding = TestUnits(*facts.traffic_windows, clause.exceedance, alpha, looks,
+                                     by_request       ? "requests"
+                                     : facts.gaps > 0 ? "windows"
+                                                      : "complete windows");
+  if (facts.gaps > 0) {
+    finding.what += "; " + std::to_string(facts.gaps) +
+                    " of these windows lack requests between the first and the last one, and count "
+                    "as beyond it";
+  }
   if (finding.more_requests) {
     const int64_t most = kForecastUnitsMax / clause.window.size;
     *finding.more_requests = std::min(*finding.more_requests, most) * clause.window.size;

@@ -50,13 +50,42 @@ bool TestComesBefore(const PlanTest& a, const PlanTest& b) {
 
 std::string OutcomeTwin(std::string_view slice) { return std::string(slice) + "@train"; }
 
-Placement PlacementOf(const PlanWindow& window) {
-  const Quantity& quantity = *window.metric.quantity;
-  // A sided quantity of the fields is about one side's own run.
-  if (quantity.sided && quantity.evidence == EvidenceNeeded::kRequestFields) {
-    return window.metric.side == Side::kInfer ? Placement::kInfer : Placement::kTrain;
+namespace {
+
+// A sided quantity of the fields is about one side's own run.
+bool IsOfInfersRun(const Metric& metric) {
+  return metric.quantity->sided && metric.side == Side::kInfer &&
+         metric.quantity->evidence == EvidenceNeeded::kRequestFields;
+}
+
+// What the run took. When it was busy is the run's own to say, and a request's reward is not.
+bool IsOfRuntime(const Quantity& quantity) {
+  switch (quantity.unit) {
+    case Unit::kMs:
+    case Unit::kTokensPerSecond:
+    case Unit::kMegabytes:
+      return true;
+    default:
+      return quantity.families.contains(Family::kRuntime);
   }
-  return window.trusts_infer ? Placement::kTrainElseInfer : Placement::kTrain;
+}
+
+}  // namespace
+
+bool WasPlacedByInfer(const PlanWindow& window) {
+  return window.window.kind != Window::Kind::kRequest && IsOfInfersRun(window.metric) &&
+         !IsOfRuntime(*window.metric.quantity);
+}
+
+Placement PlacementOf(const PlanWindow& window) {
+  const Metric& metric = window.metric;
+  if (IsOfInfersRun(metric) && (window.by_infer || IsOfRuntime(*metric.quantity))) {
+    return Placement::kInfer;
+  }
+  const bool of_trains_run = metric.quantity->sided &&
+                             metric.quantity->evidence == EvidenceNeeded::kRequestFields &&
+                             metric.side == Side::kTrain;
+  return window.trusts_infer && !of_trains_run ? Placement::kTrainElseInfer : Placement::kTrain;
 }
 
 double TestMean(const PlanTest& test) {
@@ -287,6 +316,18 @@ bool Plan::Keeps(size_t series) const {
   if (!quantity.on_demand || quantity.always_named) return true;
   if (IsTokenSeries(series)) return slots_[TokenSlot(quantity, SeriesSide(series))];
   return std::binary_search(requests_on_demand_.begin(), requests_on_demand_.end(), series);
+}
+
+std::optional<size_t> Plan::FindSlice(const Slice& slice, Side outcomes) const {
+  const std::string where = slice.where ? slice.where->Canonical() : std::string();
+  const std::string name = outcomes == Side::kInfer ? slice.name : OutcomeTwin(slice.name);
+  std::optional<size_t> found;
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    if (slices_[i].where != where || slices_[i].outcomes != outcomes) continue;
+    if (slices_[i].name == name) return i;
+    if (!found) found = i;
+  }
+  return found;
 }
 
 int Plan::FindSlice(std::string_view name) const {

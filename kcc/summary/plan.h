@@ -35,8 +35,8 @@ std::string OutcomeTwin(std::string_view slice);
 
 // Which side's ordinal or start places a request in a window.
 enum class Placement : uint8_t {
-  kInfer,           // infer's own run: its latency, its answers
-  kTrain,           // train's own run, and whatever compares the two sides
+  kInfer,           // what infer's own run took: its time, its memory, its failures
+  kTrain,           // everything else; infer's word would let it choose what counts together
   kTrainElseInfer,  // the same where the contract believes infer's word alone
 };
 
@@ -48,11 +48,16 @@ struct PlanWindow {
   std::vector<double> thresholds;   // sorted, distinct
   std::vector<std::string> slices;  // sorted
   bool trusts_infer = false;        // the contract believes infer's ordinal or start alone
+  // Of a summary of before: infer's word placed requests, though the metric is not of kInfer's
+  // kind.
+  bool by_infer = false;
 
   bool operator==(const PlanWindow&) const = default;
 };
 
 Placement PlacementOf(const PlanWindow& window);
+// Whether an earlier kcc placed requests by infer's word where PlacementOf does not.
+bool WasPlacedByInfer(const PlanWindow& window);
 
 // A clause about traffic that is tested by bets over requests (bets.h). Gap quantities need two,
 // one for each sign of the gap.
@@ -139,6 +144,9 @@ class Plan {
   // asked for, so that a new quantity changes no summary that does without it.
   bool Keeps(size_t series) const;
 
+  // The slice by what it means: one of the same name and another predicate is another slice. Of two
+  // that mean the same, the one of the same name. `outcomes`: as whose outcomes select it.
+  std::optional<size_t> FindSlice(const Slice& slice, Side outcomes) const;
   // -1 where the plan lacks it.
   int FindSlice(std::string_view name) const;
   int FindThreshold(size_t series, double threshold) const;

@@ -42,6 +42,8 @@ void WriteWindow(const PlanWindow& row, JsonWriter* json) {
   WriteTexts("fields", row.fields, json);
   json->Field("kind", kKinds[static_cast<size_t>(row.window.kind)]);
   json->Field("metric", MetricName(row.metric));
+  // Plans of before do not say, since infer's word placed requests; that way they keep their bytes.
+  if (WasPlacedByInfer(row) && !row.by_infer) json->Field("placedBy", "train");
   json->Field("size", row.window.size);
   WriteTexts("slices", row.slices, json);
   WriteNumbers("thresholds", row.thresholds, json);
@@ -349,6 +351,10 @@ class PlanReader {
       Fail("window size");
     }
     if (window.thresholds.empty()) Fail("a window without thresholds");
+    window.by_infer = WasPlacedByInfer(window) && !Has(row, "placedBy");
+    if (Has(row, "placedBy") && (!WasPlacedByInfer(window) || Text(row, "placedBy") != "train")) {
+      Fail("windows placed by a side that does not place them");
+    }
     return window;
   }
 

@@ -176,6 +176,9 @@ struct WindowCounts {
 struct WindowOutcome {
   WindowCounts folded;
   WindowCounts open;
+  // Windows by requests: of the open ones, those between the first and the last window there is.
+  // They will not fill by what came before or is still to come: requests are missing from them.
+  uint64_t gaps = 0;
 };
 // The two ends of the metric over all windows, folded and open.
 struct WindowValues {

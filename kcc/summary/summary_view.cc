@@ -125,6 +125,22 @@ WindowTally FoldOpen(const Summary& summary, size_t slice, size_t row) {
   return open;
 }
 
+uint64_t CountGaps(const Summary& summary, size_t slice, size_t row) {
+  const PlanWindow& window = summary.plan.windows()[row];
+  if (window.window.kind != Window::Kind::kRequests) return 0;
+  const auto fill =
+      std::find_if(summary.fills.begin(), summary.fills.end(), [&](const WindowFill& each) {
+        return each.size == window.window.size && each.placement == PlacementOf(window);
+      });
+  if (fill == summary.fills.end()) return 0;
+  const auto ends = fill->Ends();
+  if (!ends) return 0;
+  const std::map<int64_t, WindowState>& open = summary.slices[slice].windows[row].open;
+  return static_cast<uint64_t>(std::count_if(open.begin(), open.end(), [&](const auto& each) {
+    return each.first != ends->first && each.first != ends->second;
+  }));
+}
+
 }  // namespace
 
 std::optional<WindowOutcome> SliceWindows(const Summary& summary, size_t slice,
@@ -143,7 +159,7 @@ std::optional<WindowOutcome> SliceWindows(const Summary& summary, size_t slice,
                         tally.beyond.empty() ? Beyond() : tally.beyond[index]};
   };
   return WindowOutcome{count(summary.slices[slice].windows[row]),
-                       count(FoldOpen(summary, slice, row))};
+                       count(FoldOpen(summary, slice, row)), CountGaps(summary, slice, row)};
 }
 
 std::optional<WindowValues> SliceWindowValues(const Summary& summary, size_t slice,

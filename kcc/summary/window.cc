@@ -248,6 +248,18 @@ void WindowSet::Visit(Archive& archive) {
       2);
 }
 
+std::optional<std::pair<int64_t, int64_t>> WindowFill::Ends() const {
+  std::vector<int64_t> ends;
+  if (!open.empty()) ends = {open.begin()->first, open.rbegin()->first};
+  if (!complete.runs().empty()) {
+    ends.push_back(complete.runs().front().first);
+    ends.push_back(complete.runs().back().second);
+  }
+  if (ends.empty()) return std::nullopt;
+  const auto [first, last] = std::minmax_element(ends.begin(), ends.end());
+  return std::make_pair(*first, *last);
+}
+
 void WindowFill::Visit(Archive& archive) {
   std::vector<std::pair<int64_t, uint64_t>> rows(open.begin(), open.end());
   archive.Each(

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -89,6 +90,8 @@ struct WindowFill {
   std::map<int64_t, uint64_t> open;
   WindowSet complete;
 
+  // The first and the last window that holds a request; none: no window does.
+  std::optional<std::pair<int64_t, int64_t>> Ends() const;
   void Visit(Archive& archive);
 };
 
