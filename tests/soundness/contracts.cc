@@ -10,6 +10,7 @@
 
 #include "kcc/base/strings.h"
 #include "kcc/contract/reader.h"
+#include "kcc/summary/plan.h"
 
 namespace kcc::soundness {
 namespace {
@@ -111,9 +112,10 @@ std::string DrawClause(Dice* dice, const ContractOptions& options,
                        (at_most ? ", atMost: " : ", atLeast: ") + DrawThreshold(dice, metric);
   if (metric.quantity->id == "trace_field_coverage") clause += ", fields: [team, reward]";
   if (dice->Chance(0.4)) {
-    // Windows of infer's own run are placed by its own times.
-    const bool own_run = options.about_pairs && metric.quantity->sided &&
-                         metric.quantity->evidence == EvidenceNeeded::kRequestFields;
+    // Windows of what infer's own run took are placed by its own times.
+    PlanWindow window;
+    window.metric = metric;
+    const bool own_run = options.about_pairs && PlacementOf(window) == Placement::kInfer;
     clause += ", exceedance: " + dice->Pick(std::vector<std::string>{"10%", "30%", "50%"});
     if (!own_run && dice->Chance(0.6)) {
       clause += ", window: " +
