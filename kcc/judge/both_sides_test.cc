@@ -124,12 +124,22 @@ TEST(BothSides, AGapToTheReferenceHasNoSign) {
 // A request that timed out took for ever.
 TEST(BothSides, TimeOuts) {
   const auto judged = [](const char* clause, bool infer, bool train) {
-    Evidence evidence = Sides({{100, 100}, {100, 100}, {100, 100}});
-    JudgedRequest& late = evidence.Add();
-    late.infer.fields[infer ? "timed_out" : "latency_ms"] = infer ? RequestValue(true) : 100.0;
-    late.train.fields[train ? "timed_out" : "latency_ms"] = train ? RequestValue(true) : 100.0;
-    return JudgeOne(OneClause(clause), evidence).verdict();
+    std::vector<Verdict> verdicts;
+    for (const bool waited : {false, true}) {  // a latency beside the flag changes nothing
+      Evidence evidence = Sides({{100, 100}, {100, 100}, {100, 100}});
+      JudgedRequest& late = evidence.Add();
+      for (const auto& [request, gave_up] : {std::pair(&late.infer, infer), {&late.train, train}}) {
+        if (gave_up) request->fields["timed_out"] = true;
+        if (!gave_up || waited) request->fields["latency_ms"] = 100.0;
+      }
+      verdicts.push_back(JudgeOne(OneClause(clause), evidence).verdict());
+    }
+    EXPECT_EQ(verdicts[0], verdicts[1]) << clause;
+    return verdicts[1];
   };
+  EXPECT_EQ(judged("max_latency_ms, atMost: 1h", true, false), kViolated);
+  EXPECT_EQ(judged("max_train_latency_ms, atMost: 1h", false, true), kViolated);
+  EXPECT_EQ(judged("mean_latency_ms, atMost: 1h, exceedance: 10%", true, false), kViolated);
   EXPECT_EQ(judged("max_latency_ms_gap, atMost: 1h", true, false), kViolated);
   EXPECT_EQ(judged("mean_latency_ms_gap, atMost: 1h", true, false), kViolated);
   EXPECT_EQ(judged("p50_latency_ms_gap, atMost: 0", true, false), kSatisfied);

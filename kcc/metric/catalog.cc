@@ -42,6 +42,7 @@ constexpr auto kWithinRange = SampleEstimate::kWithinRange;
 constexpr auto kUnbounded = SampleEstimate::kUnbounded;
 constexpr auto kField = TakenFrom::kField;
 constexpr auto kOutputTokens = TakenFrom::kOutputTokens;
+constexpr auto kFirstTokenTime = TakenFrom::kFirstTokenTime;
 constexpr auto kTimePerToken = TakenFrom::kTimePerToken;
 constexpr auto kTokenSum = TakenFrom::kTokenSum;
 constexpr auto kTokenMean = TakenFrom::kTokenMean;
@@ -228,7 +229,7 @@ constexpr Quantity kCatalog[] = {
      .definition = "latency_ms of infer / latency_ms of train, request by request",
      .source = "OpenTelemetry GenAI, both sides"}),
     PerRequest({.id = "ttft_ms", .unit = kMs, .direction = kLower, .evidence = kFields,
-     .sided = true, .families = {kRuntime}, .taken = kField, .fields = "ttft_ms",
+     .sided = true, .families = {kRuntime}, .taken = kFirstTokenTime, .fields = "ttft_ms",
      .definition = "time from request to first token",
      .source = "OpenTelemetry GenAI"}),
     PerRequest({.id = "tpot_ms", .unit = kMs, .direction = kLower, .evidence = kFields,

@@ -78,12 +78,13 @@ enum class SampleEstimate : uint8_t {
 
 // Where a request's value is taken from.
 enum class TakenFrom : uint8_t {
-  kNone,          // not a request quantity
-  kField,         // the request field of the same name
-  kOutputTokens,  // the field, or the rows where both sides score the same tokens
-  kTimePerToken,  // latency without the time to the first token, by the tokens after it
-  kTokenSum,      // the sum of `of` over the request's tokens
-  kTokenMean,     // their mean
+  kNone,            // not a request quantity
+  kField,           // the request field of the same name
+  kOutputTokens,    // the field, or the rows where both sides score the same tokens
+  kFirstTokenTime,  // the field; of a request that timed out, where a first token came
+  kTimePerToken,    // latency without the time to the first token, by the tokens after it
+  kTokenSum,        // the sum of `of` over the request's tokens
+  kTokenMean,       // their mean
   // Of both sides' `of`, known only where both are:
   kSideDifference,  // infer's less train's
   kSideGap,         // the size of that

@@ -247,6 +247,22 @@ TEST(OwnValues, OfATimedOutRequestAreTheWorstOrMissing) {
             std::nullopt);
 }
 
+// What stands beside the flag is how long somebody waited, not how long it took.
+TEST(OwnValues, OfATimedOutRequestDoNotReadItsLatency) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  Sides sides;
+  for (Request* request : {&sides.infer, &sides.train}) {
+    request->fields = {{"timed_out", true}, {"latency_ms", 400.0}, {"queue_ms", 4.0}};
+  }
+  for (const Side side : {Side::kInfer, Side::kTrain}) {
+    EXPECT_EQ(Value("latency_ms - 5", sides, side, Unit::kMs), kInf);
+    EXPECT_EQ(Value("queue_ms", sides, side, Unit::kMs), kInf);
+    EXPECT_EQ(Value("latency_ms", sides, side, Unit::kMs, Direction::kSigned), std::nullopt);
+    EXPECT_EQ(Value("latency_ms / 4", sides, side), std::nullopt) << "a cost, not a time";
+    EXPECT_EQ(Value("queue_ms / 4", sides, side), 1) << "nothing that the time-out cut off";
+  }
+}
+
 TEST(OwnValues, OfTokensReadEachSidesOwn) {
   Sides sides;
   TokenEvidence train;

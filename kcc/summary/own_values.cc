@@ -5,11 +5,19 @@
 
 #include "kcc/metric/own_metric.h"
 #include "kcc/predicate/fields.h"
+#include "kcc/summary/recorded.h"
 
 namespace kcc {
 namespace {
 
 constexpr std::string_view kOutputTokens = "output_tokens";
+
+// A field that a side measured. What is a number and no evidence (recorded.h) is absent.
+FieldValue MeasuredField(const Request& request, std::string_view name) {
+  const FieldValue value = request.Field(name);
+  const bool number = std::holds_alternative<double>(value);
+  return number && !RecordedNumber(request, name) ? FieldValue() : value;
+}
 
 // Of the table's request fields: the request's own, which neither side may choose. A field that is
 // not in the table is a measurement of the side that recorded it.
@@ -30,7 +38,7 @@ class MetricFields final : public FieldSource {
 
   FieldValue RequestField(std::string_view name) const override {
     if (name == kOutputTokens) return NumberOf(pair_.OutputTokens(side_));
-    if (!IsTheRequests(name)) return pair_.side(side_).Field(name);
+    if (!IsTheRequests(name)) return MeasuredField(pair_.side(side_), name);
     if (pair_.asked != nullptr) {
       const FieldValue asked = pair_.asked->Field(name);
       if (!std::holds_alternative<std::monostate>(asked)) return asked;
@@ -66,14 +74,13 @@ class MetricFields final : public FieldSource {
 
 std::optional<double> OwnRequestValue(const Quantity& quantity, const RequestPair& pair,
                                       Side side) {
-  const MetricFields fields(pair, side, nullptr, nullptr);
-  const std::optional<double> value = quantity.own->from.Evaluate(fields);
-  if (value) return value;
-  // Only where infinity is the worst there is, so that it can never help.
-  const bool is_time = quantity.unit == Unit::kMs && std::isinf(quantity.max) &&
-                       quantity.direction == Direction::kLowerIsBetter;
-  if (!is_time || !pair.side(side).Flag("timed_out").value_or(false)) return std::nullopt;
-  return std::numeric_limits<double>::infinity();
+  // A time that was given up is no value, whatever its fields say. It is infinite only where that
+  // is the worst there is, so that it can never help.
+  if (quantity.unit == Unit::kMs && TimedOut(pair.side(side))) {
+    if (!std::isinf(quantity.max) || quantity.direction != Direction::kLowerIsBetter) return {};
+    return std::numeric_limits<double>::infinity();
+  }
+  return quantity.own->from.Evaluate(MetricFields(pair, side, nullptr, nullptr));
 }
 
 std::optional<double> OwnTokenValue(const Quantity& quantity, const RequestPair& pair, Side side,

@@ -5,6 +5,7 @@
 
 #include "kcc/base/check.h"
 #include "kcc/base/sha256.h"
+#include "kcc/summary/recorded.h"
 
 namespace kcc {
 namespace {
@@ -27,17 +28,11 @@ void AddMax(std::optional<double> value, double* max, uint64_t* missing) {
   }
 }
 
-// A number that can be added: JSON has no infinities, but other front ends might.
-std::optional<double> Finite(const Request& request, std::string_view field) {
-  const auto value = request.Number(field);
-  return value && std::isfinite(*value) ? value : std::nullopt;
-}
-
 void AddTiming(const RequestPair& pair, Side which, SidePopulation* side) {
   const Request& request = pair.side(which);
   const auto tokens = pair.OutputTokens(which);
-  const auto start = Finite(request, "started_at_ms");
-  const auto latency = Finite(request, "latency_ms");
+  const auto start = RecordedNumber(request, "started_at_ms");
+  const auto latency = RecordedNumber(request, "latency_ms");
   if (!tokens || !start || !latency) {
     ++side->untimed;
     return;
@@ -85,8 +80,9 @@ void AddSide(const RequestPair& pair, Side which,
   const Request& request = pair.side(which);
   const bool known = which == Side::kInfer || !pair.one_record();
   AddTiming(pair, which, side);
-  AddMax(Finite(request, "peak_memory_mb"), &side->peak_memory_mb, &side->peak_memory_missing);
-  AddMax(Finite(request, "kv_cache_mb"), &side->kv_cache_mb, &side->kv_cache_missing);
+  AddMax(RecordedNumber(request, "peak_memory_mb"), &side->peak_memory_mb,
+         &side->peak_memory_missing);
+  AddMax(RecordedNumber(request, "kv_cache_mb"), &side->kv_cache_mb, &side->kv_cache_missing);
   side->failed.Add(request.Flag("failed"));
   std::optional<bool> matches;
   if (const std::string* fingerprint = request.Text("kernel_fingerprint")) {
@@ -213,7 +209,7 @@ const Request& RequestPair::side(Side which) const {
 
 std::optional<double> RequestPair::OutputTokens(Side which) const {
   // Not of a run but of the rows, which both sides of one record share.
-  const auto said = Finite(one_record() ? *infer : side(which), "output_tokens");
+  const auto said = RecordedNumber(one_record() ? *infer : side(which), "output_tokens");
   if (!said || output_rows < 0) return said;
   if (output_rows > 0) return static_cast<double>(output_rows);
   return rows_missing > 0 ? std::nullopt : said;
@@ -234,8 +230,8 @@ void PopulationStats::Add(const RequestPair& request,
     alike = *infer_signature == *train_signature;
   }
   signatures.Add(alike);
-  const auto infer_reward = Finite(*request.infer, "reward");
-  const auto train_reward = Finite(train, "reward");
+  const auto infer_reward = RecordedNumber(*request.infer, "reward");
+  const auto train_reward = RecordedNumber(train, "reward");
   if (infer_reward && train_reward) {
     ++rewarded;
     reward_gap.Add(*infer_reward);

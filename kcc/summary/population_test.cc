@@ -157,5 +157,35 @@ TEST(Population, ATimedOutRequestTookForEver) {
   EXPECT_EQ(latency.Above(SeriesView::End::kHigh, 1e300), (CountRange{1, 1}));
 }
 
+// A latency beside the flag is the limit that was waited for.
+TEST(Population, ATimedOutRequestTookForEverWhateverLatencyIsRecorded) {
+  FakeRequest late("late");
+  for (Request* side : {&late.infer, &late.train}) {
+    side->fields = {{"timed_out", true},
+                    {"latency_ms", 400.0},
+                    {"ttft_ms", 30.0},
+                    {"started_at_ms", 1000.0},
+                    {"output_tokens", 50.0}};
+  }
+  FakeRequest mute = late;  // no token came, so that none came first
+  mute.infer.id = mute.train.id = "mute";
+  for (Request* side : {&mute.infer, &mute.train}) side->fields["output_tokens"] = 0.0;
+  const Summary summary = Accumulate(Plan::Default(), {late, mute});
+  for (const std::string side : {"", "train_"}) {
+    const auto endless = [&](const char* name) {
+      const SeriesView view(summary, 0, *FindSeries(side + name));
+      EXPECT_EQ(view.count(), 2u) << side << name;
+      return view.Above(SeriesView::End::kHigh, 1e300).lo;
+    };
+    EXPECT_EQ(endless("latency_ms"), 2u);
+    EXPECT_EQ(endless("tpot_ms"), 2u);
+    EXPECT_EQ(endless("ttft_ms"), 1u);
+    const PopulationValue throughput =
+        SlicePopulation(summary, 0, *ParseMetric(side + "throughput_tokens_per_s"));
+    EXPECT_EQ(throughput.count, 0u);
+    EXPECT_EQ(throughput.missing, 2u);
+  }
+}
+
 }  // namespace
 }  // namespace kcc

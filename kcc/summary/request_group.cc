@@ -5,6 +5,7 @@
 
 #include "kcc/summary/bad_mass.h"
 #include "kcc/summary/own_values.h"
+#include "kcc/summary/recorded.h"
 #include "kcc/summary/series.h"
 
 namespace kcc {
@@ -140,21 +141,22 @@ FieldQuantity OfBothSides(const Quantity& quantity, const RequestPair& pair) {
 
 FieldQuantity RecordedQuantity(const Quantity& quantity, const RequestPair& pair, Side side) {
   const Request& request = pair.side(side);
-  const auto finite = [&](std::string_view field) {
-    const auto value = request.Number(field);
-    return value && std::isfinite(*value) ? value : std::nullopt;
-  };
   FieldQuantity result;
   switch (quantity.taken) {
     case TakenFrom::kField:
-      result.value = finite(quantity.id);
+      result.value = RecordedNumber(request, quantity.id);
+      break;
+    case TakenFrom::kFirstTokenTime:
+      result.value = RecordedNumber(request, quantity.id);
+      // The first token came before the request was given up, where there is one.
+      if (result.value && pair.OutputTokens(side).value_or(0) >= 1) return result;
       break;
     case TakenFrom::kOutputTokens:
       result.value = pair.OutputTokens(side);
       break;
     case TakenFrom::kTimePerToken: {
-      const auto latency = finite("latency_ms");
-      const auto first = finite("ttft_ms");
+      const auto latency = RecordedNumber(request, "latency_ms");
+      const auto first = RecordedNumber(request, "ttft_ms");
       const auto tokens = pair.OutputTokens(side);
       result.defined = !tokens || *tokens > 1;
       if (latency && first && tokens && result.defined) {
@@ -183,7 +185,7 @@ FieldQuantity RecordedQuantity(const Quantity& quantity, const RequestPair& pair
       return result;  // recorded nowhere
   }
   const bool is_time = quantity.unit == Unit::kMs;
-  if (!result.value && is_time && request.Flag("timed_out").value_or(false)) {
+  if (is_time && TimedOut(request)) {
     result = {std::numeric_limits<double>::infinity(), true};
   }
   return result;

@@ -102,7 +102,7 @@ RequestQuantity TakeRequestQuantity(const Plan& plan, const RequestPair& request
 
 // A request quantity recorded in the request's fields; none if missing. `defined` is false where
 // the quantity does not exist for the request (the pace of a single token). A request that timed
-// out took for ever.
+// out took for ever, whatever latency stands beside it.
 struct FieldQuantity {
   std::optional<double> value;
   bool defined = true;

@@ -9,6 +9,10 @@
 namespace kcc {
 namespace {
 
+bool BrokeOff(const Request& request) {
+  return request.Flag("failed").value_or(false) || request.Flag("timed_out").value_or(false);
+}
+
 // The output of one request on one side: its tokens at positions prompt, prompt + 1, ...
 class Output {
  public:
@@ -35,8 +39,9 @@ class Output {
   // wrote or was asked, and that the comparison would not see.
   bool Hides(const Output& train) const { return !before_.empty() && before_ != train.before_; }
   // That there are no more tokens than these. No rows at all are an output only if the side says
-  // so.
+  // so; a request that was given up ended nowhere.
   bool Ends(const Request& request) const {
+    if (BrokeOff(request)) return false;
     const auto claimed = request.Number("output_tokens");
     if (!claimed) return whole_ && !tokens_.empty();
     return whole_ && *claimed == static_cast<double>(tokens_.size());
@@ -47,10 +52,6 @@ class Output {
   std::vector<std::pair<int32_t, int32_t>> before_;  // position, token
   std::vector<int32_t> tokens_;
 };
-
-bool BrokeOff(const Request& request) {
-  return request.Flag("failed").value_or(false) || request.Flag("timed_out").value_or(false);
-}
 
 OutputComparison Compare(const Output& train, bool train_ends, const Output& infer,
                          bool infer_ends) {
@@ -92,8 +93,7 @@ Result<std::vector<OutputComparison>> CompareOutputs(const PairedTraces& pair) {
     KCC_TRY(const Output a, Output::Of(train_index, paired.train_row, first, &train_cursor));
     KCC_TRY(const Output b, Output::Of(infer_index, paired.infer_row, first, &infer_cursor));
     if (b.Hides(a)) continue;
-    // That two kernels failed does not make their outputs the same.
-    if (a.tokens().empty() && b.tokens().empty() && (BrokeOff(train) || BrokeOff(infer))) continue;
+    // Two that were given up after the same tokens did not write the same.
     results[static_cast<size_t>(i)] = Compare(a, a.Ends(train), b, b.Ends(infer));
   }
   return results;

@@ -12,7 +12,7 @@ namespace kcc {
 struct OutputComparison {
   // False where the rows do not settle it: a side has none, or fewer than its output_tokens claims
   // and all of them agree, or the sides do not agree where the output begins, or infer has rows
-  // before it that train has not alike, or nothing was written since a side failed.
+  // before it that train has not alike, or a side failed or timed out before they differ.
   bool known = false;
   bool same = false;
   int64_t common = 0;  // tokens before the first that differs

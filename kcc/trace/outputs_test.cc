@@ -114,6 +114,33 @@ TEST(CompareOutputs, NoRowsAreAnOutputOnlyWhereBothSaySo) {
   EXPECT_EQ(Compared(Generated(), empty(true)), "0====");
 }
 
+// A request that was given up ended nowhere: two that stop after the same tokens are not alike, and
+// one that stops first shows nothing. Tokens that differ do.
+TEST(CompareOutputs, WhatBrokeOffHasNoEnd) {
+  for (const char* flag : {"timed_out", "failed"}) {
+    const auto given_up = [&](SyntheticSpec spec) {
+      return WithRequest(
+          [flag](Request* r) {
+            r->fields[flag] = true;
+            r->fields.erase("output_tokens");
+          },
+          std::move(spec));
+    };
+    const SyntheticSpec whole = given_up(Generated());
+    EXPECT_EQ(Compared(whole, whole), "?====");
+    EXPECT_EQ(Compared(Generated(), whole), "?====");
+    EXPECT_EQ(Compared(whole, Generated()), "?====");
+    const SyntheticSpec cut = given_up(WithRows(DropFrom(5)));
+    EXPECT_EQ(Compared(Generated(), cut), "?====");
+    EXPECT_EQ(Compared(cut, Generated()), "?====");
+    const SyntheticSpec other = given_up(WithRows([](TokenEvidence* token) {
+      if (token->position == 3) token->token = (token->token + 1) % 50;
+      return true;
+    }));
+    EXPECT_EQ(Compared(Generated(), other), "1====");
+  }
+}
+
 TEST(CompareOutputs, TrainSaysWhereTheOutputBegins) {
   const auto prompt = [](double length) {
     return WithRequest([length](Request* r) {

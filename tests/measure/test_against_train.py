@@ -122,6 +122,17 @@ def test_a_timeout_of_infer_counts_as_endless(kcc, tmp_path):
     assert judged(kcc, tmp_path, "p95_latency_ms_gap, atMost: 1h", late)[0] == VIOLATED
 
 
+@pytest.mark.parametrize("clause, verdict", [("p95_latency_ms, atMost: 400ms", VIOLATED), ("p95_latency_ms_gap, atMost: 1h", INCONCLUSIVE),
+                                             ("p95_latency_ms_ratio, atMost: 9", INCONCLUSIVE), ("max_train_latency_ms, atMost: 400ms", VIOLATED),
+                                             ("throughput_tokens_per_s, atLeast: 1", INCONCLUSIVE), ("same_output_rate, atLeast: 0.1", INCONCLUSIVE),
+                                             ("p05_first_divergence, atLeast: 1", INCONCLUSIVE)])  # fmt: skip
+def test_the_latency_of_a_timeout_is_how_long_somebody_waited(kcc, tmp_path, clause, verdict):
+    """Both sides gave up after 400 ms and the same tokens."""
+    given_up = lambda side, i: {"timed_out": True, "latency_ms": 400, "started_at_ms": 1000 * i}  # noqa: E731
+    code, reason, _ = judged(kcc, tmp_path, clause, given_up)
+    assert code == verdict, reason
+
+
 def test_rows_before_the_output_do_not_hide_tokens(kcc, tmp_path):
     """Infer writes one token more, at the position before train's output."""
     early = lambda side: 3 if side == "train" else 2  # noqa: E731
