@@ -97,6 +97,42 @@ TEST(Population, CostIsComparedWithTrains) {
   EXPECT_EQ(value("peak_memory_ratio").count, 0u);  // by nothing
 }
 
+TEST(Population, AGapOfFailuresIsRoundedOnce) {
+  std::vector<FakeRequest> requests;
+  for (int i = 0; i < 10; ++i) {
+    requests.emplace_back("r" + std::to_string(i));
+    requests.back().infer.fields["failed"] = i < 4;
+    requests.back().train.fields["failed"] = i < 3;
+  }
+  const Summary summary = Accumulate(Plan::Default(), requests);
+  EXPECT_EQ(SlicePopulation(summary, 0, *ParseMetric("failure_rate_gap")).value.hi, 0.1);
+}
+
+// Requests that are there and give no value are missing; no token is a throughput of 0.
+TEST(Population, WhatGivesNoValueIsMissing) {
+  const auto judged = [](const char* metric, double infer_tokens, double train_tokens,
+                         double latency_ms) {
+    FakeRequest request("r");
+    request.Both("started_at_ms", 1000.0);
+    request.Both("latency_ms", latency_ms);
+    request.infer.fields["output_tokens"] = infer_tokens;
+    request.train.fields["output_tokens"] = train_tokens;
+    request.infer.fields["peak_memory_mb"] = infer_tokens;
+    request.train.fields["peak_memory_mb"] = train_tokens;
+    const Summary summary = Accumulate(Plan::Default(), {request});
+    return SlicePopulation(summary, 0, *ParseMetric(metric));
+  };
+  const PopulationValue none = judged("throughput_tokens_per_s", 0, 5, 0);
+  EXPECT_EQ(none.count, 1u);
+  EXPECT_EQ(none.value.hi, 0);
+  EXPECT_EQ(judged("throughput_ratio", 0, 5, 100).value.hi, 0);
+  EXPECT_EQ(judged("throughput_tokens_per_s", 5, 5, 0).missing, 1u) << "tokens in no time";
+  for (const char* ratio : {"throughput_ratio", "peak_memory_ratio"}) {
+    EXPECT_EQ(judged(ratio, 5, 0, 100).count, 0u) << ratio;
+    EXPECT_EQ(judged(ratio, 5, 0, 100).missing, 1u) << ratio;
+  }
+}
+
 TEST(Population, EveryPopulationQuantityOfTheCatalogIsComputed) {
   const Summary summary = Accumulate(Plan::Default(), ThreeRequests());
   for (const Quantity& quantity : Catalog()) {

@@ -98,29 +98,38 @@ PopulationValue FlipRate(const Asked& of) {
 PopulationValue Throughput(const Asked& of) {
   const SidePopulation& side = of.one_side();
   const double seconds = (side.last_end_ms - side.first_start_ms) / 1000;
-  const bool defined = side.timed != 0 && seconds > 0;
-  return Point(defined ? side.output_tokens.Round() / seconds : 0, defined ? side.timed : 0,
-               side.untimed);
+  const double tokens = side.output_tokens.Round();
+  // No token in no time is still none: requests that failed at once must not vanish.
+  const bool defined = side.timed != 0 && (seconds > 0 || tokens == 0);
+  return Point(defined && seconds > 0 ? tokens / seconds : 0, defined ? side.timed : 0,
+               side.untimed + (defined ? 0 : side.timed));
 }
 
 // What infer has against train, where both are known of and train's is above 0. What either side
-// lacks is missing: to leave it out must not help.
+// lacks is missing, and so are requests that give no ratio: to leave it out must not help.
 template <class OfSide>
 PopulationValue Ratio(const Asked& of, OfSide of_side) {
   const PopulationValue infer = of_side(Asked{of.evidence, kInfer, of.field_set});
   const PopulationValue train = of_side(Asked{of.evidence, kTrain, of.field_set});
   const bool defined = infer.count != 0 && train.count != 0 && train.value.lo > 0;
-  return Point(defined ? infer.value.lo / train.value.lo : 0,
-               defined ? std::min(infer.count, train.count) : 0,
+  if (!defined) return Point(0, 0, of.population().requests);
+  return Point(infer.value.lo / train.value.lo, std::min(infer.count, train.count),
                std::max(infer.missing, train.missing));
 }
 
 PopulationValue FailureRateGap(const Asked& of) {
   const FlagCounts& infer = of.population().sides[kInfer].failed;
   const FlagCounts& train = of.population().sides[kTrain].failed;
+  const uint64_t missing = std::max(infer.missing, train.missing);
   const uint64_t known = std::min(infer.known(), train.known());
-  return Point(known == 0 ? 0 : Share(infer.yes, infer.known()) - Share(train.yes, train.known()),
-               known, std::max(infer.missing, train.missing));
+  if (known == 0) return Point(0, 0, missing);
+  // Of the same number of requests the gap is one share, rounded once: 4 of 10 less 3 of 10 are a
+  // tenth, which the difference of the two doubles is not.
+  const double gap = infer.known() == train.known()
+                         ? (static_cast<double>(infer.yes) - static_cast<double>(train.yes)) /
+                               static_cast<double>(known)
+                         : Share(infer.yes, infer.known()) - Share(train.yes, train.known());
+  return Point(gap, known, missing);
 }
 
 PopulationValue Determinism(const Asked& of) {
