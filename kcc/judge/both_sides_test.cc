@@ -121,6 +121,19 @@ TEST(BothSides, AGapToTheReferenceHasNoSign) {
   });
 }
 
+// Recorded values are held against what the quantity can be, as those of own metrics are.
+TEST(BothSides, WhatCannotBeIsAnError) {
+  const Evidence evidence = Sides({{-1, -1}, {-1, -1}, {100, 100}});
+  for (const char* clause :
+       {"p50_latency_ms, atMost: 400ms", "mean_latency_ms, atMost: 400ms",
+        "max_train_latency_ms, atMost: 400ms", "mean_latency_ms, atMost: 400ms, exceedance: 50%"}) {
+    const SliceVerdict verdict = JudgeOne(OneClause(clause), evidence);
+    EXPECT_EQ(verdict.verdict(), Verdict::kError) << clause << ": " << verdict.about.reason;
+    EXPECT_THAT(verdict.about.reason, ::testing::HasSubstr("latency_ms is -1"));
+    EXPECT_NE(verdict.other.verdict, kSatisfied) << clause;
+  }
+}
+
 // A request that timed out took for ever.
 TEST(BothSides, TimeOuts) {
   const auto judged = [](const char* clause, bool infer, bool train) {

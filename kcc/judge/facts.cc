@@ -125,7 +125,7 @@ Facts FactReader::Read(const Clause& clause, const Slice& slice, Side outcomes) 
     ReadSeries(clause, slice, &facts);
   }
   if (facts.complete()) facts.fails_surely = facts.truth == Truth::kFails;
-  CheckOwnRange(clause, &facts);
+  CheckRange(clause, &facts);
   return facts;
 }
 
@@ -143,9 +143,12 @@ bool FactReader::HasOwnMetric(const Clause& clause, Facts* facts) const {
   return false;
 }
 
-void FactReader::CheckOwnRange(const Clause& clause, Facts* facts) {
+void FactReader::CheckRange(const Clause& clause, Facts* facts) {
   const Quantity& quantity = *clause.metric.quantity;
-  if (quantity.own == nullptr) return;
+  const bool own = quantity.own != nullptr;
+  // What kcc computes keeps its range, but for rounding; what was recorded may be anything.
+  const bool recorded = quantity.level == QuantityLevel::kRequest && OfWholeRequests(quantity);
+  if (!own && !recorded) return;
   const SeriesView& view =
       View(*facts->slice, summary_.plan.SeriesOf(quantity, clause.metric.side));
   if (view.count() == 0) return;
@@ -155,10 +158,11 @@ void FactReader::CheckOwnRange(const Clause& clause, Facts* facts) {
   const bool below = low < quantity.min;
   facts->truth = Truth::kBroken;
   facts->fails_surely = false;
-  facts->why_not = "a value of " + std::string(quantity.id) + " is " +
-                   ReadableNumber(below ? low : high) + ", and the contract says that it is at " +
-                   (below ? "least " : "most ") +
-                   ReadableNumber(below ? quantity.min : quantity.max);
+  facts->why_not =
+      "a value of " + std::string(quantity.id) + " is " + ReadableNumber(below ? low : high) +
+      ", and " + (own ? "the contract says that it is" : "it cannot be but") + " at " +
+      (below ? "least " : "most ") + ReadableNumber(below ? quantity.min : quantity.max) +
+      (own ? "" : "; leave the field out where nothing was measured");
 }
 
 uint64_t FactReader::MissingUnits(const Clause& clause, const Facts& facts) const {

@@ -71,8 +71,9 @@ class FactReader {
   // False, with the reason, where the clause's metric is one of the user's own that the summary
   // lacks, or has by another definition.
   bool HasOwnMetric(const Clause& clause, Facts* facts) const;
-  // A value outside the range that the contract declares breaks whatever rests on the range.
-  void CheckOwnRange(const Clause& clause, Facts* facts);
+  // A recorded value outside the range that the contract declares, or that the catalog gives,
+  // breaks whatever rests on it.
+  void CheckRange(const Clause& clause, Facts* facts);
   void ReadSeries(const Clause& clause, const Slice& slice, Facts* facts);
   void ReadMean(const Clause& clause, const SeriesView& view, Facts* facts) const;
   void ReadUnits(const Clause& clause, const SeriesView& view, Facts* facts);

@@ -263,6 +263,15 @@ TEST(OwnValues, OfATimedOutRequestDoNotReadItsLatency) {
   }
 }
 
+TEST(OwnValues, DoNotReadWhatCannotBe) {
+  Sides sides;
+  sides.infer.fields = {{"latency_ms", -1.0}, {"queue", -1.0}, {"reward", -1.0}};
+  EXPECT_EQ(Value("latency_ms", sides), std::nullopt);
+  EXPECT_EQ(Value("abs(latency_ms)", sides), std::nullopt);
+  EXPECT_EQ(Value("queue", sides), -1) << "what it can be is for the contract to say";
+  EXPECT_EQ(Value("reward", sides), -1);
+}
+
 TEST(OwnValues, OfTokensReadEachSidesOwn) {
   Sides sides;
   TokenEvidence train;

@@ -16,7 +16,7 @@ constexpr std::string_view kOutputTokens = "output_tokens";
 FieldValue MeasuredField(const Request& request, std::string_view name) {
   const FieldValue value = request.Field(name);
   const bool number = std::holds_alternative<double>(value);
-  return number && !RecordedNumber(request, name) ? FieldValue() : value;
+  return number && !PossibleNumber(request, name) ? FieldValue() : value;
 }
 
 // Of the table's request fields: the request's own, which neither side may choose. A field that is

@@ -32,7 +32,7 @@ void AddTiming(const RequestPair& pair, Side which, SidePopulation* side) {
   const Request& request = pair.side(which);
   const auto tokens = pair.OutputTokens(which);
   const auto start = RecordedNumber(request, "started_at_ms");
-  const auto latency = RecordedNumber(request, "latency_ms");
+  const auto latency = PossibleNumber(request, "latency_ms");
   if (!tokens || !start || !latency) {
     ++side->untimed;
     return;
@@ -80,9 +80,9 @@ void AddSide(const RequestPair& pair, Side which,
   const Request& request = pair.side(which);
   const bool known = which == Side::kInfer || !pair.one_record();
   AddTiming(pair, which, side);
-  AddMax(RecordedNumber(request, "peak_memory_mb"), &side->peak_memory_mb,
+  AddMax(PossibleNumber(request, "peak_memory_mb"), &side->peak_memory_mb,
          &side->peak_memory_missing);
-  AddMax(RecordedNumber(request, "kv_cache_mb"), &side->kv_cache_mb, &side->kv_cache_missing);
+  AddMax(PossibleNumber(request, "kv_cache_mb"), &side->kv_cache_mb, &side->kv_cache_missing);
   side->failed.Add(request.Flag("failed"));
   std::optional<bool> matches;
   if (const std::string* fingerprint = request.Text("kernel_fingerprint")) {

@@ -193,6 +193,29 @@ TEST(Population, ATimedOutRequestTookForEver) {
   EXPECT_EQ(latency.Above(SeriesView::End::kHigh, 1e300), (CountRange{1, 1}));
 }
 
+// A size or a time below 0 says that nothing was measured; as a value it would be the best.
+TEST(Population, WhatCannotBeIsMissing) {
+  std::vector<FakeRequest> requests = ThreeRequests();
+  for (FakeRequest& request : requests) {
+    request.train.fields = request.infer.fields;
+    for (Request* side : {&request.infer, &request.train}) {
+      side->fields["peak_memory_mb"] = side->fields["kv_cache_mb"] = 5.0;
+    }
+  }
+  for (Request* side : {&requests[1].infer, &requests[1].train}) {
+    side->fields["latency_ms"] = side->fields["peak_memory_mb"] = -1.0;
+    side->fields["kv_cache_mb"] = -1.0;
+  }
+  const Summary summary = Accumulate(Plan::Default(), requests);
+  for (const char* metric : {"peak_memory_mb", "kv_cache_mb", "throughput_tokens_per_s",
+                             "train_peak_memory_mb", "train_kv_cache_mb", "peak_memory_ratio",
+                             "train_throughput_tokens_per_s", "throughput_ratio"}) {
+    const PopulationValue value = SlicePopulation(summary, 0, *ParseMetric(metric));
+    EXPECT_EQ(value.count, 2u) << metric;
+    EXPECT_EQ(value.missing, 1u) << metric;
+  }
+}
+
 // A latency beside the flag is the limit that was waited for.
 TEST(Population, ATimedOutRequestTookForEverWhateverLatencyIsRecorded) {
   FakeRequest late("late");

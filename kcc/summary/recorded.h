@@ -16,4 +16,8 @@ bool TimedOut(const Request& request);
 // infinities, but other front ends might.
 std::optional<double> RecordedNumber(const Request& request, std::string_view field);
 
+// The same, where the quantity of that name can have the value. A time or a size below 0 is how
+// some programs write that they did not measure it.
+std::optional<double> PossibleNumber(const Request& request, std::string_view field);
+
 }  // namespace kcc

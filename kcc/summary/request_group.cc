@@ -155,8 +155,8 @@ FieldQuantity RecordedQuantity(const Quantity& quantity, const RequestPair& pair
       result.value = pair.OutputTokens(side);
       break;
     case TakenFrom::kTimePerToken: {
-      const auto latency = RecordedNumber(request, "latency_ms");
-      const auto first = RecordedNumber(request, "ttft_ms");
+      const auto latency = PossibleNumber(request, "latency_ms");
+      const auto first = PossibleNumber(request, "ttft_ms");
       const auto tokens = pair.OutputTokens(side);
       result.defined = !tokens || *tokens > 1;
       if (latency && first && tokens && result.defined) {

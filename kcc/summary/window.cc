@@ -77,6 +77,13 @@ WindowValue TakePopulation(const Plan& plan, const PlanWindow& window, const Win
   return value;
 }
 
+// Whether the window holds a recorded value that the quantity cannot have. Where a slice keeps the
+// values, the judge calls them an error; a slice of tokens keeps none of requests.
+bool HoldsImpossible(const Quantity& quantity, const SeriesStats& series) {
+  if (quantity.level != QuantityLevel::kRequest || !OfWholeRequests(quantity)) return false;
+  return series.point.min < quantity.min || series.point.max > quantity.max;
+}
+
 }  // namespace
 
 void WindowState::Merge(const WindowState& other, const PlanWindow& window) {
@@ -106,7 +113,8 @@ WindowValue TakeMetric(const Plan& plan, const PlanWindow& window, const WindowS
   }
   WindowValue value;
   value.defined = state.series.count() != 0;
-  value.complete = state.series.missing == 0;
+  value.complete =
+      state.series.missing == 0 && !HoldsImpossible(*window.metric.quantity, state.series);
   if (!value.defined) return value;
   const bool exact = state.series.exact();
   // An interval around 0 is non-zero at both ends and may still hold 0: nothing is then known.

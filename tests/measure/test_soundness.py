@@ -343,3 +343,64 @@ def test_a_breached_assumption_is_named(kcc, tmp_path):
         "assumption breached: a reward is 3, rewardMax is 1",
         "assumption breached: an advantage is 5, advantageMax is 4",
     ]
+
+
+# ---- what was recorded of a run
+
+
+def generated(root, fields, rows=0, count=20):
+    """Two generated traces; fields(side, i): of each request; rows: tokens that each side has of it."""
+    tokens = {
+        "request": np.repeat(np.arange(count, dtype=np.int32), rows),
+        "position": np.tile(np.arange(rows, dtype=np.int32), count),
+        "token": np.full(count * rows, 7, np.int32),
+    }
+    evidence = "sampled-token" if rows else "none"
+    if rows:
+        tokens["logprob"] = np.full(count * rows, -0.5, np.float32)
+    for side in ("train", "infer"):
+        info = {"vocabSize": 24, "evidence": evidence, "mode": "generated", "sampledBy": "infer", "kernelFingerprint": side,
+                "samplingTemperature": 1.0}  # fmt: skip
+        write_trace(root / side, info, [{"id": f"r{i:02}", **fields(side, i)} for i in range(count)], tokens)
+    return root / "train", root / "infer"
+
+
+@pytest.mark.parametrize("clause, verdict", [("p50_latency_ms, atMost: 400ms", ERROR), ("mean_latency_ms, atMost: 1h", ERROR),
+                                             ("mean_latency_ms, atMost: 400ms, exceedance: 50%", ERROR), ("p50_tpot_ms, atMost: 1ms", INCONCLUSIVE),
+                                             ("kv_cache_mb, atMost: 100MB", INCONCLUSIVE), ("peak_memory_mb, atMost: 100MB", INCONCLUSIVE),
+                                             ("peak_memory_ratio, atMost: 9", INCONCLUSIVE), ("throughput_tokens_per_s, atLeast: 1", INCONCLUSIVE)])  # fmt: skip
+def test_values_that_cannot_be_are_not_the_best(kcc, tmp_path, clause, verdict):
+    def fields(side, i):
+        bad = -1 if i < 12 else 50
+        return {"latency_ms": bad, "kv_cache_mb": bad, "peak_memory_mb": bad, "ttft_ms": 10, "output_tokens": 4, "started_at_ms": 1000 * i}
+
+    code, report = run(kcc, contract(tmp_path, f"metric: {clause}", family="runtime"), *generated(tmp_path, fields))
+    assert code == verdict, reason(report)
+
+
+def test_windows_that_give_no_value_do_not_vanish(kcc, tmp_path):
+    """Infer fails half of the requests at once; train has nothing to compare with in half of them."""
+    def failing(side, i):
+        bad = side == "infer" and i >= 10
+        return {"started_at_ms": 1000 * i, "latency_ms": 0 if bad else 100, "output_tokens": 0 if bad else 50, "failed": bad}
+
+    def nothing(side, i):
+        bad = i >= 10
+        none = bad and side == "train"
+        return {"started_at_ms": 1000 * i, "latency_ms": 100, "output_tokens": 0 if none else 50,
+                "peak_memory_mb": 0 if none else 1e5 if bad else 100}
+
+    for name, fields, clause, verdict in (
+        ("a", failing, "throughput_tokens_per_s, atLeast: 100, exceedance: 5%", VIOLATED),
+        ("b", failing, "throughput_ratio, atLeast: 0.9, exceedance: 5%", VIOLATED),
+        ("c", nothing, "throughput_ratio, atLeast: 0.9, exceedance: 5%", INCONCLUSIVE),
+        ("d", nothing, "peak_memory_ratio, atMost: 1.1, exceedance: 5%", INCONCLUSIVE),
+    ):
+        code, report = run(kcc, contract(tmp_path, f"metric: {clause}", family="runtime"), *generated(tmp_path / name, fields))
+        assert code == verdict, (name, reason(report))
+
+
+def test_a_gap_of_failures_is_rounded_once(kcc, tmp_path):
+    fields = lambda side, i: {"failed": i % 10 < (4 if side == "infer" else 3)}  # noqa: E731
+    code, report = run(kcc, contract(tmp_path, "metric: failure_rate_gap, atMost: 0.1", family="runtime"), *generated(tmp_path, fields))
+    assert code == SATISFIED, reason(report)
