@@ -149,6 +149,10 @@ std::string UnvouchedBy(const Contract& contract, const Summary& summary, const 
   }
   if (!index) return {};
   for (const auto& [field, count] : summary.slices[*index].unvouched) {
+    if (field == kLengthUnknown) {
+      return "slice " + Quoted(slice.name) + " rests on the length of answers, and of " +
+             CountedOf(field, count) + " not as many rows are there as output_tokens claims";
+    }
     if (OutcomeLent(field) || contract.Trusts(field)) continue;
     return "slice " + Quoted(slice.name) + " rests on " + Quoted(field) +
            ", which the infer side alone recorded (" + CountedOf(field, count) +

@@ -77,7 +77,10 @@ class Walker {
   Result<> Walk(size_t index) {
     request_index_ = index;
     request_ = source_.request(index);
-    sides_ = {request_.asked, request_.train, request_.infer, request_.output_rows};
+    sides_ = {request_.asked, request_.train, request_.infer, request_.output_rows, {}};
+    for (const Side side : {Side::kInfer, Side::kTrain}) {
+      sides_.length_unknown[static_cast<size_t>(side)] = request_.LengthUnknown(side);
+    }
     KCC_TRY_VOID(slices_.ForRequest(sides_, &bits_, &unvouched_));
     KCC_TRY_VOID(visitor_.BeginRequest(index, request_, bits_));
     if (!unvouched_.empty()) visitor_.NoteUnvouched(unvouched_);

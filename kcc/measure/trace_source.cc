@@ -46,6 +46,7 @@ RequestPair TraceSource::request(size_t i) const {
                       pair_.infer().info().kernel_fingerprint};
   if (pair_.mode() == TraceMode::kScored) request.output_rows = paired.output_rows;
   request.rows_missing = paired.rows_missing;
+  request.own_rows = paired.own_rows;
   if (!outputs_.empty()) request.outputs = &outputs_[i];
   if (asked_ != nullptr) {
     const auto found = asked_->find(paired.id);

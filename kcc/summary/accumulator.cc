@@ -98,7 +98,7 @@ void Accumulator::AddMissingTokens(int64_t count) {
 }
 
 void Accumulator::AddUnvouched(const Unvouched& unvouched) {
-  const std::string field(unvouched.field);
+  const std::string field(unvouched.rows_missing ? kLengthUnknown : unvouched.field);
   ++summary_.slices[unvouched.slice].unvouched[unvouched.lent ? LentOutcome(field) : field];
 }
 

@@ -229,9 +229,16 @@ TEST(OwnValues, CountOutputTokensFromTheRows) {
   EXPECT_EQ(Value("cost / output_tokens", sides), 0.06);
   sides.pair.output_rows = 6;
   EXPECT_EQ(Value("cost / output_tokens", sides), 10);
-  sides.pair.output_rows = 0;
   sides.pair.rows_missing = 4;
+  EXPECT_EQ(Value("cost / output_tokens", sides), std::nullopt) << "cut off";
+  sides.pair.output_rows = 0;
   EXPECT_EQ(Value("cost / output_tokens", sides), std::nullopt);
+  sides.pair.output_rows = -1;
+  sides.pair.rows_missing = 0;
+  sides.pair.own_rows = {3, -1};
+  EXPECT_EQ(Value("cost / output_tokens", sides), std::nullopt) << "generated 3, claims 1000";
+  sides.pair.own_rows = {1000, -1};
+  EXPECT_EQ(Value("cost / output_tokens", sides), 0.06);
 }
 
 TEST(OwnValues, OfATimedOutRequestAreTheWorstOrMissing) {

@@ -210,9 +210,15 @@ const Request& RequestPair::side(Side which) const {
 std::optional<double> RequestPair::OutputTokens(Side which) const {
   // Not of a run but of the rows, which both sides of one record share.
   const auto said = RecordedNumber(one_record() ? *infer : side(which), "output_tokens");
-  if (!said || output_rows < 0) return said;
-  if (output_rows > 0) return static_cast<double>(output_rows);
-  return rows_missing > 0 ? std::nullopt : said;
+  if (LengthUnknown(which)) return std::nullopt;
+  return said && output_rows > 0 ? static_cast<double>(output_rows) : said;
+}
+
+bool RequestPair::LengthUnknown(Side which) const {
+  if (rows_missing > 0) return true;
+  const int64_t rows = own_rows[static_cast<size_t>(which)];
+  const auto said = side(which).Number("output_tokens");
+  return rows >= 0 && said && *said != static_cast<double>(rows);
 }
 
 void FlagCounts::Add(std::optional<bool> flag) { ++(!flag ? missing : *flag ? yes : no); }

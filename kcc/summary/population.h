@@ -83,7 +83,8 @@ struct RequestPair {
   const Request* asked = nullptr;  // what was asked of both; null: not known
   int64_t output_rows = -1;        // paired rows of its output; -1: each side wrote its own
   int64_t rows_missing = 0;        // that the request should have, by what it claims
-  const OutputComparison* outputs = nullptr;  // of generated traces, where it was asked for
+  std::array<int64_t, 2> own_rows = {-1, -1};  // by Side, of generated traces (pairing.h)
+  const OutputComparison* outputs = nullptr;   // of generated traces, where it was asked for
 
   // Whether both sides are one record, as those that come with arrays. It is of infer's run: of
   // train's nothing is known then, nor how the two compare, and it must not count as alike.
@@ -91,8 +92,11 @@ struct RequestPair {
   // What the side recorded of its own run; nothing, of train, where there is one record.
   const Request& side(Side which) const;
   // How many tokens a side's answer has, where the side says so at all: where both score the same
-  // tokens, as many as there are rows, whatever it says. None: not recorded, or no row is there.
+  // tokens, as many as there are rows, whatever it says. None: not recorded, or not known.
   std::optional<double> OutputTokens(Side which) const;
+  // Whether rows of the side's answer are missing, by what is claimed: its length is then not
+  // known.
+  bool LengthUnknown(Side which) const;
 };
 
 struct PopulationStats {

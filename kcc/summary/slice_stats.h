@@ -24,6 +24,9 @@ namespace kcc {
 std::string LentOutcome(const std::string& field);
 std::optional<std::string> OutcomeLent(std::string_view key);
 
+// Likewise the key of requests whose length decides and is not known, since rows are missing.
+inline constexpr std::string_view kLengthUnknown = "output_tokens@rows";
+
 struct SliceStats {
   // kTokens: a cell that only tokens are added to, which needs less memory.
   enum class Kind : uint8_t { kWhole, kTokens };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kcc/base/check.h"
+#include "kcc/metric/metric.h"
 #include "kcc/predicate/fields.h"
 #include "kcc/trace/evidence_check.h"
 #include "kcc/trace/pairing_checks.h"
@@ -83,6 +84,36 @@ class PairBuilder {
     return {};
   }
 
+  // What each side of generated traces shows of its own answers. Where they begin is train's word.
+  Result<> CountOwnRows() {
+    for (const Side side : {Side::kTrain, Side::kInfer}) {
+      const bool of_train = side == Side::kTrain;
+      const TraceReader& reader = of_train ? pair_.train_ : pair_.infer_;
+      if (reader.token_count() == 0) continue;
+      std::vector<int64_t> counts(reader.requests().size());
+      std::vector<double> prompts(reader.requests().size());
+      const auto row_of = [&](const PairedRequest& request) {
+        return static_cast<size_t>(of_train ? request.train_row : request.infer_row);
+      };
+      for (const PairedRequest& request : pair_.requests_) {
+        const Request& train = pair_.train_.requests()[static_cast<size_t>(request.train_row)];
+        const Request& infer = pair_.infer_.requests()[static_cast<size_t>(request.infer_row)];
+        const auto asked = train.Number("prompt_tokens");
+        prompts[row_of(request)] = asked ? *asked : infer.Number("prompt_tokens").value_or(0);
+      }
+      TokenCursor& cursor = of_train ? train_cursor_ : infer_cursor_;
+      for (int64_t row = 0; row < reader.token_count(); ++row) {
+        KCC_TRY(const TokenEvidence* token, cursor.At(row));
+        const auto request = static_cast<size_t>(token->request);
+        if (token->position >= prompts[request]) ++counts[request];
+      }
+      for (PairedRequest& request : pair_.requests_) {
+        request.own_rows[static_cast<size_t>(side)] = counts[row_of(request)];
+      }
+    }
+    return {};
+  }
+
  private:
   Result<> PairOne(const RowIndex& train, const RowIndex& infer, PairedRequest* request) {
     const int64_t train_count = train.count(request->train_row);
@@ -131,7 +162,8 @@ class PairBuilder {
 
   // Rows that were taken out on both sides would not be missed otherwise.
   int64_t RowsMissing(const PairedRequest& request) const {
-    if (pair_.evidence_ == EvidenceLevel::kNone) return 0;
+    // Without rows the claims are all there is, and no token is judged.
+    if (pair_.evidence_ == EvidenceLevel::kNone && request.output_rows == 0) return 0;
     int64_t missing = 0;
     for (const Request* side : {&pair_.train_.requests()[static_cast<size_t>(request.train_row)],
                                 &pair_.infer_.requests()[static_cast<size_t>(request.infer_row)]}) {
@@ -210,6 +242,7 @@ Result<PairedTraces> PairedTraces::Make(TraceReader train, TraceReader infer,
   const Place place{pair.train_.directory() + " and " + pair.infer_.directory()};
   auto paired = builder.PairRequests();
   if (paired.has_value() && pair.mode() == TraceMode::kScored) paired = builder.PairTokens();
+  if (paired.has_value() && pair.mode() == TraceMode::kGenerated) paired = builder.CountOwnRows();
   if (!paired.has_value()) return std::move(paired.error()).At(place);
   return pair;
 }

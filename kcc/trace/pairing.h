@@ -10,6 +10,7 @@
 // Immutable once made: cursors in several threads may read one PairedTraces, which outlives them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,6 +36,8 @@ struct PairedRequest {
   int64_t tokens = 0;        // pairs that count; 0 for generated traces
   int64_t output_rows = 0;   // pairs of its output, masked ones included
   int64_t rows_missing = 0;  // fewer than its output_tokens claims, by either side
+  // By Side, of generated traces: rows of the side's own output; -1: its trace has no rows at all.
+  std::array<int64_t, 2> own_rows = {-1, -1};
   // The first counted pair's row on each side. The others follow row by row, unless `listed` says
   // where in the pairing's row lists they are (-1: they follow).
   int64_t train_first = 0;

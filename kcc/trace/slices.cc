@@ -37,6 +37,11 @@ FieldValue TokenValue(const TokenEvidence& token, std::string_view name) {
   return std::monostate();
 }
 
+// Which requests are long, or short, is then not known, whichever side's answers are asked for.
+bool LengthUnknown(const RequestSides& sides) {
+  return sides.length_unknown[0] || sides.length_unknown[1];
+}
+
 // Nothing is copied: the predicate sees the requests and the evidence where they are.
 class PairFields final : public FieldSource {
  public:
@@ -45,6 +50,7 @@ class PairFields final : public FieldSource {
       : sides_(sides), outcomes_(outcomes), train_(train), infer_(infer) {}
 
   FieldValue RequestField(std::string_view name) const override {
+    if (name == kOutputTokens && LengthUnknown(sides_)) return std::monostate();
     if (name == kOutputTokens && sides_.output_rows >= 0) {
       return static_cast<double>(sides_.output_rows);
     }
@@ -170,6 +176,12 @@ void SliceEvaluator::NoteOneSided(const FieldUse& use, bool vouched, bool infer_
 Result<> SliceEvaluator::CheckFields(const RequestSides& sides,
                                      std::vector<Unvouched>* unvouched) const {
   for (const FieldUse& use : request_fields_) {
+    if (use.name == kOutputTokens && LengthUnknown(sides)) {
+      for (const size_t slice : use.slices) {
+        if (unvouched != nullptr) unvouched->push_back({slice, use.name, false, true});
+      }
+      continue;
+    }
     if (use.name == kOutputTokens && sides.output_rows >= 0) continue;
     const bool outcome = use.origin == FieldOrigin::kOutcome;
     const Witness witnesses[] = {

@@ -6,6 +6,7 @@
 // outcomes of one side; who needs both asks for it twice.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -40,6 +41,8 @@ struct RequestSides {
   const Request* train = nullptr;
   const Request* infer = nullptr;
   int64_t output_rows = -1;  // paired rows of its output; -1: each side wrote its own
+  // By Side: the answer's rows are not as many as the side claims, so its length is not known.
+  std::array<bool, 2> length_unknown = {false, false};
 };
 
 // Whether a slice holds a request, or one of its tokens, rests on one side's word where two are
@@ -50,6 +53,9 @@ struct Unvouched {
   // False: infer alone has the field. True: an outcome that infer does not state, so that train's
   // stands for it.
   bool lent = false;
+  // The length of the answer decides it and is not known, since rows are missing. Nobody's word can
+  // stand for them.
+  bool rows_missing = false;
 };
 
 class SliceEvaluator {

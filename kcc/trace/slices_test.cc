@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "kcc/trace/pairing.h"
 #include "kcc/trace/trace_test_data.h"
 
@@ -122,6 +124,25 @@ TEST(SlicesTest, ScoredOutputTokensAreCountedNeverRead) {
   EXPECT_TRUE(Decide("output_tokens", {nullptr, &lies, &lies, 2}, Side::kInfer).by_infer);
   EXPECT_TRUE(Decide("output_tokens", {nullptr, &lies, &lies, -1}, Side::kInfer).by_train)
       << "generated: each side's own";
+}
+
+TEST(SlicesTest, AnAnswerWithoutAllItsRowsHasNoLength) {
+  const Request claims{"r", {{"output_tokens", 1.0}}};
+  const SliceEvaluator slices =
+      SliceEvaluator::Make({Where("short", "output_tokens < 9"), Where("all", "seed != 1")})
+          .value();
+  for (const int64_t rows : {int64_t{2}, int64_t{-1}}) {
+    for (const auto& unknown : {std::array{true, false}, {false, true}, {true, true}}) {
+      const RequestSides sides{nullptr, &claims, &claims, rows, unknown};
+      SliceBits bits;
+      std::vector<Unvouched> unvouched;
+      ASSERT_TRUE(slices.ForRequest(sides, &bits, &unvouched).has_value());
+      EXPECT_FALSE(bits.Test(0));
+      ASSERT_EQ(unvouched.size(), 1u);
+      EXPECT_EQ(unvouched[0].slice, 0u);
+      EXPECT_TRUE(unvouched[0].rows_missing);
+    }
+  }
 }
 
 TEST(SlicesTest, LabelsAndAdvantagesAreTrainsFirst) {

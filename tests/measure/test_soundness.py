@@ -404,3 +404,31 @@ def test_a_gap_of_failures_is_rounded_once(kcc, tmp_path):
     fields = lambda side, i: {"failed": i % 10 < (4 if side == "infer" else 3)}  # noqa: E731
     code, report = run(kcc, contract(tmp_path, "metric: failure_rate_gap, atMost: 0.1", family="runtime"), *generated(tmp_path, fields))
     assert code == SATISFIED, reason(report)
+
+
+@pytest.mark.parametrize("clause", ["mean_abs_log_ratio, atMost: 9, slices: [long]", "max_output_tokens, atMost: 100",
+                                    "max_train_output_tokens, atMost: 100", "max_over, atMost: 0", "max_failed_at, atMost: 9, slices: [long]"])  # fmt: skip
+def test_answers_that_were_cut_off_have_no_length(kcc, tmp_path, clause):
+    """Both sides claim 1,000 tokens of half of the requests and have 5 rows of them."""
+    claims = lambda side, i: {"output_tokens": 1000 if i < 4 else 5, "failed_at": 1}  # noqa: E731
+    traces = evidence(tmp_path, "sampled-token", {"sampledBy": "infer"}, requests=claims)
+    spec = ("  slices: [{name: long, where: output_tokens < 6}]\n"
+            "  metrics: [{name: over, of: request, from: output_tokens - 50, direction: lower},\n"
+            "            {name: failed_at, of: request, from: failed_at, direction: lower}]\n")  # fmt: skip
+    code, report = run(kcc, contract(tmp_path, f"metric: {clause}", spec, family="runtime"), *traces)
+    assert code == INCONCLUSIVE, reason(report)
+    trusting = spec + "  evidence: {trust: [output_tokens]}\n"
+    assert run(kcc, contract(tmp_path, f"metric: {clause}", trusting, family="runtime"), *traces)[0] == INCONCLUSIVE
+
+
+@pytest.mark.parametrize("clause", ["throughput_ratio, atLeast: 0.9", "p95_tpot_ms, atMost: 5ms", "throughput_tokens_per_s, atLeast: 100",
+                                    "p95_latency_ms, atMost: 1h, slices: [long]"])  # fmt: skip
+def test_generated_rows_are_held_against_the_claim(kcc, tmp_path, clause):
+    def fields(claim):
+        return lambda side, i: {"prompt_tokens": 0, "output_tokens": claim if side == "infer" else 3, "latency_ms": 10,
+                                "ttft_ms": 1, "started_at_ms": 10 * i}  # fmt: skip
+
+    judged = contract(tmp_path, f"metric: {clause}", "  slices: [{name: long, where: output_tokens > 2}]\n", family="runtime")
+    assert run(kcc, judged, *generated(tmp_path / "a", fields(3), rows=3))[0] == SATISFIED
+    code, report = run(kcc, judged, *generated(tmp_path / "b", fields(3000), rows=3))
+    assert code == INCONCLUSIVE, reason(report)
