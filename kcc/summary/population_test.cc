@@ -97,6 +97,30 @@ TEST(Population, CostIsComparedWithTrains) {
   EXPECT_EQ(value("peak_memory_ratio").count, 0u);  // by nothing
 }
 
+// Two pairs of traces at 60 tokens a second, recorded over the same seconds, are not one at 120.
+TEST(Population, PairsOfTracesHaveNoCommonThroughput) {
+  const auto part = [](const std::string& source, const std::string& id) {
+    FakeRequest request(id);
+    request.Both("started_at_ms", 0.0);
+    request.Both("latency_ms", 1000.0);
+    request.Both("output_tokens", 60.0);
+    Summary summary = Accumulate(Plan::Default(), {request});
+    summary.sources.resize(1);
+    summary.sources[0].train.identity = source + "-train";
+    summary.sources[0].infer.identity = source + "-infer";
+    return summary;
+  };
+  const Metric throughput = *ParseMetric("throughput_tokens_per_s");
+  const Summary shards = *Merge(part("a", "r0"), part("a", "r1"));
+  EXPECT_EQ(SlicePopulation(shards, 0, throughput).value.lo, 120) << "two shards of one pair";
+  for (const char* metric :
+       {"throughput_tokens_per_s", "train_throughput_tokens_per_s", "throughput_ratio"}) {
+    const Summary pairs = *Merge(part("a", "r0"), part("b", "r1"));
+    EXPECT_EQ(SlicePopulation(pairs, 0, *ParseMetric(metric)).count, 0u) << metric;
+    EXPECT_EQ(SlicePopulation(pairs, 0, *ParseMetric(metric)).missing, 2u) << metric;
+  }
+}
+
 TEST(Population, AGapOfFailuresIsRoundedOnce) {
   std::vector<FakeRequest> requests;
   for (int i = 0; i < 10; ++i) {

@@ -9,7 +9,12 @@ namespace kcc {
 bool TimedOut(const Request& request) { return request.Flag("timed_out").value_or(false); }
 
 std::optional<double> RecordedNumber(const Request& request, std::string_view field) {
-  if (field == "latency_ms" && TimedOut(request)) return std::nullopt;
+  if (TimedOut(request)) {
+    const Quantity* quantity = FindQuantity(field);
+    const bool whole_time =
+        quantity != nullptr && quantity->unit == Unit::kMs && quantity->taken == TakenFrom::kField;
+    if (whole_time) return std::nullopt;
+  }
   const auto value = request.Number(field);
   return value && std::isfinite(*value) ? value : std::nullopt;
 }

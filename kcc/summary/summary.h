@@ -160,6 +160,10 @@ class SeriesView {
   Moments high_;
 };
 
+// Whether the metric is of a span of time (throughput) and the summary of several pairs of traces.
+// They may have run at one time or far apart, so that together they have no such span.
+bool JoinsSpans(const Summary& summary, const Metric& metric);
+
 // A population metric of a slice.
 PopulationValue SlicePopulation(const Summary& summary, size_t slice, const Metric& metric,
                                 const std::vector<std::string>& fields = {});

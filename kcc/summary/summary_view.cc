@@ -91,6 +91,11 @@ Interval SeriesView::Quantile(End end, int percentile_ppm) const {
           std::min(moments.max, Histogram::UpperEdge(bucket))};
 }
 
+bool JoinsSpans(const Summary& summary, const Metric& metric) {
+  return summary.sources.size() > 1 && metric.quantity->level == QuantityLevel::kPopulation &&
+         metric.quantity->fields.find("started_at_ms") != std::string_view::npos;
+}
+
 PopulationValue SlicePopulation(const Summary& summary, size_t slice, const Metric& metric,
                                 const std::vector<std::string>& fields) {
   std::vector<std::string> sorted = fields;
@@ -98,6 +103,7 @@ PopulationValue SlicePopulation(const Summary& summary, size_t slice, const Metr
   const int field_set = sorted.empty() ? 0 : summary.plan.FindFieldSet(sorted);
   if (field_set < 0) return {};
   const SliceStats& stats = summary.slices[slice];
+  if (JoinsSpans(summary, metric)) return {{}, 0, stats.population.requests};
   return ComputePopulation(metric,
                            {&stats.population, &stats.calibration, &stats.series[Top1Series()]},
                            static_cast<size_t>(field_set));
@@ -154,8 +160,11 @@ std::optional<WindowOutcome> SliceWindows(const Summary& summary, size_t slice,
   const auto found = std::find(thresholds.begin(), thresholds.end(), threshold);
   if (found == thresholds.end()) return std::nullopt;
   const auto index = static_cast<size_t>(found - thresholds.begin());
+  // A window of one request is of one pair; any other may hold requests of several.
+  const bool joined = window.kind != Window::Kind::kRequest && JoinsSpans(summary, metric);
   const auto count = [&](const WindowTally& tally) {
-    return WindowCounts{tally.windows, tally.undefined, tally.incomplete, tally.unplaced,
+    return WindowCounts{tally.windows, tally.undefined,
+                        joined ? tally.windows + tally.undefined : tally.incomplete, tally.unplaced,
                         tally.beyond.empty() ? Beyond() : tally.beyond[index]};
   };
   return WindowOutcome{count(summary.slices[slice].windows[row]),

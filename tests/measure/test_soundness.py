@@ -432,3 +432,20 @@ def test_generated_rows_are_held_against_the_claim(kcc, tmp_path, clause):
     assert run(kcc, judged, *generated(tmp_path / "a", fields(3), rows=3))[0] == SATISFIED
     code, report = run(kcc, judged, *generated(tmp_path / "b", fields(3000), rows=3))
     assert code == INCONCLUSIVE, reason(report)
+
+
+@pytest.mark.parametrize("clause, verdict", [("throughput_tokens_per_s, atLeast: 100", INCONCLUSIVE), ("throughput_ratio, atLeast: 0.1", INCONCLUSIVE),
+                                             ("throughput_tokens_per_s, atLeast: 100, exceedance: 5%, window: 1m", INCONCLUSIVE),
+                                             ("throughput_tokens_per_s, atLeast: 60, exceedance: 5%, window: request", SATISFIED)])  # fmt: skip
+def test_merging_does_not_add_up_throughput(kcc, tmp_path, clause, verdict):
+    """Two pairs of 60 tokens a second, over the same seconds."""
+    judged = contract(tmp_path, f"metric: {clause}", family="runtime")
+    parts = []
+    for k in (0, 1):
+        fields = lambda side, i, k=k: {"id": f"p{k}r{i}", "started_at_ms": 1000 * i, "latency_ms": 1000, "output_tokens": 60}  # noqa: E731
+        parts.append(tmp_path / f"{k}.kccs")
+        assert kcc("measure", *generated(tmp_path / str(k), fields), "--contract", judged, "-o", parts[k]).code == 0
+        assert kcc("judge", judged, parts[k]).code == (SATISFIED if "ratio" in clause or verdict == SATISFIED else VIOLATED)
+    assert kcc("merge", *parts, "-o", tmp_path / "m.kccs").code == 0
+    done = kcc("judge", judged, tmp_path / "m.kccs", "--json")
+    assert done.code == verdict, done.out
