@@ -232,12 +232,12 @@ class ArraySource final : public PairSource {
                      pair_.infer.fingerprint};
     // Rows that a request claims and the arrays lack are missing evidence, as in a trace. Both
     // sides share one Request here, so that there is one claim.
-    made.output_rows = pair_.row_counts[i];
     const double claimed = request.Number("output_tokens").value_or(0);
     const auto rows = static_cast<double>(pair_.row_counts[i]);
     if (claimed > rows && claimed <= kClaimMax) {
       made.rows_missing = static_cast<int64_t>(claimed - rows);
     }
+    made.output_rows = AnswerRows(i, claimed);
     return made;
   }
   int64_t tokens(size_t i) const override { return pair_.row_counts[i]; }
@@ -259,6 +259,19 @@ class ArraySource final : public PairSource {
   }
 
  private:
+  // How many of a request's rows are its answer. Rows that the mask leaves out are padding, or
+  // tokens of the answer that do not count, such as a tool's: only the record can tell. What it
+  // claims is held to what the arrays can show: at least the rows that count, at most all.
+  int64_t AnswerRows(size_t request, double claimed) const {
+    const int64_t rows = pair_.row_counts[request];
+    if (pair_.mask.empty()) return rows;
+    const auto mask = pair_.mask.subspan(static_cast<size_t>(pair_.first_rows[request]),
+                                         static_cast<size_t>(rows));
+    const int64_t counted = rows - std::count(mask.begin(), mask.end(), uint8_t{0});
+    if (!(claimed > static_cast<double>(counted))) return counted;
+    return claimed < static_cast<double>(rows) ? static_cast<int64_t>(claimed) : rows;
+  }
+
   const ArrayPair& pair_;
   const DeviceTable* const table_;
 };

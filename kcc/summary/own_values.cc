@@ -48,7 +48,9 @@ class MetricFields final : public FieldSource {
 
   FieldValue TokenField(std::string_view name) const override {
     if (name == "position") return static_cast<double>(infer_->position);  // paired, so both sides'
-    if (name == "token") return static_cast<double>(infer_->token);
+    if (name == "token") {  // -1: not known, as of arrays that came without tokens
+      return infer_->token < 0 ? FieldValue() : static_cast<double>(infer_->token);
+    }
     if (name == "logprob") {
       return static_cast<double>((side_ == Side::kTrain ? train_ : infer_)->logprob);
     }

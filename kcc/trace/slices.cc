@@ -66,7 +66,9 @@ class PairFields final : public FieldSource {
   FieldValue TokenField(std::string_view name) const override {
     if (infer_ == nullptr) return std::monostate();
     if (name == "position") return static_cast<double>(infer_->position);  // paired, so both sides'
-    if (name == "token") return static_cast<double>(infer_->token);
+    if (name == "token") {  // -1: not known, as of arrays that came without tokens
+      return infer_->token < 0 ? FieldValue() : static_cast<double>(infer_->token);
+    }
     const bool infer_first = name == "logprob" && outcomes_ == Side::kInfer;
     const FieldValue of_train = TokenValue(*train_, name);
     const FieldValue of_infer = TokenValue(*infer_, name);

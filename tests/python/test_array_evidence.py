@@ -129,3 +129,59 @@ def test_lengths_may_change_after_they_were_given():
     begun = kcc.begin_measure(train, infer, logits=True, lengths=lengths)
     lengths[:] = 10**6
     assert begun.finish().to_bytes() == want
+
+
+LENGTHS = """  metrics:
+    - {name: cost_per_token, of: request, from: "cost / output_tokens", direction: lower}
+  runtime:
+    - {id: R-1, metric: p95_tpot_ms, atMost: 100ms, level: L3}
+    - {id: R-2, metric: throughput_tokens_per_s, atLeast: 20, level: L3}
+    - {id: R-3, metric: max_cost_per_token, atMost: 0.5, level: L3}
+    - {id: R-4, metric: min_output_tokens, atLeast: 10, level: L3}
+"""
+
+
+def test_an_answer_is_not_as_long_as_its_padding():
+    contract = kcc.Contract(HEAD + LENGTHS)
+    values = np.full((20, 64), -0.5)
+    mask = np.zeros((20, 64), np.uint8)
+    mask[:, :4] = 1
+    requests = [{"id": f"r{i:02}", "output_tokens": 4, "latency_ms": 4000, "ttft_ms": 100, "started_at_ms": 1000 * i,
+                 "cost": 4} for i in range(20)]  # fmt: skip
+    for more in ({}, {"lengths": [4] * 20}):
+        sides = (values, values) if not more else (values[:, :4].reshape(-1),) * 2
+        rows = mask if not more else None
+        report = kcc.judge(contract, kcc.measure(*sides, contract, mask=rows, requests=requests, **more))
+        assert [clause["slices"][0]["verdict"] for clause in report.clauses] == ["violated"] * 4, more
+
+
+def test_masked_tokens_that_the_record_counts_belong_to_the_answer():
+    """A tool's tokens do not count, but they were part of the answer: only the record can say so."""
+    values = np.full((3, 12), -0.5)
+    mask = np.ones((3, 12), np.uint8)
+    mask[:, 2:9] = 0
+    contract = kcc.Contract(HEAD + "  runtime:\n    - {id: R, metric: max_output_tokens, atMost: 6, level: L3}\n")
+    for claimed, verdict in ((12, "violated"), (10, "violated"), (5, "satisfied"), (2, "satisfied")):
+        requests = [{"id": f"r{i}", "output_tokens": claimed} for i in range(3)]
+        summary = kcc.measure(values, values, contract, mask=mask, requests=requests)
+        assert kcc.judge(contract, summary).verdict == verdict, claimed
+
+
+def test_tokens_that_were_not_given_are_not_token_minus_one():
+    spec = """  metrics:
+    - {name: token_id, of: token, from: "token.token", direction: lower}
+  slices:
+    - {name: ordinary, where: "token.token < 100000"}
+  numerical:
+    - {id: N-1, metric: mean_abs_log_ratio, atMost: 0.02, slices: [ordinary], level: L3}
+    - {id: N-2, metric: max_token_id, atMost: 5, level: L3}
+"""
+    contract = kcc.Contract(HEAD + spec)
+    values = np.full((10, 4), -0.5)
+
+    def found(**more):
+        report = kcc.judge(contract, kcc.measure(values, values, contract, **more))
+        return [clause["slices"][0]["verdict"] for clause in report.clauses]
+
+    assert found() == ["inconclusive", "inconclusive"]
+    assert found(tokens=np.full((10, 4), 5, np.int32)) == ["satisfied", "satisfied"]
