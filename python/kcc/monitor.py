@@ -47,6 +47,8 @@ class Monitor:
     with the diagnostics. Give either or both. `correction` is in canonical words (docs/rl.md), e.g.
     {"weight": {"mode": "truncate", "level": "token", "high": 2.0}}. `group` is a torch.distributed
     process group; by default the world if torch.distributed is initialised, `group=False` for none.
+    `temperature` and `sampling_temperature` are those of `kcc.measure`: of the distributions, and of
+    sampling where that differs; 0 where the tokens were not drawn from the whole distribution.
     """
 
     def __init__(
@@ -60,6 +62,8 @@ class Monitor:
         threads: int = 0,
         about: str | None = None,
         stage: str = "offline",
+        temperature: float = 1.0,
+        sampling_temperature: float | None = None,
     ):
         if contract is None and limits is None:
             raise errors.InvalidInput("Monitor needs a contract or limits")
@@ -82,6 +86,12 @@ class Monitor:
         self._group = group
         self._lock = threading.Lock()  # of the three above
         self._judging = {"about": about, "stage": stage}
+        self._sampling = {
+            "temperature": c.real(temperature, "temperature"),
+            "sampling_temperature": None
+            if sampling_temperature is None
+            else c.real(sampling_temperature, "sampling_temperature"),
+        }
 
     def step(
         self,
@@ -196,8 +206,9 @@ class Monitor:
             for row in range(rows)
         ]
         return begin_measure(
-            train, rollout, self.contract, mask=mask, requests=requests, clauses_only=True, threads=self.threads, **more
-        )
+            train, rollout, self.contract, mask=mask, requests=requests, clauses_only=True, threads=self.threads,
+            **self._sampling, **more,
+        )  # fmt: skip
 
     def _metrics(
         self, report: Report | None, judgements: list, figures: dict[str, Any], corrected: rl.Corrected | None

@@ -8,6 +8,9 @@ Every loss computation is measured: the trainer's log-probs of the sampled token
 the rollout engine reported (vLLM, or `rollout_func`). kcc's metrics and verdicts join TRL's logs.
 With a correction, its weights multiply the advantages, which is where an importance weight stands
 in the GRPO loss; rejected tokens get weight 0.
+
+TRL divides logits by its temperature, so that is what the log-probs are at. Where the trainer samples
+from less than the whole distribution (top-p, top-k, min-p, penalties), nothing is estimated.
 """
 
 from __future__ import annotations
@@ -80,8 +83,9 @@ class KccCallback(TrainerCallback):
             mask = mask * inputs["tool_mask"]
         train = per_token_logps.detach().float().cpu()
         rollout = rollout.detach().float().cpu()
-        mask = mask.cpu() * rollout.isfinite()  # TRL marks what vLLM could not tell with NaN
-        rollout = rollout.nan_to_num(0.0)
+        # What vLLM could not tell, TRL marks with NaN. Nothing is left out of the mask for it: a token
+        # without a log-prob is an error that names its place, and one at -inf counts as it is.
+        mask = mask.cpu()
         old = inputs.get("old_per_token_logps")
         advantages = inputs["advantages"]
         step = self.monitor.step(
@@ -103,6 +107,27 @@ class KccCallback(TrainerCallback):
         return control
 
 
+# What samples from the whole distribution. TRL leaves out top-k by 0, by -1 or by None.
+_NEUTRAL = {"top_p": (None, 1.0), "top_k": (None, 0, -1), "min_p": (None, 0.0), "repetition_penalty": (None, 1.0)}
+
+
+def _sampling(trainer: Any) -> dict[str, Any]:
+    """Monitor's temperatures, by what the trainer says of its sampling."""
+    args = getattr(trainer, "args", None)
+
+    def said(name: str) -> Any:
+        return getattr(trainer, name, getattr(args, name, None))
+
+    temperature = said("temperature")
+    if temperature is None:
+        raise errors.InvalidInput("the trainer does not say its temperature; pass temperature= and sampling_temperature=")
+    altered = any(said(name) not in neutral for name, neutral in _NEUTRAL.items())
+    # Further arguments of the engine are taken as they are; what they do to sampling is not known.
+    further = ("generation_kwargs", "vllm_structured_outputs_regex", "vllm_guided_decoding_regex")
+    altered = altered or any(getattr(args, name, None) for name in further)
+    return {"temperature": temperature, "sampling_temperature": 0.0 if altered else temperature}
+
+
 def watch(
     trainer: Any,
     contract: Contract | str | os.PathLike,
@@ -114,7 +139,9 @@ def watch(
 ) -> KccCallback:
     """Watches a GRPOTrainer under a contract. `stop_on`: actions (e.g. {"rollback"}) of a violation
     that end the training. `slices` names the slice of every row of a batch. Further options are
-    Monitor's."""
+    Monitor's; `temperature` and `sampling_temperature` are the trainer's unless given."""
+    if not {"temperature", "sampling_temperature"} <= options.keys():
+        options = {**_sampling(trainer), **options}
     callback = KccCallback(Monitor(contract, correction=correction, **options), stop_on, slices)
     callback.attach(trainer)
     trainer.add_callback(callback)

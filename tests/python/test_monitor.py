@@ -93,3 +93,21 @@ def test_verls_function_in_verls_place():
     torch.testing.assert_close(weights["rollout_is_weights"], ratio)
     assert kept.dtype == torch.long and kept.sum() < mask.sum()
     assert metrics["rollout_corr/kl"] == pytest.approx((rollout - train)[mask].mean().item(), rel=1e-4)
+
+
+def test_a_monitor_records_the_temperatures_it_is_told():
+    rollout = np.full((400, 8), -0.5, np.float32)
+    contract = kcc.Contract("""
+apiVersion: kcc/v1
+kind: KernelContract
+metadata: {name: sampled, version: 1.0.0}
+spec:
+  assumptions: {temperature: 1.0, tokensMax: 8}
+  decision: {about: traffic}
+  numerical:
+    - {id: N-1, metric: mean_tv, atMost: 0.2, level: L3}
+""")
+    verdict = lambda **sampling: kcc.Monitor(contract, **sampling).step(rollout, rollout).verdict  # noqa: E731
+    assert verdict() == verdict(sampling_temperature=1.0) == "satisfied"
+    assert verdict(sampling_temperature=0.0) == verdict(sampling_temperature=0.7) == "inconclusive"
+    assert verdict(temperature=0.7) == "error"

@@ -22,7 +22,7 @@ datasets = pytest.importorskip("datasets")
 
 
 @torch.no_grad()
-def rollout_in_bfloat16(engine, tokenizer, tokens_max):
+def rollout_in_bfloat16(engine, tokenizer, tokens_max, lost=None):
     """A rollout engine of its own: bfloat16 weights and arithmetic, and the log-probs it saw."""
 
     def rollout(prompts, trainer):
@@ -40,13 +40,15 @@ def rollout_in_bfloat16(engine, tokenizer, tokens_max):
                 scores.append(logp[token].item())
                 output = engine(input_ids=token[None], past_key_values=output.past_key_values, use_cache=True)
             completions.append(tokens)
+            if lost is not None:
+                scores[tokens_max // 2] = lost
             logprobs.append(scores)
         return {"prompt_ids": prompt_ids, "completion_ids": completions, "logprobs": logprobs}
 
     return rollout
 
 
-def make_trainer(tmp_path, steps):
+def make_trainer(tmp_path, steps, lost=None, **sampling):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
@@ -57,7 +59,7 @@ def make_trainer(tmp_path, steps):
     arguments = trl.GRPOConfig(
         output_dir=str(tmp_path), max_steps=steps, per_device_train_batch_size=4, num_generations=4,
         max_completion_length=12, learning_rate=1e-4, logging_steps=1, report_to=[], use_cpu=True,
-        disable_tqdm=True, save_strategy="no", seed=1, bf16=False,
+        disable_tqdm=True, save_strategy="no", seed=1, bf16=False, **sampling,
     )
     return trl.GRPOTrainer(
         model=model,
@@ -65,7 +67,7 @@ def make_trainer(tmp_path, steps):
         args=arguments,
         train_dataset=datasets.Dataset.from_dict({"prompt": ["add 12 and 30:", "copy abc:"] * 8}),
         processing_class=tokenizer,
-        rollout_func=rollout_in_bfloat16(engine, tokenizer, 12),
+        rollout_func=rollout_in_bfloat16(engine, tokenizer, 12, lost),
     )
 
 
@@ -106,3 +108,58 @@ def test_without_rollout_log_probs_it_says_what_is_missing(tmp_path):
     kcc.trl.watch(trainer, kcc.Contract(CONTRACT % 0.5))
     with pytest.raises(kcc.InvalidInput, match="rollout_func"):
         trainer.train()
+
+
+def test_tokens_whose_log_prob_is_not_finite_are_not_left_out(tmp_path):
+    import kcc
+    import kcc.trl
+
+    trainer = make_trainer(tmp_path, steps=1, lost=float("-inf"))
+    watch = kcc.trl.watch(trainer, kcc.Contract(CONTRACT % 0.5))
+    trainer.train()
+    assert watch.last.verdict == "violated", "a token that the engine calls impossible is infinitely far"
+
+    trainer = make_trainer(tmp_path, steps=1, lost=float("nan"))
+    kcc.trl.watch(trainer, kcc.Contract(CONTRACT % 0.5))
+    with pytest.raises(kcc.EvidenceError, match="position 6"):
+        trainer.train()
+
+
+@pytest.mark.parametrize(
+    ("sampling", "expected"),
+    [
+        ({}, (1.0, 1.0)),
+        ({"temperature": 0.7}, (0.7, 0.7)),
+        ({"temperature": 0.7, "top_p": 0.5}, (0.7, 0.0)),
+        ({"top_k": 20}, (1.0, 0.0)),
+        ({"min_p": 0.1}, (1.0, 0.0)),
+        ({"repetition_penalty": 1.1}, (1.0, 0.0)),
+        ({"generation_kwargs": {"bad_words": ["a"]}}, (1.0, 0.0)),
+    ],
+)
+def test_the_trainers_sampling_is_recorded(tmp_path, sampling, expected):
+    import kcc
+    import kcc.trl
+
+    trainer = make_trainer(tmp_path, steps=1, **sampling) if "generation_kwargs" not in sampling else None
+    if trainer is None:  # arguments for an engine that is not installed: only the settings are looked at
+        trainer = make_trainer(tmp_path, steps=1)
+        trainer.args.generation_kwargs = sampling["generation_kwargs"]
+    found = kcc.trl.watch(trainer, kcc.Contract(CONTRACT % 0.5)).monitor._sampling
+    assert (found["temperature"], found["sampling_temperature"]) == expected
+    given = kcc.trl.watch(trainer, kcc.Contract(CONTRACT % 0.5), sampling_temperature=0.9).monitor._sampling
+    assert given["sampling_temperature"] == 0.9
+
+
+def test_what_is_sampled_from_less_than_everything_estimates_nothing(tmp_path):
+    import kcc
+    import kcc.trl
+
+    spec = CONTRACT.replace("spec:", "spec:\n  assumptions: {tokensMax: 12, temperature: TAU}\n  decision: {about: traffic}")
+    spec = spec.replace("mean_abs_log_ratio", "mean_tv") % 0.9
+    for sampling, tau, reason in (({"top_p": 0.5}, 1, "no value of tv"), ({"temperature": 0.7}, 1, "temperature 0.7")):
+        trainer = make_trainer(tmp_path, steps=1, **sampling)
+        watch = kcc.trl.watch(trainer, kcc.Contract(spec.replace("TAU", str(tau))))
+        trainer.train()
+        assert watch.last.verdict in ("inconclusive", "error")
+        assert reason in watch.last.report.clauses[0]["slices"][0]["reason"]
