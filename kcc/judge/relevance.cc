@@ -25,7 +25,7 @@ void CheckTemperature(const Contract& contract, const Source& source, Relevance*
     relevance->unstated =
         "the evidence does not say at which temperature its distributions are, and the contract "
         "assumes " +
-        assumed;
+        assumed + "; record it (kcc import --temperature, samplingTemperature of trace.json)";
   } else if (*source.temperature != contract.assumptions.temperature) {
     relevance->mismatch = "measured at temperature " + ShortestNumber(*source.temperature) +
                           ", but the contract assumes " + assumed;

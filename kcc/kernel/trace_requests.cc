@@ -35,7 +35,10 @@ class TraceRequests final : public RequestSource {
   RequestTotals totals() const override { return totals_; }
   SampledBy sampled_by() const override { return reader_.info().sampled_by; }
   std::optional<double> sampling_temperature() const override {
-    return reader_.info().sampling_temperature;
+    // Format 1 does not say whether the whole distribution was drawn from; in a trace of format 2
+    // the temperature alone would say that it was.
+    const TraceInfo& info = reader_.info();
+    return info.StatesSampling() ? info.sampling_temperature : std::nullopt;
   }
   bool sampling_altered() const override { return reader_.info().sampling_altered; }
   Place place() const override { return Place{reader_.directory()}; }

@@ -32,6 +32,14 @@ constexpr std::array<Importer, 9> kImporters = {{
 
 }  // namespace
 
+Result<> CheckTemperatureGiven(const ImportOptions& options) {
+  if (options.temperature || !options.semantics || *options.semantics == LogprobSemantics::kRaw) {
+    return {};
+  }
+  return InvalidError("the numbers are said to be " + std::string(Name(*options.semantics)) +
+                      " and not at which temperature; give --temperature");
+}
+
 std::span<const Importer> Importers() { return kImporters; }
 
 const Importer* FindImporter(std::string_view name) {

@@ -10,6 +10,9 @@ namespace kcc {
 
 using ImportInputs = std::span<const std::string>;
 
+// Numbers that are said to be other than raw are at a temperature, which must be said, too.
+Result<> CheckTemperatureGiven(const ImportOptions& options);
+
 Result<ImportReport> ImportNpy(ImportInputs inputs, const std::string& output,
                                const ImportOptions& options);
 Result<ImportReport> ImportVllm(ImportInputs inputs, const std::string& output,

@@ -33,7 +33,7 @@ Result<ImportReport> ImportFile(const MappedFile& file, const std::string& outpu
   info.evidence = EvidenceLevel::kLogits;
   info.path = options.path.value_or(TracePath::kPrefill);
   info.sampled_by = options.sampled_by.value_or(SampledBy::kDataset);
-  SetTemperatures(options.temperature.value_or(1.0), &info);
+  SetTemperatures(options.temperature, &info);
   info.notes["quantisation"] = "16 bits over at most 16 nats; a KL below about 5.5e-4 is its own";
   info.notes["source"] = "llama-perplexity --kl-divergence-base";
   TraceWriter::Options writer_options;

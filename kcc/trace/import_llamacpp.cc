@@ -130,6 +130,18 @@ void ReadCommon(json::object response, const ResponseContext& context, ImportedS
   sequence->altered = setting("top_k").value_or(40) > 0 || setting("top_p").value_or(0.95) != 1 ||
                       setting("min_p").value_or(0.05) > 0 ||
                       setting("repeat_penalty").value_or(1) != 1;
+  for (const std::string_view key :
+       {"typical_p", "presence_penalty", "frequency_penalty", "dry_multiplier", "dynatemp_range",
+        "mirostat", "top_n_sigma", "xtc_probability"}) {
+    const auto value = setting(key);
+    if (value && AltersSamplingAs(key, *value)) sequence->altered = true;
+  }
+  // Here it takes the end token out of the distribution.
+  const auto ignores_end = context.RequestMember("ignore_eos");
+  bool ignored = false;
+  if (ignores_end && ignores_end->get(ignored) == simdjson::SUCCESS && ignored) {
+    sequence->altered = true;
+  }
 }
 
 }  // namespace

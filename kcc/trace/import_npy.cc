@@ -173,10 +173,11 @@ class ArrayImport {
       return InvalidError("give logits, or top_ids with top_logprobs, or logprob");
     }
     info.semantics = options_.semantics.value_or(LogprobSemantics::kRaw);
+    KCC_TRY_VOID(CheckTemperatureGiven(options_));
     info.path = options_.path.value_or(TracePath::kPrefill);
     info.mode = options_.mode.value_or(TraceMode::kScored);
     info.sampled_by = options_.sampled_by.value_or(SampledBy::kDataset);
-    SetTemperatures(options_.temperature.value_or(1.0), &info);
+    SetTemperatures(options_.temperature, &info);
     TraceWriter::Options writer_options;
     writer_options.replace = options_.replace;
     writer_options.logits_width = width_;

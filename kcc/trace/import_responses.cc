@@ -126,35 +126,6 @@ std::optional<json::element> ResponseContext::RequestMember(std::string_view key
   return std::nullopt;
 }
 
-bool ResponseContext::AltersSampling() const {
-  const auto number = [&](std::string_view key, double neutral) {
-    const auto element = RequestMember(key);
-    const auto value = element ? JsonNumber(*element) : std::nullopt;
-    return value.value_or(neutral);
-  };
-  for (const std::string_view key :
-       {"top_p", "typical_p", "repetition_penalty", "repeat_penalty"}) {
-    if (number(key, 1) != 1) return true;
-  }
-  // No limit is 0 or, of some servers, -1.
-  for (const std::string_view key : {"top_k", "min_p"}) {
-    if (number(key, 0) > 0) return true;
-  }
-  for (const std::string_view key : {"presence_penalty", "frequency_penalty"}) {
-    if (number(key, 0) != 0) return true;
-  }
-  for (const std::string_view key :
-       {"logit_bias", "response_format", "guided_json", "guided_regex", "guided_choice",
-        "guided_grammar", "structured_outputs", "grammar", "json_schema", "regex", "ebnf"}) {
-    const auto element = RequestMember(key);
-    json::object object;
-    const bool empty = !element || element->is_null() ||
-                       (element->get(object) == simdjson::SUCCESS && object.size() == 0);
-    if (!empty) return true;
-  }
-  return false;
-}
-
 Result<std::vector<int64_t>> ResponseContext::PromptIds() const {
   for (const std::string_view key : {"prompt", "input_ids", "token_ids"}) {
     KCC_TRY(std::vector<int64_t> ids, JsonTokenIds(RequestMember(key), key));

@@ -73,6 +73,10 @@ struct ResponseContext {
   void WarnOnce(const std::string& sentence) const;
 };
 
+// Whether a sampling parameter of this name has another value than the one that changes nothing.
+// True for names that are not known.
+bool AltersSamplingAs(std::string_view key, double value);
+
 using ResponseParser = std::function<Result<std::vector<ImportedSequence>>(
     json::object response, const ResponseContext& context)>;
 

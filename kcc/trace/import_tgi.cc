@@ -87,6 +87,26 @@ Result<> ReadOutput(json::object details, int64_t prompt_tokens, ImportedSequenc
   return {};
 }
 
+// TGI draws only where it is told to: by do_sample, or by a setting that makes sense of a draw
+// alone.
+std::optional<double> TemperatureAsked(const ResponseContext& context) {
+  if (!context.request) return std::nullopt;
+  const auto number = [&](std::string_view key) {
+    const auto element = context.RequestMember(key);
+    return element ? JsonNumber(*element) : std::nullopt;
+  };
+  const std::optional<double> temperature = number("temperature");
+  bool draws = false;
+  const auto told = context.RequestMember("do_sample");
+  if (told && told->get(draws) != simdjson::SUCCESS) draws = false;
+  for (const std::string_view key : {"top_k", "top_p", "typical_p"}) {
+    const auto value = number(key);
+    draws = draws || (value && AltersSamplingAs(key, *value));
+  }
+  if (!draws && temperature.value_or(1) == 1) return 0;
+  return temperature;
+}
+
 Result<std::vector<ImportedSequence>> ParseResponse(json::object response,
                                                     const ResponseContext& context) {
   const auto member = JsonMember(response, "details");
@@ -95,8 +115,7 @@ Result<std::vector<ImportedSequence>> ParseResponse(json::object response,
     return InvalidError("this is not a TGI response with details; ask with details: true");
   }
   ImportedSequence sequence;
-  const auto temperature = context.RequestMember("temperature");
-  if (temperature) sequence.temperature = JsonNumber(*temperature);
+  sequence.temperature = TemperatureAsked(context);
   json::array prefill;
   const auto prompt = JsonMember(details, "prefill");
   const bool has_prefill =

@@ -239,11 +239,12 @@ class DumpImport {
     info.vocab_size = vocab_size_;
     info.evidence = EvidenceLevel::kLogits;
     info.semantics = options_.semantics.value_or(LogprobSemantics::kRaw);
+    KCC_TRY_VOID(CheckTemperatureGiven(options_));
     info.path = options_.path.value_or(TracePath::kDecode);
     info.mode = options_.mode.value_or(TraceMode::kScored);
     // VeXact dumps what the rollout engine generated, token by token.
     info.sampled_by = options_.sampled_by.value_or(SampledBy::kInfer);
-    SetTemperatures(options_.temperature.value_or(1.0), &info);
+    SetTemperatures(options_.temperature, &info);
     TraceWriter::Options writer_options;
     writer_options.replace = options_.replace;
     writer_options.logits_dtype = dtype_;

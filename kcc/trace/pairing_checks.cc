@@ -68,6 +68,18 @@ Result<std::optional<double>> CommonSampling(const TraceInfo& train, const Trace
   return a ? a : b;
 }
 
+// Whether the tokens were drawn from less, or from other, than the whole distribution. Where nobody
+// says so (format 1 cannot), they count as if they were.
+bool SamplingAltered(const TraceInfo& train, const TraceInfo& infer) {
+  // Processed log-probs are of what was left to draw from.
+  if (train.semantics == LogprobSemantics::kProcessed &&
+      infer.semantics == LogprobSemantics::kProcessed) {
+    return false;
+  }
+  if (train.sampling_altered || infer.sampling_altered) return true;
+  return !train.StatesSampling() && !infer.StatesSampling();
+}
+
 // Which position the two sequences first disagree at, as an index.
 size_t FirstDifference(const PairingProblem& problem) {
   const size_t common = std::min(problem.train.size(), problem.infer.size());
@@ -213,10 +225,7 @@ Result<Comparison> CheckComparable(const TraceInfo& train, const TraceInfo& infe
   Comparison comparison;
   comparison.evidence = std::max(train.evidence, infer.evidence);  // the enum falls in strength
   KCC_TRY(comparison.sampling_temperature, CommonSampling(train, infer));
-  // Processed log-probs are of what was left to draw from.
-  comparison.sampling_altered = (train.sampling_altered || infer.sampling_altered) &&
-                                !(train.semantics == LogprobSemantics::kProcessed &&
-                                  infer.semantics == LogprobSemantics::kProcessed);
+  comparison.sampling_altered = SamplingAltered(train, infer);
   if (train.mode == TraceMode::kGenerated) {
     const bool greedy = comparison.sampling_temperature == 0.0;  // of distributions at 1
     comparison.temperature = greedy ? 1.0 : comparison.sampling_temperature;

@@ -25,18 +25,19 @@ int32_t CommonTopK(const ImportedSequence& sequence) {
   return static_cast<int32_t>(k.value_or(0));
 }
 
-Result<double> TemperatureOf(const ImportedSequence& sequence, const ImportOptions& options) {
+// None: nobody said it. Raw log-probs are at 1 whatever the tokens were sampled at.
+Result<std::optional<double>> TemperatureOf(const ImportedSequence& sequence,
+                                            const ImportOptions& options) {
   const auto& recorded = sequence.temperature;
   // Greedy decoding, asked for as 0, divides nothing: the distributions are at 1.
   const bool greedy = recorded == 0.0;
-  if (greedy && options.temperature.value_or(1) == 1) return 0;
+  if (greedy && options.temperature.value_or(1) == 1) return recorded;
   if (options.temperature && recorded && *options.temperature != *recorded) {
     return BrokenEvidenceError("the request was made at temperature " + ShortestNumber(*recorded) +
                                ", but the import was told " + ShortestNumber(*options.temperature));
   }
-  if (options.temperature) return *options.temperature;
-  if (recorded) return *recorded;
-  if (sequence.semantics == LogprobSemantics::kRaw) return 1.0;
+  if (options.temperature) return options.temperature;
+  if (recorded || sequence.semantics == LogprobSemantics::kRaw) return recorded;
   return InvalidError("these log-probs are " + std::string(Name(sequence.semantics)) +
                       " and the response does not say at which temperature; give --temperature");
 }
@@ -52,15 +53,16 @@ struct SequenceWriter::State {
   std::string first_id;
   bool prompt = false;
   LogprobSemantics semantics = LogprobSemantics::kRaw;
-  double temperature = 1.0;
+  std::optional<double> temperature;
   bool altered = false;
   std::string fingerprint;
   int32_t top_k = 0;
   int64_t logits_width = 0;  // 0: no logits
   std::optional<AlignmentCheck> alignment;
 
-  Result<> Start(const std::string& id, const ImportedSequence& sequence, double at_temperature);
-  Result<> CheckSame(const ImportedSequence& sequence, double at_temperature) const;
+  Result<> Start(const std::string& id, const ImportedSequence& sequence,
+                 std::optional<double> at_temperature);
+  Result<> CheckSame(const ImportedSequence& sequence, std::optional<double> at_temperature) const;
   Result<> AddToken(int32_t row, const ImportedToken& token);
   std::string Other(std::string_view mine, std::string_view first) const {
     return "this response is " + std::string(mine) + ", that of '" + first_id + "' was " +
@@ -69,7 +71,7 @@ struct SequenceWriter::State {
 };
 
 Result<> SequenceWriter::State::Start(const std::string& id, const ImportedSequence& sequence,
-                                      double at_temperature) {
+                                      std::optional<double> at_temperature) {
   first_id = id;
   prompt = sequence.prompt;
   semantics = sequence.semantics;
@@ -104,6 +106,12 @@ Result<> SequenceWriter::State::Start(const std::string& id, const ImportedSeque
   info.sampled_by = options.sampled_by.value_or(prompt ? SampledBy::kDataset : SampledBy::kInfer);
   info.sampling_altered = altered && info.sampled_by != SampledBy::kDataset;
   SetTemperatures(temperature, &info);
+  const bool sampled = info.mode == TraceMode::kGenerated || info.sampled_by != SampledBy::kDataset;
+  if (sampled && !info.sampling_temperature) {
+    report.warnings.push_back(
+        "Nothing says at which temperature the tokens were sampled, so nothing is estimated from "
+        "them; keep the request bodies beside the responses, or give --temperature.");
+  }
   TraceWriter::Options writer_options;
   writer_options.replace = options.replace;
   writer_options.top_k = top_k;
@@ -118,7 +126,7 @@ Result<> SequenceWriter::State::Start(const std::string& id, const ImportedSeque
 }
 
 Result<> SequenceWriter::State::CheckSame(const ImportedSequence& sequence,
-                                          double at_temperature) const {
+                                          std::optional<double> at_temperature) const {
   const auto kind = [](bool about_prompt) {
     return about_prompt ? "about prompt tokens (prefill)" : "about output tokens (decode)";
   };
@@ -132,10 +140,11 @@ Result<> SequenceWriter::State::CheckSame(const ImportedSequence& sequence,
         "; import them as two traces");
   }
   if (at_temperature != temperature) {
-    return BrokenEvidenceError(
-        "mixed temperatures: " +
-        Other("at " + ShortestNumber(at_temperature), "at " + ShortestNumber(temperature)) +
-        "; import them as two traces");
+    const auto at = [](std::optional<double> t) {
+      return t ? "at " + ShortestNumber(*t) : std::string("at a temperature that nobody says");
+    };
+    return BrokenEvidenceError("mixed temperatures: " + Other(at(at_temperature), at(temperature)) +
+                               "; import them as two traces");
   }
   if (sequence.altered != altered) {
     const auto kind = [](bool less) {
@@ -218,7 +227,7 @@ std::vector<std::string>* SequenceWriter::warnings() { return &state_->report.wa
 Result<> SequenceWriter::Add(const std::string& id, ImportedSequence sequence) {
   State& state = *state_;
   for (ImportedToken& token : sequence.tokens) SortTop(&token.top);
-  KCC_TRY(const double temperature, TemperatureOf(sequence, state.options));
+  KCC_TRY(const std::optional<double> temperature, TemperatureOf(sequence, state.options));
   if (!state.writer) {
     KCC_TRY_VOID(state.Start(id, sequence, temperature));
   } else {

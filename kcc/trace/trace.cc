@@ -248,13 +248,13 @@ std::string TraceInfoJson(const TraceInfo& info) {
   return writer.Take();
 }
 
-void SetTemperatures(double asked, TraceInfo* info) {
+void SetTemperatures(std::optional<double> asked, TraceInfo* info) {
   const bool sampled =
       info->mode == TraceMode::kGenerated || info->sampled_by != SampledBy::kDataset;
-  info->sampling_temperature = sampled ? std::optional(asked) : std::nullopt;
+  info->sampling_temperature = sampled ? asked : std::nullopt;
   const bool raw_logprobs =
       info->semantics == LogprobSemantics::kRaw && info->evidence != EvidenceLevel::kLogits;
-  info->temperature = raw_logprobs || asked == 0 ? 1.0 : asked;
+  info->temperature = raw_logprobs || asked == 0.0 ? 1.0 : asked.value_or(1.0);
 }
 
 std::string_view Name(EvidenceLevel level) { return WordOf(kEvidenceLevels, level); }

@@ -50,6 +50,8 @@ struct TraceInfo {
   // The tokens were drawn from less, or from other, than the distribution at that temperature:
   // top-k, top-p, min-p, penalties. They are then no sample of it, and nothing is estimated.
   bool sampling_altered = false;
+  // Whether the trace says that much of its sampling: format 1 has no word for it.
+  bool StatesSampling() const { return format != 1 && sampling_temperature.has_value(); }
   TraceMode mode = TraceMode::kScored;
   SampledBy sampled_by = SampledBy::kDataset;
   // What the trace should hold; a trace that holds less was cut off. The writer always says it.
@@ -62,9 +64,10 @@ struct TraceInfo {
 
 // Records what follows from the temperature a kernel was asked at: its distributions are at it,
 // unless they are raw log-probs or it is 0 (greedy decoding divides nothing), and so are the
-// tokens, where any were sampled. Evidence,
-// semantics, mode and sampledBy must be set before.
-void SetTemperatures(double asked, TraceInfo* info);
+// tokens, where any were sampled. None: nobody said it; the distributions are then at 1, and what
+// the tokens were sampled at stays unknown. Evidence, semantics, mode and sampledBy must be set
+// before.
+void SetTemperatures(std::optional<double> asked, TraceInfo* info);
 
 // trace.json, both ways. The text is deterministic; unknown keys are errors, since a misspelt
 // `semantics` must not become the default.
