@@ -168,7 +168,8 @@ class BoundVisitor final : public PairVisitor {
   BoundVisitor(const PairedTraces& pair, const std::function<void(int64_t tokens)>& progress)
       : pair_(pair),
         progress_(progress),
-        by_infer_(pair.infer().info().sampled_by == SampledBy::kInfer),
+        by_infer_(pair.infer().info().sampled_by == SampledBy::kInfer && !pair.sampling_altered() &&
+                  pair.sampling_temperature() == pair.temperature()),
         checker_(pair.temperature().value_or(1.0)) {}
 
   Result<> BeginRequest(size_t index, const RequestPair& request, const SliceBits&) override {
@@ -208,7 +209,7 @@ class BoundVisitor final : public PairVisitor {
  private:
   const PairedTraces& pair_;
   const std::function<void(int64_t tokens)>& progress_;
-  const bool by_infer_;
+  const bool by_infer_;  // the tokens are a sample of the compared infer distribution
   BoundChecker checker_;
   BoundCheck check_;
   SampleRows sums_;
