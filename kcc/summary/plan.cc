@@ -244,6 +244,9 @@ void Plan::AddClause(const Clause& clause, const Contract& contract) {
   if (quantity.level == QuantityLevel::kToken && !own) {
     slots_.set(TokenSlot(quantity, clause.metric.side));
   }
+  if (quantity.level != QuantityLevel::kToken && !own && !OfWholeRequests(quantity)) {
+    AddSourceSlots(quantity, clause.metric.side);
+  }
   if (quantity.level == QuantityLevel::kRequest && quantity.on_demand && !own) {
     requests_on_demand_.push_back(SeriesOf(quantity, clause.metric.side));
   }
@@ -260,6 +263,19 @@ void Plan::AddClause(const Clause& clause, const Contract& contract) {
     const bool by_time = clause.window.kind == Window::Kind::kTime;
     AddWindow(clause, clause.window.kind != Window::Kind::kRequest &&
                           contract.Trusts(by_time ? "started_at_ms" : "ordinal"));
+  }
+}
+
+// What the quantities of requests and populations are made of. Flips and calibration read several
+// quantities of a token, so those of a population get all that are not on demand.
+void Plan::AddSourceSlots(const Quantity& quantity, Side side) {
+  const Quantity& source = SourceOf(quantity);
+  if (quantity.level == QuantityLevel::kRequest && source.level == QuantityLevel::kToken) {
+    slots_.set(TokenSlot(source, side));
+    return;
+  }
+  for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+    if (!SlotQuantity(slot).on_demand) slots_.set(slot);
   }
 }
 

@@ -173,6 +173,7 @@ class Plan {
   void AddWindow(const Clause& clause, bool trusts_infer);
   void AddTwins(std::vector<std::string>* slices) const;
   void AddTest(PlanTest test);
+  void AddSourceSlots(const Quantity& quantity, Side side);
   void AddFieldSet(std::vector<std::string> fields);
   void SetOwn(std::vector<OwnSeries> own);
   void Canonicalise();

@@ -185,3 +185,19 @@ def test_tokens_that_were_not_given_are_not_token_minus_one():
 
     assert found() == ["inconclusive", "inconclusive"]
     assert found(tokens=np.full((10, 4), 5, np.int32)) == ["satisfied", "satisfied"]
+
+
+def test_clauses_only_gives_the_same_verdicts():
+    rng = np.random.default_rng(0)
+    train, infer = (rng.normal(size=(6, 5, 11)).astype(np.float32) for _ in range(2))
+    spec = "  numerical:\n"
+    for i, metric in enumerate(("flip_rate", "max_seq_kl", "mean_kl")):
+        spec += f"    - {{id: N-{i}, metric: {metric}, atMost: 0.01, level: L3}}\n"
+    contract = kcc.Contract(HEAD + spec)
+
+    def found(only):
+        report = kcc.judge(contract, kcc.measure(train, infer, contract, clauses_only=only))
+        return [(clause["slices"][0]["verdict"], clause["slices"][0]["value"]) for clause in report.clauses]
+
+    assert found(True) == found(False)
+    assert [verdict for verdict, _ in found(True)] == ["violated"] * 3
