@@ -58,6 +58,10 @@ Result<Attributed> Compute(const AttributeOptions& options, const Contract* cont
                            Console& console) {
   const Interruptible interruptible(console);
   const std::vector<KernelScheme> schemes = KernelSchemes(console);
+  const SystemClock clock;
+  // One corner's answer to one batch: what a corner has to compute is no count of tokens.
+  Progress progress(console, clock, "corner runs");
+  progress.Wait("starting train and infer");
   KCC_TRY(CornerSet corners, CornersBetween(options.train, options.infer,
                                             OpenOptionsOf(options.kernels, interruptible), schemes,
                                             ShippedModelOf(console)));
@@ -68,8 +72,6 @@ Result<Attributed> Compute(const AttributeOptions& options, const Contract* cont
   attribution.batch_requests = options.kernels.batch;
   attribution.scratch = StreamOptionsOf(options.kernels, interruptible).scratch;
   if (contract != nullptr) attribution.slices = contract->slices;
-  const SystemClock clock;
-  Progress progress(console.progress, console.terminal_err, clock, "batches of corners");
   attribution.progress = [&](int64_t done, int64_t total) { progress.Show(done, total, 0); };
   KCC_TRY(const std::vector<KernelRequest> requests, ChosenRequests(options, console));
   Attributed made;

@@ -131,7 +131,7 @@ int RunBoundCheck(const BoundOptions& options, Console& console) {
   const Result<PairedTraces> pair = open();
   if (!pair.has_value()) return ReportError(pair.error(), console);
   const SystemClock clock;
-  Progress progress(console.progress, console.terminal_err, clock);
+  Progress progress(console, clock);
   const auto check = CheckBounds(*pair, options.assumptions, [&](int64_t tokens) {
     progress.Show(tokens, pair->token_count(), 0);
   });

@@ -123,7 +123,7 @@ int RunExperiment(const LabOptions& options, Console& console, decltype(&E1To) r
   const Result<ExperimentInput> input = ReadInput(options, console);
   if (!input.has_value()) return ReportError(input.error(), console);
   const SystemClock clock;
-  Progress progress(console.progress, console.terminal_err, clock, "steps");
+  Progress progress(console, clock, "steps");
   const auto show = [&](int64_t done, int64_t total) {
     progress.Show(done, total, 0);
     if (done == total) progress.Clear();

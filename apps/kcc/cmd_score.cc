@@ -23,17 +23,20 @@ Result<> MakeTrace(const ScoreOptions& options, bool generate, Console& console)
   KCC_TRY(const std::unique_ptr<RequestSource> requests,
           OpenRequests(options.kernels, use, SampledBy::kDataset));
   const SystemClock clock;
-  Progress progress(console.progress, console.terminal_err, clock);
+  // How much a kernel will write is not known before, so its requests are counted then.
+  Progress progress(console, clock, generate ? "requests" : "tokens");
   const Interruptible interruptible(console);
   StreamOptions stream = StreamOptionsOf(options.kernels, interruptible);
-  if (!generate) {  // how much it will write is not known before
-    stream.measure.progress = [&](const MeasureProgress& at) {
-      progress.Show(at.tokens, at.tokens_total, at.bytes);
-    };
-  }
+  const RequestTotals totals = requests->totals();
+  stream.measure.progress = [&](const MeasureProgress& at) {
+    progress.Show(generate ? at.requests : at.tokens,
+                  generate ? totals.requests : totals.output_tokens, 0);
+  };
+  progress.Wait("starting the kernel");
   NamedKernel kernel{options.kernel, nullptr};
   KCC_TRY(kernel.kernel,
           OpenKernel(options.kernel, OpenOptionsOf(options.kernels, interruptible), schemes));
+  progress.Begin(generate ? totals.requests : totals.output_tokens);
   const Result<int64_t> tokens =
       generate ? GenerateToTrace(kernel, *requests, options.sampling, options.output, stream)
                : ScoreToTrace(kernel, *requests, options.output, stream);

@@ -34,7 +34,8 @@ struct Console {
   bool colour_out = false;
   bool colour_err = false;
   bool terminal_err = false;  // progress may be drawn
-  int width = 80;             // columns of the terminal
+  int width = 80;             // columns of the terminal that `out` is
+  int width_err = 80;         // columns of the terminal that `err` is
   bool json = false;          // --json: print data on `out`, and nothing else there
   bool contract = false;      // `out` takes the text of a contract, to be kept as it is
   int interrupted_by = 0;     // a signal that the command cleaned up after; main.cc ends by it

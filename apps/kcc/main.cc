@@ -26,10 +26,10 @@ bool ColourAllowed() {
   return terminal == nullptr || std::string_view(terminal) != "dumb";
 }
 
-int TerminalWidth() {
+int TerminalWidth(int descriptor) {
   constexpr int kDefault = 100;
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefault;
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefault;
   return size.ws_col;
 }
 
@@ -64,7 +64,8 @@ int RunInProcess(int argc, char** argv) {
                             .colour_out = colour_out,
                             .colour_err = colour_err,
                             .terminal_err = ::isatty(STDERR_FILENO) == 1,
-                            .width = TerminalWidth()};
+                            .width = TerminalWidth(STDOUT_FILENO),
+                            .width_err = TerminalWidth(STDERR_FILENO)};
   safe_out.Follow(&console.json, &console.contract);
   int code = kcc::cli::kExitError;
   try {

@@ -118,7 +118,7 @@ Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
                             const MeasureFlags& flags, Console& console,
                             const KernelFlags& kernels) {
   const SystemClock clock;
-  Progress progress(console.progress, console.terminal_err, clock);
+  Progress progress(console, clock);
   KCC_TRY(MeasureOptions options, MeasureOptionsOf(flags, &progress));
   std::vector<Request> requests;
   KCC_TRY(const AskedRequests asked, AskedBy(pair, kernels, &requests));
@@ -153,16 +153,24 @@ Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
   KCC_TRY(const std::unique_ptr<RequestSource> requests,
           RequestsFor(train_trace ? train_trace : infer_trace, kernels));
   const SystemClock clock;
-  Progress progress(console.progress, console.terminal_err, clock);
+  Progress progress(console, clock);
   KCC_TRY(MeasureOptions measure, MeasureOptionsOf(flags, &progress));
   KCC_TRY(const std::unique_ptr<RowDevice> device, DeviceOf(flags));
   measure.device = device.get();
+  // What engines take is their time, not that of the bytes they leave.
+  measure.progress = [&progress](const MeasureProgress& at) {
+    progress.Show(at.tokens, at.tokens_total, 0);
+  };
   const Interruptible interruptible(console);
   StreamOptions options = StreamOptionsOf(kernels, interruptible);
   options.measure = measure;
   options.pairing = PairingOptionsOf(flags);
+  progress.Wait(train_trace   ? "starting infer"
+                : infer_trace ? "starting train"
+                              : "starting train and infer");
   KCC_TRY(const KernelPair pair, OpenKernelPair(train, infer, OpenOptionsOf(kernels, interruptible),
                                                 schemes, options.stop));
+  progress.Begin(requests->totals().output_tokens);
   return MeasureKernels(pair, *requests, PlanOf(contract), options);
 }
 

@@ -1,10 +1,18 @@
 """What every command does alike: exit codes, help, unknown flags, colour, streams."""
 
+import fcntl
 import os
+import pathlib
 import pty
+import re
+import struct
 import subprocess
+import sys
+import termios
 
 import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 COMMANDS = ["check", "fmt", "diff", "schema", "metrics", "explain", "completion"]
 
@@ -123,11 +131,13 @@ def test_a_full_disk_is_not_success(kcc_path):
     assert done.returncode == 4 and b"standard output" in done.stderr
 
 
-def run_on_terminal(kcc_path, arguments, env):
-    """Standard output and error are a terminal; returns what was written to it."""
+def run_on_terminal(kcc_path, arguments, env, columns=None, out=None):
+    """Standard output and error are a terminal; returns what was written to it. `out`: standard output instead."""
     master, slave = pty.openpty()
+    if columns:
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen(
-        [kcc_path, *arguments], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, env=env
+        [kcc_path, *arguments], stdin=subprocess.DEVNULL, stdout=out or slave, stderr=slave, env=env
     )
     os.close(slave)
     text = b""
@@ -170,3 +180,43 @@ def test_the_same_input_gives_the_same_bytes(kcc, arguments, contracts):
     first = kcc(*arguments, contracts[0])
     second = kcc(*arguments, contracts[0], env={"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Tokyo"})
     assert first == second
+
+
+def progress_of(kcc_path, arguments, columns=80):
+    """The lines that were drawn over one another."""
+    text = run_on_terminal(kcc_path, arguments, {**os.environ, "NO_COLOR": "1"}, columns, subprocess.DEVNULL)
+    return [line.rstrip() for line in text.decode().split("\r") if line.strip()]
+
+
+def test_a_run_says_what_it_waits_for_and_counts_tokens(kcc_path, tmp_path, minimal):
+    requests = tmp_path / "r.jsonl"
+    requests.write_text("".join(f'{{"id": "{i}", "prompt": [1, {i}], "output": [3, 4, 5]}}\n' for i in range(40)))
+    (tmp_path / "c.yaml").write_text(minimal)
+    asked = ["--requests", str(requests), "--batch", "4"]
+    contract = str(tmp_path / "c.yaml")
+    drawn = progress_of(kcc_path, ["run", contract, "--train", "lab:f32", "--infer", "lab:bf16", *asked])
+    assert drawn[0] == "starting train and infer ..."
+    assert drawn[1] == "0%  0 of 120 tokens"
+    assert not any("GB/s" in line for line in drawn)
+    slow = f"exec:{sys.executable} {ROOT}/tests/kernel/toy.py --vocab 64"
+    drawn = progress_of(kcc_path, ["score", slow, "-o", str(tmp_path / "t"), *asked])
+    assert drawn[0] == "starting the kernel ..."
+    drawn = progress_of(kcc_path, ["run", contract, "--train", str(tmp_path / "t"), "--infer", slow])
+    assert drawn[0] == "starting infer ..."
+
+
+def test_progress_is_no_wider_than_its_terminal(kcc_path, tmp_path):
+    requests = tmp_path / "r.jsonl"
+    requests.write_text('{"id": "a", "prompt": [1], "output": [3, 4, 5]}\n')
+    drawn = progress_of(kcc_path, ["score", "lab:f32", "--requests", str(requests), "-o", str(tmp_path / "t")], 12)
+    assert drawn[0] == "starting th" and max(map(len, drawn)) == 11
+
+
+def test_attribution_counts_corners_and_not_tokens(kcc_path, tmp_path):
+    requests = tmp_path / "r.jsonl"
+    requests.write_text('{"id": "a", "prompt": [1], "output": [3, 4, 5]}\n')
+    arguments = ["attribute", "--train", "lab:f32", "--infer", "lab:fp8", "--requests", str(requests)]
+    drawn = progress_of(kcc_path, arguments)
+    assert drawn[0] == "starting train and infer ..."
+    counted = [line for line in drawn if " of " in line]
+    assert counted and all("corner runs" in line and "tokens" not in line for line in counted)
