@@ -366,7 +366,7 @@ int Parse(Program& program, int argc, const char* const* argv) {
     if (!unknown.empty() && !unknown[0].starts_with('-')) {  // a command that there is not
       return UsageError(Shown(UnknownWord(unknown[0], at)), at, program.console);
     }
-    program.console.out << HelpText(at);
+    program.console.out << HelpText(at, program.console.width);
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     // A word that nothing takes explains whatever else is missing, so it is said first.
@@ -388,7 +388,7 @@ int RunProgram(int argc, const char* const* argv, Console& console) {
   for (const Command& command : program.commands) {
     if (command.app->parsed()) return command.run(console);
   }
-  console.err << HelpText(program.spec);
+  console.err << HelpText(program.spec, console.width_err);
   return kExitInvalid;
 }
 

@@ -39,7 +39,8 @@ struct CommandSpec {
 // "a|b|c" -> {a, b, c}; one of the named values gives none.
 std::vector<std::string> ChoicesOf(std::string_view value);
 
-std::string HelpText(const CommandSpec& command);
+// In lines of at most `columns` columns, but for examples.
+std::string HelpText(const CommandSpec& command, int columns);
 std::string BashCompletion(const CommandSpec& root);
 std::string ZshCompletion(const CommandSpec& root);
 

@@ -1,4 +1,5 @@
-// --help: what the command does, its usage line, arguments, flags and examples.
+// --help: what the command does, its usage line, arguments, flags and examples, in as many columns
+// as the terminal has. Examples are not broken into lines: they are there to be copied.
 #include <algorithm>
 
 #include "apps/kcc/command_spec.h"
@@ -7,10 +8,13 @@
 namespace kcc::cli {
 namespace {
 
-constexpr size_t kWidth = 100;
+constexpr size_t kWidthMax = 100;  // longer lines are hard to read
+constexpr size_t kWidthMin = 30;
 // A flag that takes one of many words would push every explanation to the right edge. What is wider
 // than this has its explanation below it instead of beside it.
 constexpr size_t kLeftMax = 44;
+constexpr size_t kRightMin = 28;    // columns of an explanation, before all of them stand below
+constexpr size_t kBelow = 10;       // where they stand then
 constexpr size_t kChoicesMax = 40;  // of an argument, before its name stands for them
 
 struct Row {
@@ -18,22 +22,41 @@ struct Row {
   std::string right;
 };
 
-void AppendRows(std::string_view title, const std::vector<Row>& rows, std::string* out) {
+// A flag and its words, with a line end after a bar where they do not fit into one line.
+std::string WrapChoices(std::string_view text, size_t indent, size_t width) {
+  std::string out;
+  size_t column = indent;
+  while (!text.empty()) {
+    const std::string_view piece = text.substr(0, std::min(text.find('|'), text.size() - 1) + 1);
+    if (column > indent && column + piece.size() > width) {
+      out.append("\n").append(indent, ' ');
+      column = indent;
+    }
+    out += piece;
+    column += piece.size();
+    text.remove_prefix(piece.size());
+  }
+  return out;
+}
+
+void AppendRows(std::string_view title, const std::vector<Row>& rows, size_t width,
+                std::string* out) {
   if (rows.empty()) return;
   size_t widest = 0;
   for (const Row& row : rows) {
     if (row.left.size() <= kLeftMax) widest = std::max(widest, row.left.size());
   }
+  const bool below = widest + 4 + kRightMin > width;
+  const size_t column = below ? kBelow : widest + 4;
   out->append("\n").append(title).append(":\n");
   for (const Row& row : rows) {
-    const size_t column = widest + 4;
-    out->append("  ").append(row.left);
-    if (row.left.size() <= kLeftMax) {
+    out->append("  ").append(WrapChoices(row.left, 2, width));
+    if (!below && row.left.size() <= kLeftMax) {
       out->append(column - 2 - row.left.size(), ' ');
     } else {
       out->append("\n").append(column, ' ');
     }
-    out->append(WrapText(row.right, column, kWidth)).append("\n");
+    out->append(WrapText(row.right, column, width)).append("\n");
   }
 }
 
@@ -77,29 +100,32 @@ std::vector<std::string> ChoicesOf(std::string_view value) {
   }
 }
 
-std::string HelpText(const CommandSpec& command) {
-  std::string out = command.help + "\n\nUsage: " + command.name;
-  if (!command.commands.empty()) out += " COMMAND";
-  if (!command.flags.empty()) out += " [FLAGS]";
+std::string HelpText(const CommandSpec& command, int columns) {
+  const size_t width = std::clamp(static_cast<size_t>(std::max(columns, 1)), kWidthMin, kWidthMax);
+  std::string usage = command.name;
+  if (!command.commands.empty()) usage += " COMMAND";
+  if (!command.flags.empty()) usage += " [FLAGS]";
   for (const ArgumentSpec& argument : command.arguments) {
     const std::string text = ArgumentText(argument);
-    out.append(" ").append(argument.required ? text : "[" + text + "]");
+    usage.append(" ").append(argument.required ? text : "[" + text + "]");
   }
-  out += "\n";
+  constexpr std::string_view kUsage = "Usage: ";
+  std::string out = WrapText(command.help, 0, width) + "\n\n";
+  out.append(kUsage).append(WrapText(usage, kUsage.size(), width)).append("\n");
 
   std::vector<Row> rows;
   for (const CommandSpec& sub : command.commands) {
     rows.push_back({sub.name.substr(command.name.size() + 1), sub.help});
   }
-  AppendRows("Commands", rows, &out);
+  AppendRows("Commands", rows, width, &out);
   rows.clear();
   for (const ArgumentSpec& argument : command.arguments) {
     rows.push_back({ArgumentText(argument), ArgumentHelp(argument)});
   }
-  AppendRows("Arguments", rows, &out);
+  AppendRows("Arguments", rows, width, &out);
   rows.clear();
   for (const FlagSpec& flag : command.flags) rows.push_back({FlagText(flag), flag.help});
-  AppendRows("Flags", rows, &out);
+  AppendRows("Flags", rows, width, &out);
 
   if (!command.examples.empty()) {
     out += "\nExamples:\n  ";
@@ -110,7 +136,8 @@ std::string HelpText(const CommandSpec& command) {
     out += "\n";
   }
   if (!command.commands.empty()) {
-    out += "\n'" + command.name + " COMMAND --help' says more about a command.\n";
+    const std::string more = "'" + command.name + " COMMAND --help' says more about a command.";
+    out += "\n" + WrapText(more, 0, width) + "\n";
   }
   return out;
 }

@@ -182,6 +182,20 @@ def test_the_same_input_gives_the_same_bytes(kcc, arguments, contracts):
     assert first == second
 
 
+@pytest.mark.parametrize("columns", [34, 50, 72, 80, 200])
+@pytest.mark.parametrize("command", [[], ["run"], ["import"], ["rl", "lint"], ["author"], ["completion"]])
+def test_help_fits_the_terminal(kcc_path, command, columns):
+    text = run_on_terminal(kcc_path, [*command, "--help"], {**os.environ, "NO_COLOR": "1"}, columns).decode()
+    lines = text.replace("\r\n", "\n").split("\nExamples:")[0].splitlines()
+    # A word that is wider than what is left for it stands alone.
+    wide = [line for line in lines if len(line) > min(columns, 100)]
+    assert all(len(line.split()) == 1 for line in wide), wide
+    assert columns < 60 or not wide, wide
+    assert max(map(len, lines)) <= 100
+    piped = subprocess.run([kcc_path, *command, "--help"], capture_output=True, text=True, check=True).stdout
+    assert "".join(text.split()) == "".join(piped.split())  # the same text, whatever the width
+
+
 def progress_of(kcc_path, arguments, columns=80):
     """The lines that were drawn over one another."""
     text = run_on_terminal(kcc_path, arguments, {**os.environ, "NO_COLOR": "1"}, columns, subprocess.DEVNULL)
