@@ -3,13 +3,15 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/kcc/cli_checks.h"
+
 namespace kcc::cli {
 namespace {
 
 // What bounds rest on; the same for bound and author.
 void DeclareAssumptions(CLI::App* app, BoundAssumptions& given) {
   const auto add = [app](const char* name, auto& target, const char* help) {
-    app->add_option(name, target, help)->type_name("X")->check(CLI::NonNegativeNumber);
+    app->add_option(name, target, help)->type_name("X")->check(AtLeastZero());
   };
   add("--reward-max", given.reward_max, "Largest |reward|");
   app->add_flag_callback(
@@ -26,17 +28,17 @@ void DeclareAssumptions(CLI::App* app, BoundAssumptions& given) {
          "What an advantage may depend on: the whole answer (default; always safe), or its tokens "
          "so far")
       ->type_name("outcome|token")
-      ->check(CLI::IsMember({"outcome", "token"}));
+      ->check(OneOf({"outcome", "token"}));
   app->add_option("--tokens", given.tokens, "Longest continuation, in tokens")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+      ->check(Between(1, 1 << 24));
 }
 
 }  // namespace
 
 void DeclareBoundFlags(CLI::App* app, BoundOptions& options) {
   const auto add = [app](const char* name, std::optional<double>& target, const char* help) {
-    app->add_option(name, target, help)->type_name("X")->check(CLI::NonNegativeNumber);
+    app->add_option(name, target, help)->type_name("X")->check(AtLeastZero());
   };
   const auto drift = [&](DriftForm form) -> std::optional<double>& {
     return options.drift[static_cast<size_t>(form)];
@@ -62,27 +64,27 @@ void DeclareBoundFlags(CLI::App* app, BoundOptions& options) {
          },
          "Sampling temperature; default 1, or the traces'")
       ->type_name("T")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   DeclareAssumptions(app, options.assumptions);
   app->add_option("--weight-min", options.assumptions.weights.low,
                   "Importance weights are clipped or masked below this; default 0.8")
       ->type_name("A")
-      ->check(CLI::Range(1e-9, 1.0));
+      ->check(Between(1e-9, 1.0));
   app->add_option("--weight-max", options.assumptions.weights.high, "… or above this; default 1.2")
       ->type_name("C")
-      ->check(CLI::Range(1.0, 1e9));
+      ->check(Between(1.0, 1e9));
 }
 
 void DeclareAuthorInput(CLI::App* app, AuthorInput& input) {
   app->add_option("--margin", input.margin,
                   "Thresholds are the measured limit times this; default 1.5")
       ->type_name("X")
-      ->check(CLI::Range(1.0, 1e6));
+      ->check(Between(1.0, 1e6));
   app->add_option("--confidence", input.confidence, "Confidence of that limit; default 0.95")
       ->type_name("C")
-      ->check(CLI::Range(0.5, 0.999999));
+      ->check(Between(0.5, 0.999999));
   const auto budget = [app](const char* name, std::optional<double>& target, const char* help) {
-    app->add_option(name, target, help)->type_name("X")->check(CLI::Range(1e-12, 1e12));
+    app->add_option(name, target, help)->type_name("X")->check(Between(1e-12, 1e12));
   };
   budget("--reward-drift", input.reward_drift, "Tolerated reward drift: add a clause for it");
   budget("--gradient-bias", input.gradient_bias, "Tolerated gradient bias: add a clause for it");

@@ -28,21 +28,21 @@ CLI::Option* DeclareKernelFlags(CLI::App* app, KernelFlags& flags) {
                               ->type_name(std::string(kFileValue));
   app->add_option("--batch", flags.batch, "Requests per batch")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+      ->check(Between(1, 1 << 30));
   AddChoice(app, "--sampled-by", flags.sampled_by, {"infer", "train", "dataset"},
             "Who chose the tokens of the requests file");
   app->add_option("--sampling-temperature", flags.sampling_temperature,
                   "Temperature at which they were sampled; 0: greedily")
       ->type_name("T")
-      ->check(CLI::NonNegativeNumber);
+      ->check(AtLeastZero());
   app->add_option("--start-timeout", flags.start_timeout_s,
                   "Seconds that an engine may take to start")
       ->type_name("S")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   app->add_option("--batch-timeout", flags.batch_timeout_s,
                   "Seconds that an engine may take for a batch")
       ->type_name("S")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   app->add_option("--scratch", flags.scratch, "Directory for batches while they are measured")
       ->type_name("DIR");
   return requests;
@@ -51,7 +51,7 @@ CLI::Option* DeclareKernelFlags(CLI::App* app, KernelFlags& flags) {
 void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
   app->add_option("--threads", flags.threads, "Number of threads; default: one per core")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+      ->check(Between(1, 1024));
   // All of them, so that help does not depend on the CPU; one it lacks is refused when run.
   std::vector<std::string> targets;
   for (const Target target : {Target::kAvx512, Target::kAvx2, Target::kScalar}) {
@@ -67,7 +67,7 @@ void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
                 "First read every byte of the traces, and record digests");
   app->add_option("--temperature", flags.temperature, "Compare logits at this temperature")
       ->type_name("T")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   AddSwitch(app, "--other-model", flags.other_model, "Allow traces of two different models");
 }
 
@@ -86,18 +86,18 @@ void DeclareGenerate(Program& program) {
       RunGenerate);
   app->add_option("--temperature", sampling.temperature, "Sampling temperature; 0 is greedy")
       ->type_name("T")
-      ->check(CLI::NonNegativeNumber);
+      ->check(AtLeastZero());
   app->add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: from all")
       ->type_name("K")
-      ->check(CLI::NonNegativeNumber);
+      ->check(AtLeastZero());
   app->add_option("--top-p", sampling.top_p,
                   "Sample from the likeliest tokens that hold this probability")
       ->type_name("P")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(Between(0.0, 1.0));
   app->add_option("--seed", sampling.seed, "Seed of the run")->type_name("N");
   app->add_option("--max-tokens", sampling.output_tokens_max, "Longest continuation, in tokens")
       ->type_name("N")
-      ->check(CLI::Range(1, 1 << 24));
+      ->check(Between(1, 1 << 24));
   app->add_option("--stop", sampling.stop, "Token ids that end a continuation")
       ->type_name("ID")
       ->delimiter(',');
@@ -122,7 +122,7 @@ void DeclareAttribute(Program& program) {
       ->delimiter(',');
   app->add_option("--max-requests", options.requests_max, "Use N requests, spread evenly; 0: all")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(AtLeastZero());
   AddSwitch(app, "--first-divergence", options.first_divergence,
             "Instead, name the first operator at which two lab kernels differ");
   DeclareKernelFlags(app, options.kernels);
@@ -152,7 +152,7 @@ void DeclareLab(Program& program) {
         ->type_name(std::string(kFileValue));
     app->add_option("--max-requests", options.requests_max, "Use N requests, spread evenly; 0: all")
         ->type_name("N")
-        ->check(CLI::NonNegativeNumber);
+        ->check(AtLeastZero());
     AddSwitch(app, "--quick", options.quick,
               "Use a few requests only, to see the pages in seconds");
     app->add_option("-o,--output", options.output,

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "apps/kcc/cli_checks.h"
 #include "apps/kcc/command_spec.h"
 #include "apps/kcc/commands.h"
 
@@ -104,13 +104,7 @@ inline std::string Choices(const std::vector<std::string>& words) {
 // A flag that takes one of a few words.
 inline CLI::Option* AddChoice(CLI::App* app, const char* names, std::string& target,
                               const std::vector<std::string>& words, const char* help) {
-  const std::string choices = Choices(words);
-  return app->add_option(names, target, help)
-      ->type_name(choices)
-      ->check([words, choices](const std::string& word) {
-        const bool known = std::find(words.begin(), words.end(), word) != words.end();
-        return known ? std::string() : "'" + word + "' is none of " + choices;
-      });
+  return app->add_option(names, target, help)->type_name(Choices(words))->check(OneOf(words));
 }
 
 CLI::Option* DeclareKernelFlags(CLI::App* app, KernelFlags& flags);  // gives --requests

@@ -30,7 +30,7 @@ void AddStep(CLI::App* app, RlStepFlags& flags) {
       ->type_name("FIELD");
   app->add_option("--threads", flags.threads, "Threads; results do not depend on them")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+      ->check(Between(1, 1024));
 }
 
 void AddOutput(CLI::App* app, std::string& output, const char* help) {
@@ -115,10 +115,10 @@ void DeclareReplay(Program& program, CLI::App* group) {
   AddOutput(app, options.output, "Write the page with the picture");
   app->add_option("--kept-min", options.kept_min, "Least share of a slice's tokens to keep")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(Between(0.0, 1.0));
   app->add_option("--ess-min", options.ess_min, "Least effective sample size")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(Between(0.0, 1.0));
   AddSwitch(app, "--token-advantages", options.token_advantages,
             "Advantages differ by token: judge the bias at fixed context");
 }

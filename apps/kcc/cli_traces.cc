@@ -23,7 +23,7 @@ void DeclareTrace(Program& program) {
           RunTraceHead)
       ->add_option("-n,--rows", options.rows, "How many rows; default: 10")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000}));
+      ->check(Between(1, 1000000));
   declare("verify", "Read and check every byte of a trace", "kcc trace verify traces/infer",
           RunTraceVerify);
 }
@@ -50,12 +50,12 @@ void DeclareImport(Program& program) {
   app->add_option("--vocab-size", import.vocab_size,
                   "Vocabulary size, where the input does not say")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, kVocabSizeMax));
+      ->check(Between(1, static_cast<double>(kVocabSizeMax)));
   AddChoice(app, "--semantics", options.semantics, {"raw", "temperature-scaled", "processed"},
             "What the log-probs mean, where the input does not say");
   app->add_option("--temperature", import.temperature, "Sampling temperature")
       ->type_name("T")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   AddChoice(app, "--mode", options.mode, {"scored", "generated"},
             "Whether the kernel was given the tokens or wrote them");
   AddChoice(app, "--sampled-by", options.sampled_by, {"infer", "train", "dataset"},

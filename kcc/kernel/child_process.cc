@@ -248,8 +248,9 @@ Result<std::string> ChildProcess::Ask(std::string_view line, double timeout_s) {
   Streams& s = *streams_;
   ReadOutput();
   if (!s.received.empty()) {
-    return IoError("the program wrote to its standard output without being asked: " +
-                   Sample(s.received));
+    return IoError(
+        "the program wrote to its standard output without being asked: " + Sample(s.received) +
+        "; only answers go there (docs/exec-protocol.md), all else to standard error");
   }
   s.unsent.assign(line).push_back('\n');
   double until = Now() + timeout_s;

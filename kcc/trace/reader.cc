@@ -12,6 +12,7 @@
 #include "kcc/base/directory.h"
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
+#include "kcc/base/strings.h"
 #include "kcc/trace/requests.h"
 
 namespace kcc {
@@ -200,6 +201,39 @@ Result<> CheckCounts(const TraceInfo& info, int64_t requests, int64_t tokens,
   return {};
 }
 
+// What a name that is no directory may have been meant for.
+Error NoTrace(const std::string& name) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(name, ignored)) {
+    return IoError("there is no such trace; a trace is a directory (docs/trace.md)", Place{name});
+  }
+  constexpr std::string_view kSummary = ".kccs";
+  return IoError(name.ends_with(kSummary)
+                     ? "is a summary, not a trace; kcc judge CONTRACT SUMMARY judges it"
+                     : "is a file, and a trace is a directory; kcc import makes one from what a "
+                       "server or a trainer wrote",
+                 Place{name});
+}
+
+// A directory without trace.json, and the traces that stand in it.
+Error TraceBelow(const std::string& directory) {
+  std::vector<std::string> below;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(directory, failed), end; !failed && at != end;
+       at.increment(failed)) {
+    if (std::filesystem::exists(at->path() / "trace.json", failed)) {
+      below.push_back(at->path().filename().string());
+    }
+  }
+  std::sort(below.begin(), below.end());
+  constexpr size_t kNamesMax = 8;
+  if (below.size() > kNamesMax) below.resize(kNamesMax);
+  const std::vector<std::string_view> names(below.begin(), below.end());
+  return IoError("holds no trace.json, so it is no trace" +
+                     (names.empty() ? std::string() : "; it holds the traces " + JoinWords(names)),
+                 Place{directory});
+}
+
 }  // namespace
 
 Result<TraceReader> TraceReader::Open(const std::string& directory) {
@@ -207,9 +241,8 @@ Result<TraceReader> TraceReader::Open(const std::string& directory) {
   reader.directory_ = directory;
   const std::string info_path = directory + "/trace.json";
   std::error_code ignored;
-  if (!std::filesystem::is_directory(directory, ignored)) {
-    return IoError("is not a directory; a trace is one (docs/trace.md)", Place{directory});
-  }
+  if (!std::filesystem::is_directory(directory, ignored)) return NoTrace(directory);
+  if (!std::filesystem::exists(info_path, ignored)) return TraceBelow(directory);
   KCC_TRY(const std::string info_text, ReadRegularFile(info_path, kTraceJsonBytesMax));
   KCC_TRY(reader.info_, ParseTraceInfo(info_text, info_path));
   const std::string requests_path = directory + "/requests.jsonl";

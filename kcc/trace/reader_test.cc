@@ -177,7 +177,16 @@ TEST(TraceReaderTest, AFileTruncatedAfterOpeningIsAnErrorNotACrash) {
 TEST(TraceReaderTest, SaysWhatIsWrongWithATrace) {
   const ScratchDir scratch;
   const std::string trace = scratch / "t";
-  EXPECT_THAT(Problem(trace), HasSubstr("is not a directory"));
+  EXPECT_THAT(Problem(trace), HasSubstr("there is no such trace; a trace is a directory"));
+  std::ofstream(scratch / "s.kccs") << "x";
+  EXPECT_THAT(Problem(scratch / "s.kccs"), HasSubstr("kcc judge CONTRACT SUMMARY judges it"));
+  std::ofstream(scratch / "file") << "x";
+  EXPECT_THAT(Problem(scratch / "file"), HasSubstr("kcc import makes one"));
+  std::filesystem::create_directories(scratch / "above/none");
+  EXPECT_THAT(Problem(scratch / "above"), HasSubstr("holds no trace.json, so it is no trace"));
+  WriteSynthetic(scratch / "above/b", {});
+  WriteSynthetic(scratch / "above/a", {});
+  EXPECT_THAT(Problem(scratch / "above"), HasSubstr("it holds the traces a and b"));
   SyntheticSpec spec;
   spec.file_bytes_max = 1000;
   WriteSynthetic(trace, spec);
