@@ -61,10 +61,10 @@ void Score(const kcc::ServerFacts& facts, const std::string& body, bool mask_mis
   ask.prompt_tokens = kPromptTokens;
   ask.top = 3;
   if (facts.path->holds_back != nullptr) (void)facts.path->holds_back(body);
-  const auto answer = kcc::ReadScore(facts, ask, 0, body);
+  const std::vector<kcc::ScoreAsk> parts = kcc::SplitAsk(facts, ask);
+  const auto answer = kcc::ReadScore(facts, parts[0], body);
   if (Refused(answer)) return;
-  const bool by_token = kcc::ScoreCalls(facts, ask) > 1;
-  KCC_CHECK(answer->tokens.size() == (by_token ? 1 : kTokens.size() - kPromptTokens));
+  KCC_CHECK(answer->tokens.size() == parts[0].Continuation().size());
   for (size_t i = 0; i < answer->tokens.size(); ++i) {
     KCC_CHECK(answer->tokens[i].token == kTokens[kPromptTokens + i]);
   }
@@ -75,7 +75,7 @@ void Score(const kcc::ServerFacts& facts, const std::string& body, bool mask_mis
   probe.heated = probe.plain;
   probe.other = probe.plain;
   Refused(kcc::FindSemantics(probe));
-  if (!by_token) WriteTrace(facts, *answer, mask_missing);
+  if (parts.size() == 1) WriteTrace(facts, *answer, mask_missing);
 }
 
 void Generate(const kcc::ServerFacts& facts, const std::string& body) {

@@ -4,7 +4,7 @@
 //              prefill path                                   decode path
 //   vLLM       /v1/completions, prompt_logprobs                /inference/v1/generate, trace replay
 //   SGLang     /generate, logprob_start_len = prompt - 1       none
-//   llama.cpp  /completion, one call a token                   /completion, forced by a grammar
+//   llama.cpp  /completion, one call a token                   /completion, runs by a grammar
 //   TRT-LLM    /v1/completions, return_context_logits          none
 //
 // Each has a file of its own, server_NAME.cc; server_table.h lists them. Only token ids go out,
@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,11 +37,13 @@ struct ServerFacts {
   std::string model;
   int64_t vocab_size = 0;
   std::vector<int32_t> end;                    // ids that end a generation, where they matter
+  std::map<int32_t, bool> forceable;           // by id, as far as ServerPath::learn has asked
   std::vector<ServerOptions::Field> extra;     // fields of the user's
   std::vector<ServerOptions::Field> identity;  // what the version endpoints say; name and text
 };
 
-// One sequence to score.
+// One sequence to score, or a part of one: then the tokens end with the part, and what stands
+// before it is the prompt.
 struct ScoreAsk {
   std::span<const int32_t> tokens;
   int32_t prompt_tokens = 1;
@@ -70,15 +73,17 @@ struct GenerateAsk {
 struct ServerPath {
   TracePath kind = TracePath::kPrefill;
   const ServerRoute* route = nullptr;
-  // The call that scores part `part` of the sequence.
-  HttpCall (*score)(const ServerFacts& facts, const ScoreAsk& ask, size_t part,
+  // The call that scores the continuation.
+  HttpCall (*score)(const ServerFacts& facts, const ScoreAsk& ask,
                     const std::string& salt) = nullptr;
+  // Finds out which of the ids the server can be forced to, for ServerFacts::forceable. A sequence
+  // is then scored in parts: the runs of such tokens, and each other token by itself. Null: all.
+  Result<> (*learn)(HttpPool& pool, std::span<const int32_t> ids, ServerFacts* facts) = nullptr;
 
   bool about_prompt = false;   // the whole sequence is sent as the prompt; else tokens are forced
   bool by_token = false;       // a call scores one token; else all of them
   bool logits = false;         // answers hold the logits of the whole vocabulary, and so its size
   bool any_semantics = false;  // the log-probs may be asked for as other than raw
-  bool stops_at_end = false;   // nothing can be forced after a token that ends a generation
   int32_t tops_lost = 0;       // how many alternatives fewer than asked a list may have
   // What an answer must show besides the tokens' log-probs; null: nothing.
   Result<> (*check)(json::object response, const ScoreAsk& ask) = nullptr;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "kcc/base/strings.h"
@@ -27,18 +28,17 @@ std::string RandomSalt() {
   return "kcc-" + std::to_string(device()) + "-" + std::to_string(device());
 }
 
-// Where in a flat list of calls a sequence's part stands.
+// One call: which sequence it is about, and what it asks of it.
 struct CallSite {
   size_t sequence = 0;
-  size_t part = 0;
-  bool whole = false;  // ScoreAsk::whole
+  ScoreAsk part;
 };
 
 // Everything runs on the caller's thread: the pool makes calls and takes replies inside Run, so the
 // members need no lock although many calls are under way at once.
 //
 // A batch goes through three lists. The asks are its sequences; a sequence may need several calls
-// (ScoreCalls), so the sites are (sequence, part) in order; the parts are their answers, at the
+// (SplitAsk), so the sites are (sequence, part) in order; the parts are their answers, at the
 // place of their site whatever order they came in. Example, two sequences of which the first takes
 // two calls:
 //
@@ -80,8 +80,10 @@ class ServerKernel final : public Kernel {
   // The answers to all sequences; `name` says what a sequence is called in messages.
   Result<std::vector<ScoreAnswer>> AskAll(std::span<const ScoreAsk> asks,
                                           const std::function<std::string(size_t)>& name);
-  Result<> AskSites(std::span<const ScoreAsk> asks, const std::function<std::string(size_t)>& name,
-                    std::vector<CallSite>* sites, std::vector<ScoreAnswer>* parts);
+  Result<> AskSites(const std::function<std::string(size_t)>& name, std::vector<CallSite>* sites,
+                    std::vector<ScoreAnswer>* parts);
+  // Asks about the ids that were not met before.
+  Result<> Learn(std::span<const ScoreAsk> asks);
   Result<> CheckSameBuild(const std::string& fingerprint);
   Result<ProbeLists> ProbeOnce(std::span<const int32_t> tokens, double temperature, bool narrow);
   Result<LogprobSemantics> GeneratedSemantics();
@@ -111,32 +113,26 @@ Result<> ServerKernel::CheckSameBuild(const std::string& fingerprint) {
 }
 
 // Asks for every site's part; those whose numbers are kept back are asked again.
-Result<> ServerKernel::AskSites(std::span<const ScoreAsk> asks,
-                                const std::function<std::string(size_t)>& name,
+Result<> ServerKernel::AskSites(const std::function<std::string(size_t)>& name,
                                 std::vector<CallSite>* sites, std::vector<ScoreAnswer>* parts) {
   std::vector<size_t> calls(sites->size());
   std::iota(calls.begin(), calls.end(), size_t{0});
   std::vector<size_t> again;
-  const auto ask_of = [&](const CallSite& site) {
-    ScoreAsk ask = asks[site.sequence];
-    ask.whole = site.whole;
-    return ask;
-  };
   // Made again for each repetition, so that a repeated call has a salt of its own, too: it must not
   // meet what the server kept of the attempt before.
   const auto make = [&](size_t i) {
-    const CallSite& site = (*sites)[calls[i]];
-    return facts_.path->score(facts_, ask_of(site), site.part, NextSalt());
+    return facts_.path->score(facts_, (*sites)[calls[i]].part, NextSalt());
   };
   const auto take = [&](size_t i, const HttpReply& reply) -> Result<> {
     CallSite& site = (*sites)[calls[i]];
     const auto holds_back = facts_.path->holds_back;
-    if (holds_back != nullptr && !site.whole && !facts_.end.empty() && holds_back(reply.body)) {
-      site.whole = true;
+    if (holds_back != nullptr && !site.part.whole && !facts_.end.empty() &&
+        holds_back(reply.body)) {
+      site.part.whole = true;
       again.push_back(calls[i]);
       return {};
     }
-    auto answer = ReadScore(facts_, ask_of(site), site.part, reply.body);
+    auto answer = ReadScore(facts_, site.part, reply.body);
     if (!answer.has_value()) return Within(name(site.sequence), answer.error());
     auto same = CheckSameBuild(answer->fingerprint);
     if (!same.has_value()) return Within(name(site.sequence), same.error());
@@ -158,17 +154,31 @@ Result<> ServerKernel::AskSites(std::span<const ScoreAsk> asks,
   return {};
 }
 
+Result<> ServerKernel::Learn(std::span<const ScoreAsk> asks) {
+  if (facts_.path->learn == nullptr) return {};
+  std::set<int32_t> fresh;
+  for (const ScoreAsk& ask : asks) {
+    for (const int32_t id : ask.Continuation()) {
+      if (!facts_.forceable.contains(id)) fresh.insert(id);
+    }
+  }
+  const std::vector<int32_t> ids(fresh.begin(), fresh.end());
+  return facts_.path->learn(*pool_, ids, &facts_);
+}
+
 Result<std::vector<ScoreAnswer>> ServerKernel::AskAll(
     std::span<const ScoreAsk> asks, const std::function<std::string(size_t)>& name) {
-  std::vector<CallSite> sites;
   for (size_t i = 0; i < asks.size(); ++i) {
     auto askable = CheckAskable(facts_, asks[i]);
     if (!askable.has_value()) return Within(name(i), askable.error());
-    for (size_t part = 0; part < ScoreCalls(facts_, asks[i]); ++part)
-      sites.push_back({i, part, false});
+  }
+  KCC_TRY_VOID(Learn(asks));
+  std::vector<CallSite> sites;
+  for (size_t i = 0; i < asks.size(); ++i) {
+    for (const ScoreAsk& part : SplitAsk(facts_, asks[i])) sites.push_back({i, part});
   }
   std::vector<ScoreAnswer> parts(sites.size());
-  KCC_TRY_VOID(AskSites(asks, name, &sites, &parts));
+  KCC_TRY_VOID(AskSites(name, &sites, &parts));
   std::vector<ScoreAnswer> answers(asks.size());
   for (size_t call = 0; call < sites.size(); ++call) {
     auto& tokens = answers[sites[call].sequence].tokens;

@@ -202,41 +202,42 @@ TEST_F(ServerKernelTest, EveryCallHasASaltOfItsOwn) {
   }
 }
 
-TEST_F(ServerKernelTest, LlamacppForcesAnEndTokenOnlyAtTheEndOfTheDecodePath) {
+// A grammar can name neither fragments of characters (61 to 63) nor what ends a generation.
+TEST_F(ServerKernelTest, LlamacppScoresTokensThatNoGrammarTakesOnBothPaths) {
   const ScratchDir scratch;
-  const std::vector<KernelRequest> at_end = {MakeRequest("e", {5, 9, 7, kReferenceEos}, 2),
-                                             MakeRequest("f", {5, 9, kReferenceEos}, 2)};
-  const std::vector<KernelRequest> inside = {MakeRequest("m", {5, 9, kReferenceEos, 7}, 2)};
-  auto kernel = MustOpenServer(ServerUri(server_->Base("llamacpp", "none"), "llamacpp", ""));
-  ASSERT_NE(kernel, nullptr);
-  auto scored = kernel->Score(at_end, scratch / "end");
-  ASSERT_TRUE(scored.has_value()) << scored.error().Format();
-  ExpectModelNumbers(MustOpen(scratch / "end"), at_end, 20);
-  scored = kernel->Score(inside, scratch / "inside");
-  ASSERT_FALSE(scored.has_value());
-  EXPECT_THAT(scored.error().message(), HasSubstr("use path=prefill"));
-  kernel = MustOpenServer(ServerUri(server_->Base("llamacpp", "none"), "llamacpp", "path=prefill"));
-  ASSERT_NE(kernel, nullptr);
-  ASSERT_TRUE(kernel->Score(inside, scratch / "prefill").has_value());
-  ExpectModelNumbers(MustOpen(scratch / "prefill"), inside, 20);
+  const std::vector<KernelRequest> batch = {
+      MakeRequest("end", {5, 9, 7, kReferenceEos}, 2),
+      MakeRequest("end alone", {5, 9, kReferenceEos}, 2),
+      MakeRequest("end inside", {5, 9, kReferenceEos, 7, 8}, 2),
+      MakeRequest("fragments", {5, 9, 7, 8, 61, 62, 7, 63}, 2),
+      MakeRequest("fragment first", {61, 62, 7, 8}, 1),
+      MakeRequest("end after a fragment", {5, 61, kReferenceEos}, 1)};
+  for (const std::string path : {"decode", "prefill"}) {
+    for (const std::string top : {"20", "0"}) {
+      SCOPED_TRACE(path + " " + top);
+      const auto kernel = MustOpenServer(
+          ServerUri(server_->Base("llamacpp", "none"), "llamacpp", "path=" + path + "&top=" + top));
+      ASSERT_NE(kernel, nullptr);
+      const auto scored = kernel->Score(batch, scratch / (path + top));
+      ASSERT_TRUE(scored.has_value()) << scored.error().Format();
+      ExpectModelNumbers(MustOpen(scratch / (path + top)), batch, std::stoi(top));
+    }
+  }
 }
 
-TEST_F(ServerKernelTest, LlamacppScoresFragmentsOfCharactersOnThePrefillPathAlone) {
-  const ScratchDir scratch;
-  const std::vector<KernelRequest> batch = {MakeRequest("e", {5, 9, 61, 7, 63}, 2)};
-  auto kernel = MustOpenServer(ServerUri(server_->Base("llamacpp", "none"), "llamacpp", ""));
-  ASSERT_NE(kernel, nullptr);
-  auto scored = kernel->Score(batch, scratch / "decode");
-  ASSERT_FALSE(scored.has_value());
-  EXPECT_THAT(scored.error().message(), HasSubstr("a fragment of a character"));
-  for (const std::string top : {"20", "0"}) {
-    kernel = MustOpenServer(
-        ServerUri(server_->Base("llamacpp", "none"), "llamacpp", "path=prefill&top=" + top));
-    ASSERT_NE(kernel, nullptr);
-    scored = kernel->Score(batch, scratch / top);
-    ASSERT_TRUE(scored.has_value()) << scored.error().Format();
-    ExpectModelNumbers(MustOpen(scratch / top), batch, std::stoi(top));
-  }
+// Only what must be asked apart is: two runs and two fragments are four calls, and a run with its
+// end is one.
+TEST_F(ServerKernelTest, LlamacppDecodesInAsFewCallsAsItCan) {
+  const auto calls = [&](const std::vector<int32_t>& tokens) {
+    const ScratchDir scratch;
+    const auto base = server_->Base("llamacpp", "none");
+    const auto kernel = MustOpenServer(ServerUri(base, "llamacpp", "probe=off"));
+    EXPECT_TRUE(kernel->Score(std::vector{MakeRequest("r", tokens, 1)}, scratch / "out"));
+    return Stats(base);
+  };
+  EXPECT_THAT(calls({5, 7, 8, 9, kReferenceEos}), HasSubstr("\"scored\": 1,"));
+  // A fragment is asked twice: its numbers are kept back at first.
+  EXPECT_THAT(calls({5, 7, 8, 61, 9, 62}), HasSubstr("\"scored\": 6,"));
 }
 
 TEST_F(ServerKernelTest, TemperatureScaledLogProbsAreTakenWhereTheyAreAskedFor) {

@@ -1,5 +1,10 @@
 // llama.cpp's llama-server has no log-probs of the prompt: each token is generated, forced by a
 // logit bias (prefill path, one call a token) or by a grammar (decode path).
+//
+// A grammar cannot name every token: not a fragment of a character, not one that ends a generation.
+// The decode path then goes on in parts. The run before such a token is forced by a grammar, the
+// token itself by a bias after all that stands before it, and the rest begins with a longer prompt.
+// So it is computed as the first token of every answer is, from the last position of a prompt.
 #include <algorithm>
 
 #include "kcc/base/json_writer.h"
@@ -33,17 +38,19 @@ void AddCommon(const ServerFacts& facts, const ScoreAsk& ask, std::span<const in
   if (ask.narrow) body->Field("top_k", 2);
 }
 
-HttpCall ScoreByBias(const ServerFacts& facts, const ScoreAsk& ask, size_t part,
-                     const std::string& /*salt*/) {
+HttpCall ScoreByBias(const ServerFacts& facts, const ScoreAsk& ask, const std::string& /*salt*/) {
   RequestBody body(kCompletion);
-  AddCommon(facts, ask, ask.tokens.first(static_cast<size_t>(ask.prompt_tokens) + part), 1, &body);
-  body.Bias(ask.whole ? facts.end[0] : ask.Continuation()[part], kForce);
+  AddCommon(facts, ask, ask.Prompt(), 1, &body);
+  body.Bias(ask.whole ? facts.end[0] : ask.Continuation()[0], kForce);
   return body.Take(facts.extra);
 }
 
-HttpCall ScoreByGrammar(const ServerFacts& facts, const ScoreAsk& ask, size_t /*part*/,
-                        const std::string& /*salt*/) {
+HttpCall ScoreByGrammar(const ServerFacts& facts, const ScoreAsk& ask, const std::string& salt) {
   const auto forced = ask.Continuation();
+  const auto known = facts.forceable.find(forced.front());
+  if (ask.whole || (known != facts.forceable.end() && !known->second)) {
+    return ScoreByBias(facts, ask, salt);
+  }
   RequestBody body(kCompletion);
   AddCommon(facts, ask, ask.Prompt(), forced.size(), &body);
   // A grammar cannot name an id that ends a generation, but once it is complete only such ids are
@@ -55,7 +62,7 @@ HttpCall ScoreByGrammar(const ServerFacts& facts, const ScoreAsk& ask, size_t /*
     grammar += " <[" + std::to_string(id) + "]>";
   }
   if (ends) body.Bias(last, kForce);
-  if (grammar == "root ::=") grammar += " \"\"";
+  if (grammar == "root ::=") grammar += " \"\"";  // where nobody asked whether it can be forced
   body.Field("grammar", grammar);
   return body.Take(facts.extra);
 }
@@ -84,14 +91,65 @@ bool HoldsFragmentBack(const std::string& body) {
   return (!entries || entries->empty()) && !JsonIntegers(JsonMember(response, "tokens")).empty();
 }
 
+// Texts of tokens by which llama.cpp knows that they end a generation, whatever eos is.
+constexpr Names kEndTexts = {"</s>",
+                             "<eos>",
+                             "<EOT>",
+                             "_<EOT>",
+                             "[EOT]",
+                             "[EOS]",
+                             "<end_of_turn>",
+                             "<|eot_id|>",
+                             "<|eom_id|>",
+                             "<|im_end|>",
+                             "<|end|>",
+                             "<|return|>",
+                             "<|call|>",
+                             "<|endoftext|>",
+                             "<|end_of_text|>",
+                             "<|end_of_turn|>",
+                             "<end_of_utterance>"};
+
+// A grammar is matched by characters, even where it names ids: llama.cpp takes a token out of the
+// choice if its text is empty, begins with NUL or is no whole number of characters. Such bytes come
+// as U+FFFD; a token that is that very character is asked by itself, which is no harm.
+bool GrammarTakes(std::string_view text) {
+  return !text.empty() && text.front() != '\0' &&
+         text.find("\xEF\xBF\xBD") == std::string_view::npos;
+}
+
+Result<> LearnForceable(HttpPool& pool, std::span<const int32_t> ids, ServerFacts* facts) {
+  const auto call = [&](size_t i) {
+    return HttpCall{"/detokenize", "{\"tokens\":[" + std::to_string(ids[i]) + "]}"};
+  };
+  const auto take = [&](size_t i, const HttpReply& reply) -> Result<> {
+    json::parser parser;
+    KCC_TRY(const json::element root, ParseJson(parser, reply.body));
+    json::object object;
+    if (root.get(object) != simdjson::SUCCESS || !JsonMember(object, "content")) {
+      return BrokenEvidenceError("/detokenize does not give the text of a token");
+    }
+    const std::string_view text = JsonText(JsonMember(object, "content"));
+    const bool ends =
+        std::find(std::begin(kEndTexts), std::end(kEndTexts), text) != std::end(kEndTexts) ||
+        std::find(facts->end.begin(), facts->end.end(), ids[i]) != facts->end.end();
+    facts->forceable[ids[i]] = GrammarTakes(text) && !ends;
+    return {};
+  };
+  return pool.Run(ids.size(), call, take);
+}
+
+HttpCall Tokenize(const std::string& /*model*/, const std::string& text, bool begins) {
+  JsonWriter body(JsonWriter::Style::kCompact);
+  body.BeginObject().Field("content", text).Field("add_special", begins);
+  return {"/tokenize", body.Field("parse_special", true).EndObject().Take()};
+}
+
 // The end token is named as text; the server's own tokenizer says which id that is.
 Result<> FindEnd(HttpPool& pool, const ServerDocument& props, ServerFacts* facts) {
   const std::string_view eos = JsonText(JsonMember(props.object, "eos_token"));
   if (eos.empty()) return {};
-  JsonWriter body(JsonWriter::Style::kCompact);
-  body.BeginObject().Field("content", eos).Field("add_special", false);
-  body.Field("parse_special", true).EndObject();
-  KCC_TRY(const HttpReply reply, pool.Ask({"/tokenize", body.Take()}));
+  KCC_TRY(const HttpReply reply, pool.Ask(Tokenize("", std::string(eos), false)));
   if (reply.status != 200) return {};
   json::parser parser;
   const auto root = ParseJson(parser, reply.body);
@@ -116,8 +174,9 @@ constexpr ServerPath kPaths[] = {
     {.kind = TracePath::kDecode,
      .route = &kCompletion,
      .score = ScoreByGrammar,
-     .stops_at_end = true,
-     .question = "`/completion`, tokens forced by a grammar",
+     .learn = LearnForceable,
+     .holds_back = HoldsFragmentBack,
+     .question = "`/completion`, runs of tokens forced by a grammar",
      .evidence = "top-k, raw"},
     {.kind = TracePath::kPrefill,
      .route = &kCompletion,
@@ -144,8 +203,8 @@ constinit const ServerDialect kLlamacppServer = {
     .raw_remedy = "switch off post-sampling probabilities",
     .stuck = "empty grammar stack",
     .stuck_advice =
-        "llama.cpp cannot be forced to a token that is a fragment of a character, nor "
-        "to one that ends a generation unless end= names it: use path=prefill",
+        "llama.cpp cannot be forced to one of the tokens while it decodes; if it ends a "
+        "generation, name it with end=ID, else use path=prefill",
 };
 
 }  // namespace kcc

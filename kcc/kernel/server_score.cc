@@ -93,6 +93,10 @@ const ServerPath* FindPath(const ServerDialect& server, TracePath kind) {
   return nullptr;
 }
 
+bool Contains(const std::vector<int32_t>& ids, int32_t id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
 std::vector<int64_t> TokenIds(const std::vector<ImportedToken>& tokens) {
   std::vector<int64_t> ids;
   ids.reserve(tokens.size());
@@ -135,31 +139,45 @@ Result<> CheckAskable(const ServerFacts& facts, const ScoreAsk& ask) {
                           std::to_string(i) + " is outside the server's vocabulary of " +
                           std::to_string(facts.vocab_size) + ": another tokeniser?");
     }
-    const bool ends = std::find(facts.end.begin(), facts.end.end(), id) != facts.end.end();
-    if (ends && facts.path->stops_at_end && i >= ask.prompt_tokens && i + 1 < count) {
-      return InvalidError("the token id " + std::to_string(id) + " at position " +
-                          std::to_string(i) + " ends a generation in " +
-                          std::string(facts.server->title) +
-                          ", so what follows cannot be forced while it decodes; use path=prefill");
-    }
   }
   return {};
 }
 
-size_t ScoreCalls(const ServerFacts& facts, const ScoreAsk& ask) {
-  const size_t scored = ask.Continuation().size();
-  return facts.path->by_token ? scored : std::min<size_t>(scored, 1);
+std::vector<ScoreAsk> SplitAsk(const ServerFacts& facts, const ScoreAsk& ask) {
+  const auto forceable = [&](int32_t id) {
+    const auto known = facts.forceable.find(id);
+    return known == facts.forceable.end() || known->second;
+  };
+  std::vector<ScoreAsk> parts;
+  const size_t count = ask.tokens.size();
+  for (auto first = static_cast<size_t>(ask.prompt_tokens); first < count;) {
+    size_t end = count;
+    if (facts.path->by_token || !forceable(ask.tokens[first])) {
+      end = first + 1;
+    } else if (facts.path->learn != nullptr) {
+      end = first + 1;
+      while (end < count && forceable(ask.tokens[end])) ++end;
+      // The token that ends the generation for good is what is left once a run is complete.
+      if (end + 1 == count && Contains(facts.end, ask.tokens[end])) ++end;
+    }
+    ScoreAsk part = ask;
+    part.tokens = ask.tokens.first(end);
+    part.prompt_tokens = static_cast<int32_t>(first);
+    parts.push_back(part);
+    first = end;
+  }
+  return parts;
 }
 
-Result<ScoreAnswer> ReadScore(const ServerFacts& facts, const ScoreAsk& ask, size_t part,
+Result<ScoreAnswer> ReadScore(const ServerFacts& facts, const ScoreAsk& ask,
                               const std::string& body) {
   const ServerPath& path = *facts.path;
-  const auto first = static_cast<int64_t>(ask.prompt_tokens) + static_cast<int64_t>(part);
+  const auto first = static_cast<int64_t>(ask.prompt_tokens);
   ImportOptions options;
   options.prompt = path.about_prompt;
   options.prompt_tokens = first;
   Parsed parsed;
-  KCC_TRY_VOID(Parse(facts, path.score(facts, ask, part, ""), body, options, &parsed));
+  KCC_TRY_VOID(Parse(facts, path.score(facts, ask, ""), body, options, &parsed));
   if (path.check != nullptr) KCC_TRY_VOID(path.check(parsed.response, ask));
   KCC_TRY_VOID(CheckSaidSemantics(facts, LogprobSemantics::kRaw, parsed.sequence));
   ScoreAnswer answer;
@@ -170,8 +188,7 @@ Result<ScoreAnswer> ReadScore(const ServerFacts& facts, const ScoreAsk& ask, siz
   if (ask.whole) {
     KCC_TRY_VOID(PickFromWhole(ask.tokens[static_cast<size_t>(first)], &answer.tokens));
   }
-  std::vector<int64_t> expected(ask.tokens.begin() + first, ask.tokens.end());
-  if (path.by_token) expected.resize(1);
+  const std::vector<int64_t> expected(ask.tokens.begin() + first, ask.tokens.end());
   KCC_TRY_VOID(CheckAlignment("the log-probs of the answer", expected, 0, TokenIds(answer.tokens)));
   for (size_t i = 0; i < answer.tokens.size(); ++i) {
     if (answer.tokens[i].position != first + static_cast<int64_t>(i)) {

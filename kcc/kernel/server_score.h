@@ -23,13 +23,14 @@ struct ScoreAnswer {
 // The server's path, or why it does not have the one that was asked for.
 Result<const ServerPath*> ChoosePath(const ServerDialect& server, std::optional<TracePath> asked);
 
-// Fails on a sequence that this server cannot be asked about. Ids outside the vocabulary must not
-// be sent: vLLM's engine dies of them.
+// Fails on a sequence that no server can be asked about. Ids outside the vocabulary must not be
+// sent: vLLM's engine dies of them.
 Result<> CheckAskable(const ServerFacts& facts, const ScoreAsk& ask);
 
-// How many calls a sequence takes; each scores a part of it.
-size_t ScoreCalls(const ServerFacts& facts, const ScoreAsk& ask);
-Result<ScoreAnswer> ReadScore(const ServerFacts& facts, const ScoreAsk& ask, size_t part,
+// The parts of a sequence that take a call each, in order; none where nothing is scored.
+std::vector<ScoreAsk> SplitAsk(const ServerFacts& facts, const ScoreAsk& ask);
+// Of one part.
+Result<ScoreAnswer> ReadScore(const ServerFacts& facts, const ScoreAsk& ask,
                               const std::string& body);
 
 Result<ScoreAnswer> ReadGenerated(const ServerFacts& facts, const GenerateAsk& ask,

@@ -23,8 +23,7 @@ constexpr Names kArguments = {
 constexpr Names kModel = {"weight_version"};
 // clang-format on
 
-HttpCall ScorePrompt(const ServerFacts& facts, const ScoreAsk& ask, size_t /*part*/,
-                     const std::string& salt) {
+HttpCall ScorePrompt(const ServerFacts& facts, const ScoreAsk& ask, const std::string& salt) {
   RequestBody body(kGenerate);
   body.Ids("input_ids", ask.tokens).Begin("sampling_params").Field("max_new_tokens", 0);
   body.Field("temperature", ask.temperature);

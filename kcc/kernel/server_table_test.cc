@@ -75,7 +75,7 @@ TEST(ServerTable, EveryQuestionHoldsOnlyFieldsOfItsRoute) {
           ScoreAsk ask = AskOf();
           ask.narrow = narrow;
           ask.whole = whole && path.holds_back != nullptr;
-          EXPECT_EQ(path.score(facts, ask, 0, "salt").path, path.route->path);
+          EXPECT_EQ(path.score(facts, ask, "salt").path, path.route->path);
         }
       }
       GenerateAsk ask;
@@ -117,7 +117,8 @@ TEST(ServerTable, EachPathAsksWithTheseBytes) {
        R"("return_context_logits":true,"detokenize":false})"},
   };
   for (const Case& c : cases) {
-    const HttpCall call = c.path.score(FactsOf(c.server, c.path), AskOf(), 0, "s");
+    const ServerFacts facts = FactsOf(c.server, c.path);
+    const HttpCall call = c.path.score(facts, SplitAsk(facts, AskOf())[0], "s");
     EXPECT_EQ(call.body, c.body + "\n") << c.server.name;
   }
 }

@@ -16,8 +16,7 @@ constexpr Names kCompletionsUser = {"lora_request", "ignore_eos", "min_tokens"};
 constexpr ServerRoute kCompletions = {"/v1/completions", kCompletionsOwn, kCompletionsUser};
 // clang-format on
 
-HttpCall ScorePrompt(const ServerFacts& facts, const ScoreAsk& ask, size_t /*part*/,
-                     const std::string& /*salt*/) {
+HttpCall ScorePrompt(const ServerFacts& facts, const ScoreAsk& ask, const std::string& /*salt*/) {
   RequestBody body(kCompletions);
   body.Field("model", facts.model).Ids("prompt", ask.tokens).Field("max_tokens", 1);
   body.Field("temperature", ask.temperature);

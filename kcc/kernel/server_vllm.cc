@@ -21,8 +21,7 @@ constexpr Names kGenerateUser = {"priority"};
 constexpr ServerRoute kGenerate = {"/inference/v1/generate", kGenerateOwn, kGenerateUser};
 // clang-format on
 
-HttpCall ScorePrompt(const ServerFacts& facts, const ScoreAsk& ask, size_t /*part*/,
-                     const std::string& salt) {
+HttpCall ScorePrompt(const ServerFacts& facts, const ScoreAsk& ask, const std::string& salt) {
   RequestBody body(kCompletions);
   body.Field("model", facts.model).Ids("prompt", ask.tokens).Field("max_tokens", 1);
   body.Field("temperature", ask.temperature).Field("prompt_logprobs", ask.top);
@@ -32,8 +31,7 @@ HttpCall ScorePrompt(const ServerFacts& facts, const ScoreAsk& ask, size_t /*par
   return body.Take(facts.extra);
 }
 
-HttpCall ScoreReplay(const ServerFacts& facts, const ScoreAsk& ask, size_t /*part*/,
-                     const std::string& salt) {
+HttpCall ScoreReplay(const ServerFacts& facts, const ScoreAsk& ask, const std::string& salt) {
   const auto forced = ask.Continuation();
   RequestBody body(kGenerate);
   body.Field("model", facts.model).Ids("token_ids", ask.Prompt()).Field("cache_salt", salt);

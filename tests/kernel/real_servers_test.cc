@@ -120,15 +120,21 @@ TEST_F(RealServers, LlamacppAgreesWithTheFormulaOnBothPaths) {
   }
   const auto kernel = MustOpenServer("openai+http://" + server.address() + "?server=llamacpp");
   ASSERT_NE(kernel, nullptr);
-  // 200 is the byte 0xC5, half of a character.
-  const std::vector<KernelRequest> fragment = {MakeRequest("f", {300, 301, 200}, 2)};
-  const auto scored = kernel->Score(fragment, *scratch_ / "fragment");
-  ASSERT_FALSE(scored.has_value());
-  EXPECT_THAT(scored.error().message(), HasSubstr("use path=prefill"));
+  // 200 is the byte 0xC5, half of a character, 3 the byte 0, and 2 ends a generation: no grammar
+  // takes them.
+  const std::vector<KernelRequest> apart = {MakeRequest("f", {300, 301, 200, 302, 3, 2, 303}, 2)};
   const auto prefill =
       MustOpenServer("openai+http://" + server.address() + "?server=llamacpp&path=prefill");
   ASSERT_NE(prefill, nullptr);
-  EXPECT_TRUE(prefill->Score(fragment, *scratch_ / "fragment").has_value());
+  ASSERT_TRUE(kernel->Score(apart, *scratch_ / "apart-decode").has_value());
+  ASSERT_TRUE(prefill->Score(apart, *scratch_ / "apart-prefill").has_value());
+  const TraceReader readers[] = {MustOpen(*scratch_ / "apart-decode"),
+                                 MustOpen(*scratch_ / "apart-prefill")};
+  TokenCursor decode(readers[0]);
+  TokenCursor by_token(readers[1]);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_NEAR(decode.Next().value()->logprob, by_token.Next().value()->logprob, 2e-4) << i;
+  }
 }
 
 TEST_F(RealServers, VllmAgreesWithTheFormulaOnThePrefillPath) {

@@ -300,6 +300,11 @@ def trtllm_completions(body, faults):
     return {"id": "c", "choices": [choice], "usage": {"prompt_tokens": len(prompt)}}
 
 
+def text_of(token):
+    """What llama.cpp gives as a token's text: bytes that are no character come as the replacement character."""
+    return "\ufffd" if token in FRAGMENTS else "</s>" if token == EOS else f"w{token}"
+
+
 POSTS = {
     ("vllm", "/v1/completions"): vllm_completions,
     ("vllm", "/inference/v1/generate"): vllm_generate,
@@ -387,6 +392,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if path == "/tokenize":
             return self.reply(200, {"tokens": [EOS]})
+        if path == "/detokenize":
+            return self.reply(200, {"content": "".join(map(text_of, body["tokens"]))})
         if "key" in faults and self.headers.get("Authorization") != "Bearer secret-1":
             return self.reply(401, {"error": {"message": f"wrong: {self.headers.get('Authorization')}"}})
         counters = self.counters

@@ -45,7 +45,7 @@ def server():
 @pytest.fixture
 def requests(tmp_path):
     path = tmp_path / "requests.jsonl"
-    # Ids from 3 to 59: neither ends of generations nor fragments, which llama.cpp cannot be forced to.
+    # Ids from 3 to 59: neither ends of generations nor fragments.
     lines = [{"id": f"r{i}", "prompt": [5 + i, 9, 12 + i], "output": [(7 * i + 3 * j) % 57 + 3 for j in range(8)],
               "tags": ["odd"] if i % 2 else ["even"]} for i in range(10)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
