@@ -76,6 +76,8 @@ class ServerKernel final : public Kernel {
   Result<> GenerateBatch(std::span<const KernelRequest> batch, const Sampling& sampling,
                          const std::string& directory);
   Result<> Probe();
+  // Says that it was the probe, which nobody asked for, and how to do without it.
+  Error ProbeError(const Error& error) const;
   void Describe();
   // The answers to all sequences; `name` says what a sequence is called in messages.
   Result<std::vector<ScoreAnswer>> AskAll(std::span<const ScoreAsk> asks,
@@ -196,7 +198,7 @@ Result<ProbeLists> ServerKernel::ProbeOnce(std::span<const int32_t> tokens, doub
   ask.top = std::max(kProbeTop, std::min(options_.top, 20));
   ask.narrow = narrow;
   KCC_TRY(const std::vector<ScoreAnswer> answers,
-          AskAll(std::span(&ask, 1), [](size_t) { return std::string("the probe"); }));
+          AskAll(std::span(&ask, 1), [](size_t) { return std::string("its sequence"); }));
   // Some servers say their vocabulary's size nowhere but by the length of their logits.
   if (facts_.vocab_size == 0) {
     facts_.vocab_size = static_cast<int64_t>(answers[0].tokens[0].logits.size());
@@ -228,6 +230,18 @@ Result<> ServerKernel::Probe() {
   return CheckSemantics(facts_.server->raw_remedy, options_.semantics, found);
 }
 
+Error ServerKernel::ProbeError(const Error& error) const {
+  if (error.message() == InterruptedError().message()) return error;
+  std::string message = "the probe, which asks a few tokens before the first request: ";
+  message += error.message();
+  if (options_.probe && facts_.vocab_size > 0) {
+    message +=
+        "; probe=ID,ID,ID asks about other tokens, and probe=off skips it: then nobody checks what "
+        "the log-probs mean";
+  }
+  return Error(error.code(), std::move(message), error.place());
+}
+
 void ServerKernel::Describe() {
   if (!build_.empty()) facts_.identity.push_back({"build", build_});
   info_.fingerprint = ServerFingerprint(facts_, options_);
@@ -249,7 +263,10 @@ void ServerKernel::Describe() {
 Result<> ServerKernel::Discover() {
   pool_->SetRunLimit(options_.start_timeout_s);
   KCC_TRY(facts_, DiscoverServer(*pool_, options_));
-  if (options_.probe || facts_.vocab_size == 0) KCC_TRY_VOID(Probe());
+  if (options_.probe || facts_.vocab_size == 0) {
+    auto probed = Probe();
+    if (!probed.has_value()) return ProbeError(probed.error());
+  }
   if (facts_.vocab_size < 1) return BrokenEvidenceError("the server's logits are empty");
   // After the probe, whose answers name the build that the fingerprint holds.
   Describe();

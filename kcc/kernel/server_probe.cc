@@ -26,7 +26,7 @@ Result<> CheckAreLogprobs(const ProbeLists& lists) {
     double mass = 0;
     for (const TopEntry& entry : list) {
       if (entry.logprob > kAboveZero) {
-        return BrokenEvidenceError("the probe got " + ReadableNumber(entry.logprob) +
+        return BrokenEvidenceError("it got " + ReadableNumber(entry.logprob) +
                                    " as a log-prob: these are logits; vLLM must not run with "
                                    "--logprobs-mode raw_logits or processed_logits");
       }
@@ -64,7 +64,7 @@ Result<> CheckAligned(const ProbeLists& plain, const ProbeLists& other) {
 Result<LogprobSemantics> FindSemantics(const ProbeAnswers& answers) {
   for (const ProbeLists* lists : {&answers.plain, &answers.heated, &answers.other}) {
     if (lists->empty() || lists->size() != answers.plain.size()) {
-      return BrokenEvidenceError("the probe got answers of different lengths");
+      return BrokenEvidenceError("its answers have different lengths");
     }
     KCC_TRY_VOID(CheckAreLogprobs(*lists));
   }
@@ -93,9 +93,8 @@ Result<LogprobSemantics> FindSemantics(const ProbeAnswers& answers) {
   if (cut) return LogprobSemantics::kProcessed;
   if (pairs == 0 || std::sqrt(squares / static_cast<double>(pairs)) < kSpreadLeast) {
     return BrokenEvidenceError(
-        "the probe cannot tell raw from temperature-scaled log-probs: the model finds its best "
-        "tokens equally likely here; give other token ids with probe=ID,ID,… or, knowing what the "
-        "server does, probe=off");
+        "it cannot tell raw from temperature-scaled log-probs: the model finds its best "
+        "tokens equally likely here");
   }
   const double slope = products / squares;
   if (std::abs(slope - 1) <= kSlopeSlack) {
