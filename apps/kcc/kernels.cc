@@ -51,6 +51,7 @@ std::vector<KernelScheme> KernelSchemes(const Console& console) {
 Result<std::optional<std::string>> TraceDirectoryOf(const std::string& uri) {
   KCC_TRY(KernelUri parsed, ParseKernelUri(uri));
   if (parsed.scheme != "trace") return std::optional<std::string>();
+  KCC_TRY_VOID(CheckTraceUri(parsed));
   return std::optional<std::string>(std::move(parsed.rest));
 }
 

@@ -98,6 +98,27 @@ std::string ServerWords(const std::string& body, std::string_view key) {
   return words;
 }
 
+// What a connection that does not come about is likely to mean.
+std::string ConnectionRemedy(CURLcode code, bool secure, bool heard_nothing) {
+  switch (code) {
+    case CURLE_COULDNT_CONNECT:
+      return std::string("; ") + kNobodyListens;
+    case CURLE_COULDNT_RESOLVE_HOST:
+      return "; is the name of the host right?";
+    case CURLE_SSL_CONNECT_ERROR:
+      return "; if the server does not speak TLS, write openai+http://";
+    case CURLE_PEER_FAILED_VERIFICATION:
+      return "; ca_file=PATH names certificates to trust";
+    case CURLE_GOT_NOTHING:
+    case CURLE_RECV_ERROR:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_WEIRD_SERVER_REPLY:
+      return secure || !heard_nothing ? "" : "; if it speaks TLS, write openai+https://";
+    default:
+      return "";
+  }
+}
+
 std::string_view Remedy(int status) {
   switch (status) {
     case 401:
@@ -237,6 +258,8 @@ Result<std::optional<HttpReply>> HttpPool::State::Finish(Transfer* transfer, CUR
     what = code == CURLE_PARTIAL_FILE || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING
                ? "the server closed the connection before its answer was complete"
                : "no connection: " + std::string(curl_easy_strerror(code));
+    what +=
+        ConnectionRemedy(code, options.base_url.starts_with("https:"), transfer->received.empty());
   } else {
     what = "status " + std::to_string(code_status) + ": " +
            ServerWords(transfer->received, options.api_key) + std::string(Remedy(code_status));

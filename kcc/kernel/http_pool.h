@@ -46,6 +46,9 @@ struct HttpReply {
   std::string body;
 };
 
+// In the message where no program listens at the address.
+inline constexpr const char* kNobodyListens = "is the server started, and is this its port?";
+
 // True for the statuses after which a call is repeated.
 bool IsRetriedStatus(int status);
 

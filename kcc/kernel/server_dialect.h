@@ -109,6 +109,8 @@ struct ServerDialect {
   std::string_view name;              // server=NAME
   std::string_view title;             // as its makers write it: "vLLM"
   std::span<const ServerPath> paths;  // the first is the default
+  int port = 0;                       // where it listens unless it is told otherwise
+  std::string_view owner;             // "owned_by" of its /v1/models
 
   // Asks who answers, on the server's own endpoints: sets version and identity, and `end`.
   Result<> (*identify)(HttpPool& pool, ServerFacts* facts) = nullptr;

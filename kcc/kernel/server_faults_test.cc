@@ -25,6 +25,7 @@ using ::kcc::testing::ReferenceServer;
 using ::kcc::testing::ScratchDir;
 using ::kcc::testing::ServerUri;
 using ::kcc::testing::ThreeRequests;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -137,10 +138,15 @@ TEST_F(ServerFaultsTest, EachFaultGivesItsDocumentedError) {
 
 TEST_F(ServerFaultsTest, AnotherServerThanSaidIsNoticedByItsMissingPages) {
   const std::vector<std::array<std::string, 3>> cases = {
-      {"sglang", "vllm", "/version gives status 404; is it the right server=?"},
-      {"llamacpp", "trtllm", "/version gives status 404; is it the right server=?"},
-      {"vllm", "sglang", "/server_info gives status 404; is it the right server=?"},
-      {"trtllm", "llamacpp", "/props gives status 404; is it the right server=?"},
+      {"sglang", "vllm",
+       "/version gives status 404; is it the right server=? It answers as server=sglang"},
+      {"llamacpp", "trtllm",
+       "/version gives status 404; is it the right server=? It answers as server=llamacpp"},
+      {"vllm", "sglang",
+       "/server_info gives status 404; is it the right server=? It answers as server=vllm or "
+       "trtllm"},
+      {"trtllm", "llamacpp",
+       "/props gives status 404; is it the right server=? It answers as server=vllm or trtllm"},
   };
   for (const auto& [is, said, problem] : cases) {
     SCOPED_TRACE(is + " said to be " + said);
@@ -245,7 +251,9 @@ TEST_F(ServerFaultsTest, NobodyListensIsSaidAfterTheLastAttempt) {
   EXPECT_THAT(
       Problem("openai+http://127.0.0.1:1?server=vllm&retry_wait_ms=1&vocab_size=9&retries=1",
               ThreeRequests()),
-      HasSubstr("http://127.0.0.1:1/v1/models: no connection: "));
+      AllOf(HasSubstr("http://127.0.0.1:1/v1/models: no connection: "),
+            HasSubstr("is the server started, and is this its port? (after 2 attempts); vLLM "
+                      "listens on 8000 unless it is told otherwise")));
 }
 
 TEST_F(ServerFaultsTest, IdsOutsideTheVocabularyAreNeverSent) {

@@ -63,6 +63,23 @@ Result<> ChooseModel(const ServerDocument& document, const std::string& wanted,
   return {};
 }
 
+// The "owned_by" of the first model.
+std::string OwnerOf(const ServerDocument& models) {
+  const auto list = JsonList(JsonMember(models.object, "data"));
+  json::object model;
+  if (!list || list->empty() || (*list)[0].get(model) != simdjson::SUCCESS) return "";
+  return std::string(JsonText(JsonMember(model, "owned_by")));
+}
+
+// What is said where a server does not answer as the one it was said to be.
+std::string RightServer(HttpPool& pool) {
+  const auto guessed = GuessServer(pool);
+  if (!guessed.has_value() || guessed->empty()) return "";
+  std::vector<std::string_view> names;
+  for (const ServerDialect* server : *guessed) names.push_back(server->name);
+  return " It answers as server=" + JoinWords(names, "or");
+}
+
 // Which server's path gives log-probs of other than raw semantics: "vllm with path=decode".
 std::string PathsOfAnySemantics() {
   std::vector<std::string> words;
@@ -110,6 +127,34 @@ Result<> ReadModelList(const std::string& body, const std::string& wanted, Serve
   return ChooseModel(document, wanted, facts);
 }
 
+Result<> FindModel(HttpPool& pool, const ServerOptions& options, ServerFacts* facts) {
+  ServerDocument models;
+  auto reached = GetDocument(pool, "/v1/models", &models);
+  if (reached.has_value()) return ChooseModel(models, options.model, facts);
+  const Error& error = reached.error();
+  if (error.message().find(kNobodyListens) == std::string::npos) return error;
+  return Error(error.code(),
+               error.message() + "; " + std::string(options.server->title) + " listens on " +
+                   std::to_string(options.server->port) + " unless it is told otherwise",
+               error.place());
+}
+
+Result<std::vector<const ServerDialect*>> GuessServer(HttpPool& pool) {
+  ServerDocument models;
+  KCC_TRY_VOID(GetDocument(pool, "/v1/models", &models));
+  const std::string owner = OwnerOf(models);
+  std::vector<const ServerDialect*> guessed;
+  for (const ServerDialect* server : kServers) {
+    if (owner == server->owner) return std::vector{server};
+    ServerFacts facts;
+    facts.server = server;
+    if (server->identify(pool, &facts).has_value() && !facts.version.empty()) {
+      guessed.push_back(server);
+    }
+  }
+  return guessed;
+}
+
 Result<ServerFacts> DiscoverServer(HttpPool& pool, const ServerOptions& options) {
   ServerFacts facts;
   facts.server = options.server;
@@ -122,10 +167,12 @@ Result<ServerFacts> DiscoverServer(HttpPool& pool, const ServerOptions& options)
   }
   facts.extra = options.fields;
   KCC_TRY_VOID(CheckUserFields(*facts.path->route, facts.extra));
-  ServerDocument models;
-  KCC_TRY_VOID(GetDocument(pool, "/v1/models", &models));
-  KCC_TRY_VOID(ChooseModel(models, options.model, &facts));
-  KCC_TRY_VOID(facts.server->identify(pool, &facts));
+  KCC_TRY_VOID(FindModel(pool, options, &facts));
+  auto identified = facts.server->identify(pool, &facts);
+  if (!identified.has_value()) {
+    const Error& error = identified.error();
+    return Error(error.code(), error.message() + RightServer(pool), error.place());
+  }
   if (facts.version.empty()) {
     return BrokenEvidenceError("the server does not say its version; is it really " + name + "?");
   }
@@ -138,7 +185,8 @@ Result<ServerFacts> DiscoverServer(HttpPool& pool, const ServerOptions& options)
   if (facts.vocab_size < 1 && !facts.path->logits) {
     return InvalidError(name +
                         " does not tell how large the vocabulary is; give vocab_size=N (it is in "
-                        "the model's config.json)");
+                        "the model's config.json). If you did, quote the URI: a shell ends a "
+                        "command at '&'");
   }
   return facts;
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kcc/base/result.h"
 #include "kcc/format/json.h"
@@ -27,6 +28,13 @@ void KeepIdentity(const ServerDocument& document, std::span<const std::string_vi
 
 // ServerDialect::identify of servers that say {"version": …} at /version and nothing else.
 Result<> IdentifyByVersion(HttpPool& pool, ServerFacts* facts);
+
+// Asks which models there are, and sets the one that the options mean.
+Result<> FindModel(HttpPool& pool, const ServerOptions& options, ServerFacts* facts);
+
+// The servers that this one may be, by what it says of itself: several where their pages are alike,
+// none where it is of no kind that kcc knows. Fails where nobody answers.
+Result<std::vector<const ServerDialect*>> GuessServer(HttpPool& pool);
 
 // Fails where the server is of another kind than was said, has several models and none was named,
 // or does not tell its vocabulary and nobody else does (logits tell it with their first row).

@@ -124,6 +124,37 @@ Result<const ServerDialect*> ReadServer(const KernelUri& uri) {
       Place{uri.text});
 }
 
+// What stands in an address that was copied from elsewhere: another scheme, a route of the API, a
+// port that is none. `rest` is "//host:port/path".
+Result<> CheckPasted(const KernelUri& uri, std::string_view rest) {
+  const std::string scheme = uri.scheme + ":";
+  for (const std::string_view other : {"//http://", "//https://", "//openai+http"}) {
+    if (!rest.starts_with(other)) continue;
+    const std::string_view host = rest.substr(rest.find("://") + 1);
+    return InvalidError(
+        "two schemes stand in the address; write " + scheme + std::string(host) + "?server=…",
+        Place{uri.text});
+  }
+  const std::string_view authority = rest.substr(0, rest.find('/', 2));
+  if (const size_t route = rest.find("/v1");
+      route != std::string_view::npos && (rest.size() == route + 3 || rest[route + 3] == '/')) {
+    return InvalidError("kcc adds the routes itself: leave out " + std::string(rest.substr(route)) +
+                            " and write " + scheme + std::string(rest.substr(0, route)) +
+                            "?server=…",
+                        Place{uri.text});
+  }
+  const size_t colon = authority.rfind(':');
+  if (colon == std::string_view::npos || authority.ends_with(']')) return {};  // [::1]
+  const std::string_view digits = authority.substr(colon + 1);
+  int port = 0;
+  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (failure == std::errc() && end == digits.data() + digits.size() && port > 0 && port < 65536) {
+    return {};
+  }
+  return InvalidError("'" + std::string(digits) + "' is no port; it is a number from 1 to 65535",
+                      Place{uri.text});
+}
+
 // "openai+http" and "//host:port/" -> "http://host:port".
 Result<std::string> ReadBaseUrl(const KernelUri& uri) {
   std::string_view rest = uri.rest;
@@ -139,6 +170,7 @@ Result<std::string> ReadBaseUrl(const KernelUri& uri) {
         "api_key_file=PATH",
         Place{uri.scheme});  // the text may hold a password
   }
+  KCC_TRY_VOID(CheckPasted(uri, rest));
   return (secure ? "https:" : "http:") + std::string(rest);
 }
 

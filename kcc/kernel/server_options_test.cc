@@ -54,6 +54,13 @@ TEST(ServerOptions, MistakesAreNamed) {
       {"openai+http://h:1?server=vllm&mask_missing=1", "true or false"},
       {"openai+http:h:1?server=vllm", "openai+http://HOST:PORT"},
       {"openai+http://me:pw@h:1?server=vllm", "api_key_file=PATH"},
+      {"openai+http://h:1/v1?server=vllm", "leave out /v1 and write openai+http://h:1?server=…"},
+      {"openai+http://h:1/v1/?server=vllm", "leave out /v1 and write"},
+      {"openai+http://h:1/v1/chat/completions?server=vllm", "leave out /v1/chat/completions and"},
+      {"openai+http://http://h:1?server=vllm",
+       "two schemes stand in the address; write openai+http://h:1"},
+      {"openai+http://h:99999?server=vllm", "'99999' is no port"},
+      {"openai+http://h:8o00?server=vllm", "'8o00' is no port"},
       {"openai+http://h:1?server=vllm&api_key_file=/nowhere/key", "/nowhere/key"},
   };
   for (const auto& [uri, problem] : cases) {
@@ -61,6 +68,12 @@ TEST(ServerOptions, MistakesAreNamed) {
     ASSERT_FALSE(options.has_value()) << uri;
     EXPECT_THAT(options.error().Format(), HasSubstr(problem));
     EXPECT_THAT(options.error().Format(), ::testing::Not(HasSubstr("pw@")));
+  }
+}
+
+TEST(ServerOptions, AnAddressMayHaveAPathThatIsNoRoute) {
+  for (const std::string address : {"h", "h:1", "[::1]", "[::1]:8000", "h:1/v1beta", "h/a/v10"}) {
+    EXPECT_TRUE(Read("openai+http://" + address + "?server=vllm").has_value()) << address;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "kcc/kernel/trace_kernel.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -136,9 +137,18 @@ Result<std::unique_ptr<Kernel>> OpenTraceKernel(const std::string& directory) {
       std::make_unique<TraceKernel>(std::move(reader), std::move(rows), writer));
 }
 
+Result<> CheckTraceUri(const KernelUri& uri) {
+  std::error_code ignored;
+  if (std::filesystem::exists(uri.rest, ignored)) return {};
+  const std::string server = ServerUriFor(uri.text);
+  if (server.empty()) return {};  // opening it has words for what is wrong
+  return InvalidError(AddressMessage(server), Place{uri.text});
+}
+
 KernelScheme TraceScheme() {
   return {"trace", "trace:DIR",
-          [](const KernelUri& uri, const KernelOpenOptions&) { return OpenTraceKernel(uri.rest); }};
+          [](const KernelUri& uri, const KernelOpenOptions&) { return OpenTraceKernel(uri.rest); },
+          CheckTraceUri};
 }
 
 }  // namespace kcc

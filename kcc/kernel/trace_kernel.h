@@ -17,6 +17,9 @@ Result<std::unique_ptr<Kernel>> OpenTraceKernel(const std::string& directory);
 
 KernelScheme TraceScheme();
 
+// Fails where the URI names no trace but looks like the address of a server.
+Result<> CheckTraceUri(const KernelUri& uri);
+
 // What a writer must be made with so that rows of `reader` can be copied to it as they are. All
 // token files must store their logits alike.
 Result<TraceWriter::Options> WriterOptionsFor(const TraceReader& reader);

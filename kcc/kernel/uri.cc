@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kcc/base/strings.h"
+#include "kcc/kernel/server_table.h"
 
 namespace kcc {
 namespace {
@@ -69,6 +70,23 @@ Result<> ReadOptions(std::string_view text, KernelUri* uri) {
   return {};
 }
 
+bool IsHostCharacter(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
+}
+
+// "localhost:8000/v1?x=y" -> "localhost:8000", if it is that.
+std::string_view HostAndPort(std::string_view text) {
+  const size_t colon = text.find(':');
+  if (colon == 0 || colon == std::string_view::npos) return {};
+  const auto host = text.substr(0, colon);
+  if (!std::all_of(host.begin(), host.end(), IsHostCharacter)) return {};
+  size_t end = colon + 1;
+  while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+  const bool port = end > colon + 1 && end <= colon + 6;
+  return port && (end == text.size() || text[end] == '/' || text[end] == '?') ? text.substr(0, end)
+                                                                              : std::string_view();
+}
+
 Result<const KernelScheme*> SchemeOf(const KernelUri& uri, std::span<const KernelScheme> schemes) {
   std::vector<std::string_view> names;
   std::vector<std::string_view> forms;
@@ -76,6 +94,9 @@ Result<const KernelScheme*> SchemeOf(const KernelUri& uri, std::span<const Kerne
     if (scheme.name == uri.scheme) return &scheme;
     names.push_back(scheme.name);
     forms.push_back(scheme.form);
+  }
+  if (const std::string server = ServerUriFor(uri.text); !server.empty()) {
+    return InvalidError(AddressMessage(server), Place{uri.text});
   }
   const auto nearest = NearestWord(uri.scheme, names);
   return InvalidError("no kernel of kind '" + uri.scheme + "'" +
@@ -85,6 +106,29 @@ Result<const KernelScheme*> SchemeOf(const KernelUri& uri, std::span<const Kerne
 }
 
 }  // namespace
+
+std::string AddressMessage(const std::string& server) {
+  return "an address alone is no kernel; if a server is meant, write '" + server +
+         "', where server is " + JoinWords(ServerNames(), "or");
+}
+
+std::string ServerUriFor(std::string_view text) {
+  std::string scheme = "openai+http://";
+  if (text.starts_with("https://")) scheme = "openai+https://";
+  const size_t slashes = text.find("://");
+  const bool http = text.starts_with("http://") || text.starts_with("https://");
+  if (slashes != std::string_view::npos && !http) return "";
+  std::string_view host = http ? text.substr(slashes + 3) : HostAndPort(text);
+  host = host.substr(0, host.find_first_of("/?"));
+  if (host.empty() || host.find('@') != std::string_view::npos) return "";
+  // What was said of the server is kept; who it is must be said.
+  const size_t mark = text.find('?');
+  std::string options(mark == std::string_view::npos ? "" : text.substr(mark + 1));
+  if (options.find("server=") == std::string::npos) {
+    options = "server=NAME" + (options.empty() ? "" : "&" + options);
+  }
+  return scheme + std::string(host) + "?" + options;
+}
 
 const std::string* KernelUri::Find(std::string_view name) const {
   for (const Option& option : options) {

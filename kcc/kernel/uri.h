@@ -39,6 +39,12 @@ struct KernelUri {
 
 Result<KernelUri> ParseKernelUri(std::string_view text);
 
+// For an address that was pasted where a kernel is named, "http://HOST:PORT/v1" or "HOST:PORT", the
+// URI that is probably meant; empty for any other text.
+std::string ServerUriFor(std::string_view text);
+// What is said then.
+std::string AddressMessage(const std::string& server_uri);
+
 // What every kernel is opened with, whatever its kind.
 struct KernelOpenOptions {
   double start_timeout_s = 600;  // until it has said what it is: a model may have to load

@@ -83,6 +83,34 @@ TEST(OpenKernel, TakesTheSchemeThatFits) {
               HasSubstr("there are exec:PROGRAM ARGS and trace:DIR"));
 }
 
+TEST(ServerUriFor, IsWhatAPastedAddressMeans) {
+  const std::array<std::pair<std::string, std::string>, 14> cases = {{
+      {"http://localhost:8000", "openai+http://localhost:8000?server=NAME"},
+      {"http://localhost:8000/", "openai+http://localhost:8000?server=NAME"},
+      {"http://localhost:8000/v1", "openai+http://localhost:8000?server=NAME"},
+      {"https://gpu-1.example.com/v1/", "openai+https://gpu-1.example.com?server=NAME"},
+      {"http://h:1/v1?server=vllm&top=3", "openai+http://h:1?server=vllm&top=3"},
+      {"http://h:1?top=3", "openai+http://h:1?server=NAME&top=3"},
+      {"localhost:8000", "openai+http://localhost:8000?server=NAME"},
+      {"127.0.0.1:8000/v1", "openai+http://127.0.0.1:8000?server=NAME"},
+      {"traces/train", ""},
+      {"trace:traces/a:1", ""},
+      {"a:b", ""},
+      {"host:123456", ""},
+      {"ftp://h:1", ""},
+      {"http://user:word@h:1", ""},  // a password is not repeated
+  }};
+  for (const auto& [text, uri] : cases) EXPECT_EQ(ServerUriFor(text), uri) << text;
+}
+
+TEST(OpenKernel, SaysWhatAnAddressIsToBeWrittenAs) {
+  for (const std::string text : {"http://localhost:8000/v1", "localhost:8000"}) {
+    EXPECT_THAT(CheckKernelUri(text, {}).error().message(),
+                HasSubstr("write 'openai+http://localhost:8000?server=NAME', where server is vllm, "
+                          "sglang, llamacpp or trtllm"));
+  }
+}
+
 TEST(CheckKernelUri, SaysWhatTheUriAloneTellsAndOpensNothing) {
   const auto never = [](const KernelUri&,
                         const KernelOpenOptions&) -> Result<std::unique_ptr<Kernel>> {
