@@ -55,6 +55,10 @@ class Scratch:
         programs = self.path / ".bin"
         programs.mkdir()
         (programs / "kcc").symlink_to(kcc_binary())
+        # The Python that tools/setup.sh made, with the package of this checkout: what `pip install` gives a reader.
+        python = programs / "python3"
+        python.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}/python" exec "{ROOT}/.venv/bin/python" "$@"\n')
+        python.chmod(0o755)
         self.environment = {
             "PATH": f"{programs}:{os.environ.get('PATH', '/usr/bin:/bin')}",
             "HOME": str(self.path),

@@ -62,6 +62,7 @@ struct Program {
   TraceOptions trace;
   ImportCommandOptions import;
   RlProgram rl;
+  DoctorOptions doctor;
   CompletionOptions completion;
   CommandSpec spec;
 };
@@ -120,5 +121,6 @@ void DeclareCompare(Program& program);
 void DeclareTrace(Program& program);
 void DeclareImport(Program& program);
 void DeclareRl(Program& program);
+void DeclareDoctor(Program& program);
 
 }  // namespace kcc::cli

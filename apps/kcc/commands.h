@@ -293,6 +293,13 @@ struct RlConformOptions {
 };
 int RunRlConform(const RlConformOptions& options, Console& console);
 
+struct DoctorOptions {
+  std::string server;  // empty: none is asked
+  std::string python = "python3";
+  std::string cuda_library;  // empty: where kcc/device looks
+};
+int RunDoctor(const DoctorOptions& options, Console& console);
+
 struct CommandSpec;
 struct CompletionOptions {
   std::string shell;

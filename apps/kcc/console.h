@@ -40,6 +40,7 @@ struct Console {
   bool contract = false;      // `out` takes the text of a contract, to be kept as it is
   int interrupted_by = 0;     // a signal that the command cleaned up after; main.cc ends by it
   std::vector<std::string> shipped = {};  // folders for what comes with kcc (shipped.h), in order
+  std::string program = {};               // the path of the running program; empty: not known
 };
 
 std::string Paint(Style style, std::string_view text, bool colour);

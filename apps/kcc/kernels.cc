@@ -96,11 +96,15 @@ StreamOptions StreamOptionsOf(const KernelFlags& flags, const Interruptible& int
   StreamOptions options;
   options.batch_requests = flags.batch;
   options.stop = [&interruptible] { interruptible.Stop(); };
-  std::error_code failed;
-  options.scratch =
-      flags.scratch.empty() ? std::filesystem::temp_directory_path(failed).string() : flags.scratch;
-  if (options.scratch.empty()) options.scratch = "/tmp";
+  options.scratch = ScratchDirectory(flags.scratch);
   return options;
+}
+
+std::string ScratchDirectory(const std::string& given) {
+  if (!given.empty()) return given;
+  std::error_code failed;
+  const std::string usual = std::filesystem::temp_directory_path(failed).string();
+  return usual.empty() ? "/tmp" : usual;
 }
 
 SampledBy SampledByOf(const KernelFlags& flags, SampledBy otherwise) {

@@ -40,6 +40,9 @@ KernelOpenOptions OpenOptionsOf(const KernelFlags& flags, const Interruptible& i
 // Without what only measuring needs.
 StreamOptions StreamOptionsOf(const KernelFlags& flags, const Interruptible& interruptible);
 
+// --scratch, or the system's directory for temporary files.
+std::string ScratchDirectory(const std::string& given);
+
 // --requests: a file, or the directory of a trace.
 Result<std::unique_ptr<RequestSource>> OpenRequests(const KernelFlags& flags, RequestUse use,
                                                     SampledBy sampled_by);

@@ -33,13 +33,16 @@ int TerminalWidth(int descriptor) {
   return size.ws_col;
 }
 
+std::string RunningProgram() {
+  std::error_code failed;
+  return std::filesystem::read_symlink("/proc/self/exe", failed).string();
+}
+
 // PREFIX/share/kcc for PREFIX/bin/kcc; the build tree has links in the same place. A program that
 // was copied without its data still finds what lies in the current folder, such as a checkout.
-std::vector<std::string> ShippedFolders() {
+std::vector<std::string> ShippedFolders(const std::filesystem::path& program) {
   std::vector<std::string> folders;
-  std::error_code failed;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
-  if (!failed) {
+  if (!program.empty()) {
     folders.push_back((program.parent_path().parent_path() / "share/kcc").string());
   }
   folders.emplace_back(".");
@@ -69,7 +72,8 @@ int RunInProcess(int argc, char** argv) {
   safe_out.Follow(&console.json, &console.contract);
   int code = kcc::cli::kExitError;
   try {
-    console.shipped = ShippedFolders();
+    console.program = RunningProgram();
+    console.shipped = ShippedFolders(console.program);
     code = kcc::cli::RunProgram(argc, argv, console);
   } catch (const std::bad_alloc&) {
     // No memory is needed to say so.

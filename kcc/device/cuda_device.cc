@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -324,6 +325,15 @@ class CudaDevice final : public RowDevice {
 };
 
 }  // namespace
+
+std::optional<std::string> FindCudaLibrary() {
+  std::error_code ignored;
+  for (const std::string& place : CudaLibraryPlaces()) {
+    const bool is_path = place.find('/') != std::string::npos;
+    if (is_path && std::filesystem::exists(place, ignored)) return place;
+  }
+  return std::nullopt;
+}
 
 Result<std::unique_ptr<RowDevice>> OpenCudaDevice(const std::string& path) {
   KCC_TRY(CudaLibrary library, LoadCudaLibrary(path));

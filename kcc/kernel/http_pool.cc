@@ -376,6 +376,8 @@ Result<std::unique_ptr<HttpPool>> HttpPool::Open(HttpOptions options) {
   return std::unique_ptr<HttpPool>(new HttpPool(std::move(state)));
 }
 
+std::string HttpPool::LibraryVersion() { return curl_version(); }
+
 Result<> HttpPool::Run(size_t count, const MakeCall& make, const TakeReply& take) {
   return state_->Run(count, make, /*any_status=*/false, take);
 }

@@ -59,6 +59,7 @@ Result<int64_t> RetryWaitMs(const HttpOptions& options, int attempt, double retr
 class HttpPool {
  public:
   static Result<std::unique_ptr<HttpPool>> Open(HttpOptions options);
+  static std::string LibraryVersion();
   ~HttpPool();
   HttpPool(const HttpPool&) = delete;
   HttpPool& operator=(const HttpPool&) = delete;

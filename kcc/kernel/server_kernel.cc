@@ -381,6 +381,21 @@ Result<std::unique_ptr<Kernel>> OpenServerKernel(const ServerOptions& options) {
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
 
+Result<std::vector<std::string_view>> AnsweringServers(const KernelUri& uri,
+                                                       const KernelOpenOptions& open) {
+  KCC_TRY(HttpOptions http, ReadHttpOptions(uri, open));
+  http.retries_max = 0;
+  const std::string key = http.api_key;
+  KCC_TRY(const std::unique_ptr<HttpPool> pool, HttpPool::Open(std::move(http)));
+  const auto guessed = GuessServer(*pool);
+  if (!guessed.has_value()) return WithoutSecret(guessed.error(), key);
+  std::vector<std::string_view> names;
+  for (const ServerDialect* server : *guessed) names.push_back(server->name);
+  return names;
+}
+
+std::string HttpLibraryVersion() { return HttpPool::LibraryVersion(); }
+
 KernelScheme ServerScheme(bool secure) {
   const std::string name = secure ? "openai+https" : "openai+http";
   const auto open = [](const KernelUri& uri,

@@ -218,19 +218,13 @@ Result<> ReadMeaning(const KernelUri& uri, const Reader& reader, ServerOptions* 
 
 std::span<const ServerOptionRow> ServerOptionTable() { return Table(); }
 
-Result<ServerOptions> ReadServerOptions(const KernelUri& uri, const KernelOpenOptions& open) {
-  ServerOptions options;
-  KCC_TRY(options.http.base_url, ReadBaseUrl(uri));
+Result<HttpOptions> ReadHttpOptions(const KernelUri& uri, const KernelOpenOptions& open) {
+  HttpOptions http;
+  KCC_TRY(http.base_url, ReadBaseUrl(uri));
   KCC_TRY_VOID(CheckNames(uri));
-  KCC_TRY(options.server, ReadServer(uri));
   const Reader reader(uri);
-  KCC_TRY_VOID(ReadMeaning(uri, reader, &options));
-  if (const std::string* model = uri.Find("model")) options.model = *model;
-  if (const std::string* digest = uri.Find("model_digest")) options.model_digest = *digest;
-  HttpOptions& http = options.http;
   http.batch_timeout_s = open.batch_timeout_s;
   http.timeout_s = open.batch_timeout_s;
-  options.start_timeout_s = open.start_timeout_s;
   http.stop_fd = open.stop_fd;
   size_t mib = http.body_bytes_max >> 20;
   KCC_TRY_VOID(reader.Whole("in_flight", 1, 1024, &http.in_flight_max));
@@ -244,6 +238,19 @@ Result<ServerOptions> ReadServerOptions(const KernelUri& uri, const KernelOpenOp
   if (const std::string* path = uri.Find("api_key_file")) {
     KCC_TRY(http.api_key, ReadKey(*path));
   }
+  return http;
+}
+
+Result<ServerOptions> ReadServerOptions(const KernelUri& uri, const KernelOpenOptions& open) {
+  ServerOptions options;
+  KCC_TRY_VOID(ReadBaseUrl(uri));  // what is wrong with the address is said before anything else
+  KCC_TRY_VOID(CheckNames(uri));
+  KCC_TRY(options.server, ReadServer(uri));
+  KCC_TRY_VOID(ReadMeaning(uri, Reader(uri), &options));
+  KCC_TRY(options.http, ReadHttpOptions(uri, open));
+  options.start_timeout_s = open.start_timeout_s;
+  if (const std::string* model = uri.Find("model")) options.model = *model;
+  if (const std::string* digest = uri.Find("model_digest")) options.model_digest = *digest;
   for (const KernelUri::Option& option : uri.options) {
     if (option.name.starts_with(kBody)) {
       options.fields.push_back({option.name.substr(kBody.size()), option.value});

@@ -52,7 +52,11 @@ struct ServerOptionRow {
 };
 std::span<const ServerOptionRow> ServerOptionTable();
 
-// Reads the key file, if there is one.
+// How the server is reached, which is the same for all of them. Reads the key file, if there is
+// one.
+Result<HttpOptions> ReadHttpOptions(const KernelUri& uri, const KernelOpenOptions& open);
+
+// Those and the rest.
 Result<ServerOptions> ReadServerOptions(const KernelUri& uri, const KernelOpenOptions& open);
 
 }  // namespace kcc

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-COMMANDS = ["check", "fmt", "diff", "schema", "metrics", "explain", "completion"]
+COMMANDS = ["check", "fmt", "diff", "schema", "metrics", "explain", "completion", "doctor"]
 
 
 def test_no_command_prints_help_and_fails(kcc):
