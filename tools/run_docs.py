@@ -52,6 +52,7 @@ class Scratch:
         self.path = pathlib.Path(self._folder.name)
         for folder in ("contracts", "examples"):
             shutil.copytree(ROOT / folder, self.path / folder)
+        (self.path / "models").symlink_to(ROOT / "models")
         programs = self.path / ".bin"
         programs.mkdir()
         (programs / "kcc").symlink_to(kcc_binary())

@@ -277,6 +277,7 @@ void DeclareAll(Program& program) {
   DeclareTrace(program);
   DeclareImport(program);
   DeclareRl(program);
+  DeclareRequests(program);
   DeclareDoctor(program);
   DeclareCompletion(program);
 }

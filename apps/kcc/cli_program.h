@@ -62,6 +62,7 @@ struct Program {
   TraceOptions trace;
   ImportCommandOptions import;
   RlProgram rl;
+  RequestsMakeOptions requests_make;
   DoctorOptions doctor;
   CompletionOptions completion;
   CommandSpec spec;
@@ -121,6 +122,7 @@ void DeclareCompare(Program& program);
 void DeclareTrace(Program& program);
 void DeclareImport(Program& program);
 void DeclareRl(Program& program);
+void DeclareRequests(Program& program);
 void DeclareDoctor(Program& program);
 
 }  // namespace kcc::cli

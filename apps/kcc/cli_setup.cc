@@ -1,4 +1,4 @@
-// The commands for what comes before a run.
+// The commands for what comes before a run: doctor and requests.
 #include "apps/kcc/cli_program.h"
 
 namespace kcc::cli {
@@ -22,6 +22,29 @@ void DeclareDoctor(Program& program) {
   DeclarePython(app, options.python);
   app->add_option("--cuda-library", options.cuda_library, "libkcc_cuda.so; default: beside kcc")
       ->type_name(std::string(kFileValue));
+}
+
+void DeclareRequests(Program& program) {
+  auto& options = program.requests_make;
+  CLI::App* group = program.root.add_subcommand("requests", "Make what kernels are asked");
+  group->footer("kcc requests make prompts.jsonl --tokenizer model/tokenizer.json -o r.jsonl");
+  group->require_subcommand(1);
+  CLI::App* app = Declare(
+      program, "make", "Turn prompts and outputs in text into token ids",
+      "kcc requests make prompts.jsonl --tokenizer model/tokenizer.json -o r.jsonl\n"
+      "kcc requests make prompts.jsonl --server 'openai+http://localhost:8000?server=vllm' "
+      "-o r.jsonl",
+      [&](Console& console) { return RunRequestsMake(options, console); }, group);
+  Argument(app, "PROMPTS", options.prompts, kFileValue,
+           "One object a line: {\"prompt\": \"text\", \"output\": \"text\"}")
+      ->required();
+  app->add_option("--tokenizer", options.tokenizer, "A tokenizer.json, or the folder it is in")
+      ->type_name(std::string(kFileValue));
+  app->add_option("--server", options.server, "Use the tokenizer of this server")->type_name("URI");
+  DeclarePython(app, options.python);
+  app->add_option("-o,--output", options.output, "The requests file to write")
+      ->type_name(std::string(kFileValue))
+      ->required();
 }
 
 }  // namespace kcc::cli

@@ -37,6 +37,7 @@ CommandSpec Flattened(const CommandSpec& command) {
       if (!known) flat.flags.push_back(flag);
     }
   }
+  if (command.commands.size() == 1) members += '|';  // a choice of one
   flat.arguments = {{.name = "COMMAND", .value = members, .help = "", .required = true}};
   for (const ArgumentSpec& argument : command.commands.front().arguments) {
     flat.arguments.push_back(argument);

@@ -36,7 +36,7 @@ struct CommandSpec {
   std::vector<CommandSpec> commands;
 };
 
-// "a|b|c" -> {a, b, c}; one of the named values gives none.
+// "a|b|c" -> {a, b, c}, "a|" -> {a}; one of the named values gives none.
 std::vector<std::string> ChoicesOf(std::string_view value);
 
 // In lines of at most `columns` columns, but for examples.

@@ -293,6 +293,15 @@ struct RlConformOptions {
 };
 int RunRlConform(const RlConformOptions& options, Console& console);
 
+struct RequestsMakeOptions {
+  std::string prompts;
+  std::string tokenizer;  // this or `server`
+  std::string server;
+  std::string python = "python3";
+  std::string output;
+};
+int RunRequestsMake(const RequestsMakeOptions& options, Console& console);
+
 struct DoctorOptions {
   std::string server;  // empty: none is asked
   std::string python = "python3";

@@ -94,7 +94,7 @@ std::vector<std::string> ChoicesOf(std::string_view value) {
   if (value.find('|') == std::string_view::npos) return choices;
   while (true) {
     const size_t bar = value.find('|');
-    choices.emplace_back(value.substr(0, bar));
+    if (!value.empty()) choices.emplace_back(value.substr(0, bar));
     if (bar == std::string_view::npos) return choices;
     value.remove_prefix(bar + 1);
   }

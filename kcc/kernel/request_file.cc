@@ -30,7 +30,8 @@ Result<> AppendTokens(json::object object, std::string_view field, int64_t least
   json::array list;
   if (value->get(list) != simdjson::SUCCESS) {
     return InvalidError("'" + std::string(field) + "' must be a list of token ids, it is " +
-                        std::string(JsonTypeName(*value)) + "; kcc does not tokenise");
+                        std::string(JsonTypeName(*value)) +
+                        "; kcc requests make turns text into ids");
   }
   for (const json::element item : list) {
     const std::optional<int64_t> id = JsonInteger(item);

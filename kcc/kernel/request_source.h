@@ -2,9 +2,10 @@
 // the token ids of all of them together can be large.
 //
 // A requests file has one object a line: {"id", "prompt": [ids], "output": [ids], …}. Token ids
-// only: kcc does not tokenise. `gold` labels the output for calibration: one id a token, -1 for
-// none, or the word "output". Every further field is kept and can be used in a slice, except what
-// a kernel measures (latency_ms, reward …): both kernels would then seem to have measured it.
+// only; those of texts are found out before (text_requests.h). `gold` labels the output for
+// calibration: one id a token, -1 for none, or the word "output". Every further field is kept and
+// can be used in a slice, except what a kernel measures (latency_ms, reward …): both kernels would
+// then seem to have measured it.
 #pragma once
 
 #include <cstdint>

@@ -79,7 +79,7 @@ TEST(RequestFile, EveryMistakeHasItsLine) {
   };
   const std::string good = R"({"id":"good","prompt":[1],"output":[2]})";
   const Case cases[] = {
-      {R"({"id":"a","prompt":"hello","output":[1]})", "kcc does not tokenise"},
+      {R"({"id":"a","prompt":"hello","output":[1]})", "kcc requests make turns text into ids"},
       {R"({"id":"a","prompt":[1],"output":[2,3],"gold":[2]})", "1 labels for 2 tokens"},
       {R"({"id":"a","prompt":[1],"output":[2],"gold":[-2]})", "no token id"},
       {R"({"id":"a","prompt":[1],"output":[2],"gold":"mine"})", "or the word output"},

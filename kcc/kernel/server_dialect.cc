@@ -10,4 +10,10 @@ void AddSampling(const GenerateAsk& ask, std::string_view seed, RequestBody* bod
   body->Field(seed, ask.seed & 0x7fffffff);  // 31 bits are what every server takes
 }
 
+HttpCall TokenizePrompt(const std::string& model, const std::string& text, bool begins) {
+  JsonWriter body(JsonWriter::Style::kCompact);
+  body.BeginObject().Field("model", model).Field("prompt", text);
+  return {"/tokenize", body.Field("add_special_tokens", begins).EndObject().Take()};
+}
+
 }  // namespace kcc

@@ -117,6 +117,9 @@ struct ServerDialect {
   // The call that has one continuation written.
   HttpCall (*generate)(const ServerFacts& facts, const GenerateAsk& ask,
                        const std::string& salt) = nullptr;
+  // The call that gives {"tokens": [ids]} of a text, with what a sequence begins with before it or
+  // without. Null: the server has no route for it.
+  HttpCall (*tokenize)(const std::string& model, const std::string& text, bool begins) = nullptr;
   // Answers are read by the importer's parser (kcc/trace).
   ResponseSequences (*parse)(json::object response, const ResponseContext& context) = nullptr;
 
@@ -130,6 +133,9 @@ struct ServerDialect {
   std::string_view stuck = "";
   std::string_view stuck_advice = "";
 };
+
+// ServerDialect::tokenize of vLLM and SGLang.
+HttpCall TokenizePrompt(const std::string& model, const std::string& text, bool begins);
 
 // The fields of `ask.sampling` and the seed, which has a name of its own on each server.
 void AddSampling(const GenerateAsk& ask, std::string_view seed, RequestBody* body);

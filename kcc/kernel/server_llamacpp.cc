@@ -197,6 +197,7 @@ constinit const ServerDialect kLlamacppServer = {
     .owner = "llamacpp",
     .identify = Identify,
     .generate = Generate,
+    .tokenize = Tokenize,
     .parse = ParseLlamacppResponse,
     .tells_vocabulary = true,
     .says_semantics = true,

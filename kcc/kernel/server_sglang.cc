@@ -76,6 +76,7 @@ constinit const ServerDialect kSglangServer = {
     .owner = "sglang",
     .identify = Identify,
     .generate = Generate,
+    .tokenize = TokenizePrompt,
     .parse = ParseSglangResponse,
     .raw_remedy =
         "start SGLang with SGLANG_RETURN_ORIGINAL_LOGPROB=1 in its environment, and "

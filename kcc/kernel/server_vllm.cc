@@ -103,6 +103,7 @@ constinit const ServerDialect kVllmServer = {
     .owner = "vllm",
     .identify = IdentifyByVersion,
     .generate = Generate,
+    .tokenize = TokenizePrompt,
     .parse = ParseVllmResponse,
     .raw_remedy = "start vLLM with --logprobs-mode raw_logprobs",
 };

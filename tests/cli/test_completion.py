@@ -41,9 +41,10 @@ def complete(kcc, kcc_path, tmp_path):
             [""],
             ["check", "fmt", "diff", "schema", "metrics", "explain", "measure", "merge", "judge", "run"]
             + ["score", "generate", "attribute", "lab", "report", "compare", "bound", "calibrate", "author"]
-            + ["trace", "import", "rl", "doctor", "completion"],
+            + ["trace", "import", "rl", "requests", "doctor", "completion"],
         ),
         (["trace", ""], ["info", "head", "verify"]),
+        (["requests", ""], ["make"]),
         (["run", "--fail-on", ""], ["L1", "L2", "L3"]),
         (["--v"], ["--version"]),
         (["check", "--s"], ["--strict"]),
