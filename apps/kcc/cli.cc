@@ -7,6 +7,7 @@
 
 #include "apps/kcc/cli_bounds.h"
 #include "apps/kcc/cli_program.h"
+#include "apps/kcc/other_words.h"
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 
@@ -343,6 +344,10 @@ std::string UnknownWord(const std::string& word, const CommandSpec& at) {
                                               : "unknown command '";
   const std::string name = word.substr(0, word.find('='));
   message += (is_flag ? name : word) + "'";
+  constexpr std::string_view kRoot = "kcc";
+  if (const std::string_view instead = InsteadOf(word); at.name == kRoot && !instead.empty()) {
+    return message.append("; ").append(instead);
+  }
   const std::vector<std::string_view> views(known.begin(), known.end());
   constexpr size_t kShortFlag = 2;  // every other letter is one slip away
   const auto nearest = name.size() > kShortFlag ? NearestWord(name, views) : std::nullopt;

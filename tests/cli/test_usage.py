@@ -86,6 +86,28 @@ def test_wrong_usage_is_exit_code_2(kcc, arguments, message):
     assert outcome.out == ""
 
 
+@pytest.mark.parametrize(
+    ("word", "leads_to"),
+    [("status", "kcc report out/report.json"), ("status", "kcc doctor"), ("watch", "kcc run"),
+     ("monitor", "kcc.Monitor"), ("health", "kcc doctor"), ("validate", "kcc check CONTRACT"), ("test", "kcc run CONTRACT"), ("init", "kcc author"),
+     ("serve", "kcc starts no server"), ("rollback", "kcc report"), ("tokenize", "kcc requests make"),
+     ("help", "kcc --help"), ("version", "kcc --version")],
+)  # fmt: skip
+def test_words_of_other_tools_lead_somewhere(kcc, word, leads_to):
+    for arguments in ([word], [word, "--help"], [word, "x"]):
+        outcome = kcc(*arguments)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert f"unknown command '{word}'; " in outcome.err and leads_to in outcome.err
+
+
+def test_commands_that_hints_name_are_there(kcc):
+    """What a hint tells to type must be a command; read from the hints themselves."""
+    text = (ROOT / "apps/kcc/other_words.cc").read_text()
+    named = set(re.findall(r"'kcc ([a-z]+)", text))
+    listed = set(re.findall(r"^  ([a-z]+) ", kcc("--help").out, re.M))
+    assert len(named) >= 8 and named <= listed
+
+
 SIDES = ["{a} {b}", "--train {a} --infer {b}", "--infer {b} --train {a}", "{a} --infer={b}", "--train {a} {b}"]
 
 

@@ -1,0 +1,103 @@
+#include "apps/kcc/other_words.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace kcc::cli {
+namespace {
+
+struct Instead {
+  std::string_view word;
+  std::string_view text;
+};
+
+constexpr std::string_view kStatus =
+    "kcc keeps no service and no state: 'kcc report out/report.json' shows the last verdict again, "
+    "and 'kcc doctor' says whether everything that kcc needs is there";
+constexpr std::string_view kWatch =
+    "'kcc run' judges what two kernels do now, and 'kcc compare before after' says what changed "
+    "between two reports; kcc.Monitor in Python watches a training run (docs/python.md)";
+constexpr std::string_view kRun =
+    "'kcc run CONTRACT --train KERNEL --infer KERNEL' measures two kernels and judges them";
+constexpr std::string_view kCheck = "'kcc check CONTRACT' validates a contract";
+constexpr std::string_view kAuthor =
+    "'kcc author --evidence TRAIN:INFER -o contract.yaml' proposes a contract, and contracts/ has "
+    "some to copy";
+constexpr std::string_view kReport =
+    "'kcc report out/report.json -o DIR' shows a stored verdict and writes its pages";
+constexpr std::string_view kDoctor = "'kcc doctor' says what works and what is missing";
+constexpr std::string_view kServe =
+    "kcc starts no server: it asks one that runs, named openai+http://HOST:PORT?server=NAME";
+constexpr std::string_view kRollback =
+    "kcc judges and orders an action; what serves your model carries it out. 'kcc report "
+    "out/report.json' shows the action";
+constexpr std::string_view kTokenize =
+    "'kcc requests make prompts.jsonl --tokenizer tokenizer.json' makes requests from text";
+
+constexpr Instead kInstead[] = {
+    {"status", kStatus},
+    {"state", kStatus},
+    {"ps", kStatus},
+    {"list", kStatus},
+    {"watch", kWatch},
+    {"monitor", kWatch},
+    {"tail", kWatch},
+    {"top", kWatch},
+    {"live", kWatch},
+    {"follow", kWatch},
+    {"alerts", kWatch},
+    {"logs", kReport},
+    {"history", kReport},
+    {"show", kReport},
+    {"view", kReport},
+    {"open", kReport},
+    {"html", kReport},
+    {"last", kReport},
+    {"verdict", kReport},
+    {"why", kReport},
+    {"test", kRun},
+    {"gate", kRun},
+    {"ci", kRun},
+    {"eval", kRun},
+    {"evaluate", kRun},
+    {"start", kRun},
+    {"validate", kCheck},
+    {"lint", kCheck},
+    {"verify", kCheck},
+    {"init", kAuthor},
+    {"new", kAuthor},
+    {"create", kAuthor},
+    {"propose", kAuthor},
+    {"health", kDoctor},
+    {"diagnose", kDoctor},
+    {"info", kDoctor},
+    {"env", kDoctor},
+    {"debug", kDoctor},
+    {"ping", kDoctor},
+    {"selftest", kDoctor},
+    {"serve", kServe},
+    {"server", kServe},
+    {"stop", kServe},
+    {"restart", kServe},
+    {"rollback", kRollback},
+    {"promote", kRollback},
+    {"freeze", kRollback},
+    {"fallback", kRollback},
+    {"guard", kRollback},
+    {"tokenize", kTokenize},
+    {"tokenise", kTokenize},
+    {"help", "'kcc --help' lists the commands, and 'kcc COMMAND --help' explains one"},
+    {"version", "'kcc --version' prints it"},
+    {"convert", "'kcc import FORMAT FILE -o DIR' makes a trace from what others wrote"},
+    {"dump", "'kcc import FORMAT FILE -o DIR' makes a trace from what others wrote"},
+};
+
+}  // namespace
+
+std::string_view InsteadOf(std::string_view word) {
+  const auto* row = std::find_if(std::begin(kInstead), std::end(kInstead),
+                                 [word](const Instead& one) { return one.word == word; });
+  return row == std::end(kInstead) ? std::string_view() : row->text;
+}
+
+}  // namespace kcc::cli
