@@ -197,6 +197,7 @@ void DeclareAuthor(Program& program) {
       Declare(program, "author", "Propose a contract from evidence, tolerances and envelopes",
               "kcc author --evidence traces/train:traces/infer -o contract.yaml\n"
               "kcc author --evidence a.kccs --violating broken.kccs --margin 2\n"
+              "kcc author --evidence traces/train:traces/infer --flip-rate 0.01\n"
               "kcc author --reward-drift 0.02 --reward-max 1",
               [&](Console& console) { return RunAuthor(options, console); });
   const auto evidence = [app](const char* name, std::vector<std::string>& target,

@@ -88,6 +88,10 @@ void DeclareAuthorInput(CLI::App* app, AuthorInput& input) {
   };
   budget("--reward-drift", input.reward_drift, "Tolerated reward drift: add a clause for it");
   budget("--gradient-bias", input.gradient_bias, "Tolerated gradient bias: add a clause for it");
+  app->add_option("--flip-rate", input.flip_rate,
+                  "Tolerated share of tokens that flip: add a clause for it, and one from margins")
+      ->type_name("X")
+      ->check(Between(1e-9, 0.999999));
   DeclareAssumptions(app, input.assumptions);
   app->add_option("--name", input.name, "Name of the contract")->type_name("TEXT");
   app->add_option("--contract-version", input.version, "Version of the contract; default 0.1.0")

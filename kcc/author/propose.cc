@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kcc/author/limits.h"
+#include "kcc/author/margins.h"
 #include "kcc/base/check.h"
 #include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
@@ -46,6 +47,17 @@ constexpr Candidate kCandidates[] = {
     {"statistical", "mean_top5_overlap", BoundKind::kAtLeast, false, ""},
 };
 
+// Percentiles of the span, by the share of tokens that they say nothing of.
+struct TailMetric {
+  std::string_view metric;
+  double share;
+};
+constexpr TailMetric kTails[] = {{"p90_logit_span", 0.1},
+                                 {"p95_logit_span", 0.05},
+                                 {"p99_logit_span", 0.01},
+                                 {"p999_logit_span", 0.001},
+                                 {"max_logit_span", 0}};
+
 struct Line {
   std::string family;
   std::string text;  // one clause in flow style, without its id
@@ -77,13 +89,14 @@ class Author {
     for (const Candidate& candidate : kCandidates) AddFromEvidence(candidate);
     KCC_TRY_VOID(AddFromBounds(Tolerated::kRewardDrift, input_.reward_drift));
     KCC_TRY_VOID(AddFromBounds(Tolerated::kGradientBias, input_.gradient_bias));
+    if (input_.flip_rate) AddFromMargins(*input_.flip_rate);
     if (input_.envelope) AddFromEnvelope(*input_.envelope);
     if (lines_.empty()) {
       std::string why;
       for (const std::string& note : notes_) why += "; " + note;
       return InvalidError(
-          "nothing to propose a clause from: give --evidence, --reward-drift, --gradient-bias or "
-          "--checkpoint" +
+          "nothing to propose a clause from: give --evidence, --reward-drift, --gradient-bias, "
+          "--flip-rate or --checkpoint" +
           why);
     }
     return Finish();
@@ -193,6 +206,49 @@ class Author {
         "metric: " + std::string(chosen->metric) + ", atMost: " + Number(threshold) + ", level: L3",
         why, "bound");
     return {};
+  }
+
+  // What is tolerated is asked of the evidence itself. The span clause warns before: while it
+  // holds, no drift can flip more. It is proposed only where the evidence keeps to it, since a
+  // kernel may break it and flip little. Part of the share is left to tokens beyond a percentile.
+  void AddFromMargins(double rate) {
+    Add("statistical", "metric: flip_rate, atMost: " + Number(rate) + ", level: L3",
+        "tolerance: at most " + ReadableNumber(100 * rate) + "% of the tokens may flip",
+        "tolerance");
+    const TailMetric& tail =
+        *std::find_if(std::begin(kTails), std::end(kTails),
+                      [&](const TailMetric& t) { return t.share <= rate / 2; });
+    const auto leave_out = [&](const std::string& why) {
+      notes_.push_back("no clause on logit_span for the flip rate: " + why);
+    };
+    if (input_.evidence.empty()) return leave_out("margins come from --evidence");
+    std::optional<MarginLimit> least;
+    double span = 0;
+    for (const Summary* summary : input_.evidence) {
+      const auto limit = SpanFromMargins(*summary, rate - tail.share);
+      const auto measured = SpanPercentile(*summary, tail.share);
+      if (!limit || !measured) return leave_out("the evidence does not bound margins and span");
+      if (!least || limit->span < least->span) least = limit;
+      span = std::max(span, *measured);
+    }
+    if (!std::isfinite(least->span)) return leave_out("no token of the evidence can flip");
+    const double threshold = RoundedDown(least->span / input_.assumptions.temperature, 4);
+    if (threshold <= 0) return leave_out("more tokens than that are ties");
+    if (span > threshold) {
+      return leave_out("the margins allow " + std::string(tail.metric) +
+                       " <= " + Number(threshold) + ", and the evidence has " +
+                       ReadableNumber(span) + "; flip_rate is judged by itself");
+    }
+    std::string why = "margins: " + std::to_string(least->in_doubt) + " of " +
+                      std::to_string(least->tokens) + " tokens have a margin of at most " +
+                      ReadableNumber(least->span) + ", so a span within it flips no more";
+    if (tail.share > 0) {
+      why += "; " + ReadableNumber(100 * tail.share) + "% of the tokens may have a larger one";
+    }
+    why += "; together at most " + ReadableNumber(100 * rate) + "% of these tokens";
+    Add("numerical",
+        "metric: " + std::string(tail.metric) + ", atMost: " + Number(threshold) + ", level: L2",
+        why, "margins");
   }
 
   void AddFromEnvelope(const EnvelopeInput& envelope) {

@@ -2,8 +2,10 @@
 // bounds) and from source envelopes, each with its origin in the clause's `why`.
 //
 // Evidence gives alarms (what this pair keeps to, times a margin: L2), bounds give guarantees (L3),
-// envelopes ceilings (L1). Thresholds from evidence are rounded to two digits on the looser side,
-// those from bounds to four on the tighter one.
+// envelopes ceilings (L1). A tolerated flip rate is a clause of its own (L3); the margins of the
+// evidence give a span within which it is kept whatever the drift does (L2), if the evidence keeps
+// to that. Thresholds from evidence are rounded to two digits on the looser side, those from bounds
+// and margins to four on the tighter one.
 #pragma once
 
 #include <optional>
@@ -35,6 +37,7 @@ struct AuthorInput {
   BoundAssumptions assumptions;
   std::optional<double> reward_drift;
   std::optional<double> gradient_bias;
+  std::optional<double> flip_rate;       // in (0, 1)
   std::vector<const Summary*> evidence;  // each measured by ProbeContract's plan, or any other
   std::optional<EnvelopeInput> envelope;
 };
@@ -44,7 +47,7 @@ const Contract& ProbeContract();
 
 struct ProposedClause {
   std::string id;
-  std::string origin;  // "evidence", "bound" or "envelope"
+  std::string origin;  // "evidence", "bound", "tolerance", "margins" or "envelope"
 };
 
 struct AuthoredContract {

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
-from kernels import bf16, fp8, write_pair
+from kernels import bf16, fp8, narrowed, write_pair
 
 sys.path.insert(0, str(ROOT / "python"))
-from kcc.trace import write_safetensors  # noqa: E402
+from kcc.trace import write_safetensors, write_trace  # noqa: E402
 
 HALF = 60
 
@@ -265,3 +265,99 @@ def test_calibrate_refuses_bad_input(kcc, arguments, words):
     done = kcc("calibrate", *arguments)
     assert done.code == 2
     assert words in done.err
+
+
+def fine(values):
+    """An arithmetic whose span stays below the margins of all but few tokens."""
+    return narrowed(values, 16)
+
+
+def logits_of(trace):
+    """Of a trace that write_pair made, [tokens, vocabulary]."""
+    data = (trace / "tokens-00000.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    entry = json.loads(data[8 : 8 + size])["logits"]
+    begin, end = (8 + size + offset for offset in entry["data_offsets"])
+    return np.frombuffer(data[begin:end], np.float32).reshape(entry["shape"]).astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("rate", "metric", "tail"),
+    [("0.3", "p90_logit_span", 0.1), ("0.05", "p99_logit_span", 0.01), ("0.004", "p999_logit_span", 0.001),
+     ("0.001", "max_logit_span", 0)],
+)  # fmt: skip
+def test_a_flip_rate_becomes_a_span_from_the_margins(kcc, tmp_path, rate, metric, tail):
+    pair = write_pair(tmp_path / "pair", range(200), fine)
+    done = kcc("author", "--evidence", pair, "--flip-rate", rate, "--json")
+    assert done.code == 0, done.err
+    rows = {row["metric"]: row for row in done.json["clauses"] if row["origin"] in ("tolerance", "margins")}
+    assert set(rows) == {"flip_rate", metric}, done.json
+    assert rows["flip_rate"]["threshold"] == float(rate) and rows["flip_rate"]["level"] == "L3"
+    train = np.sort(logits_of(tmp_path / "pair/train"), axis=1)
+    margins = train[:, -1] - train[:, -2]
+    threshold = rows[metric]["threshold"]
+    # As many tokens are in doubt as the rate leaves, and hardly fewer: a bucket is 1/128 wide.
+    allowed = float(rate) - tail
+    assert np.mean(margins <= threshold) <= allowed
+    assert np.mean(margins <= threshold * 1.02) > allowed - 2 / len(margins)
+    assert rows[metric]["why"].startswith("margins: ") and rows[metric]["level"] == "L2"
+
+
+def test_whatever_keeps_the_span_keeps_the_flip_rate(kcc, tmp_path):
+    """The drift that flips the most for its span: the best token down by half of it, the next one up."""
+    pair = write_pair(tmp_path / "pair", range(100), fine)
+    contract = tmp_path / "c.yaml"
+    kcc("author", "--evidence", pair, "--flip-rate", "0.05", "-o", contract)
+    span = next(row["threshold"] for row in kcc("author", "--evidence", pair, "--flip-rate", "0.05", "--json").json[
+        "clauses"] if row["metric"] == "p99_logit_span")
+    for factor, satisfied in ((0.999, True), (2.0, False)):
+
+        def worst(logits, factor=factor):
+            order = np.argsort(-logits, axis=1)
+            moved = logits.copy()
+            rows = np.arange(len(logits))
+            moved[rows, order[:, 0]] -= factor * span / 2
+            moved[rows, order[:, 1]] += factor * span / 2
+            return moved
+
+        train = logits_of(tmp_path / "pair/train").astype(np.float32)
+        columns = {"request": np.repeat(np.arange(100, dtype=np.int32), 12),
+                   "position": np.tile(np.arange(5, 17, dtype=np.int32), 100),
+                   "token": np.zeros(1200, np.int32)}  # fmt: skip
+        lines = [{"id": f"r{i}", "prompt_tokens": 5, "output_tokens": 12} for i in range(100)]
+        folder = tmp_path / f"worst-{factor}"
+        for side, logits in (("train", train), ("infer", worst(train.astype(np.float64)).astype(np.float32))):
+            info = {"vocabSize": 97, "evidence": "logits", "sampledBy": "dataset", "kernelFingerprint": side}
+            write_trace(folder / side, info, lines, {**columns, "logits": logits})
+        judged = kcc("run", contract, "--train", folder / "train", "--infer", folder / "infer", "--json").json
+        verdict = {clause["metric"]: clause["slices"][0]["verdict"] for clause in judged["clauses"]}
+        wanted = "satisfied" if satisfied else "violated"
+        assert (verdict["p99_logit_span"], verdict["flip_rate"]) == (wanted, wanted), factor
+
+
+def test_margins_that_are_not_known_give_no_span(kcc, tmp_path):
+    def asked(*flags):
+        done = kcc("author", "--flip-rate", "0.01", "--json", *flags)
+        metrics = [row["metric"] for row in done.json["clauses"] if row["origin"] in ("tolerance", "margins")]
+        return metrics, " ".join(done.json["notes"])
+
+    assert asked() == (["flip_rate"], "no clause on logit_span for the flip rate: margins come from --evidence")
+    for evidence in ("top-k", "sampled-token"):
+        pair = write_pair(tmp_path / evidence, range(HALF), bf16, evidence=evidence)
+        metrics, notes = asked("--evidence", pair)
+        assert metrics == ["flip_rate"] and "does not bound margins and span" in notes
+    both = [write_pair(tmp_path / "a", range(HALF), fine), write_pair(tmp_path / "b", range(HALF), fine, seed=2)]
+    spans = [row["threshold"] for pair in (*([p] for p in both), both)
+             for row in kcc("author", "--flip-rate", "0.01", "--json", "--evidence", *pair).json["clauses"]
+             if row["origin"] == "margins"]
+    assert spans[2] == min(spans[:2])
+
+
+def test_a_span_that_the_evidence_does_not_keep_is_a_note(kcc, tmp_path):
+    """FP8 flips little for its span: it must not be rejected for flips that it does not have."""
+    pair = write_pair(tmp_path / "pair", range(HALF), fp8)
+    done = kcc("author", "--evidence", pair, "--flip-rate", "0.1", "--json")
+    assert done.code == 0, done.out
+    assert [row["origin"] for row in done.json["clauses"]].count("tolerance") == 1
+    assert "margins" not in [row["origin"] for row in done.json["clauses"]]
+    assert any("the margins allow p95_logit_span <= " in note for note in done.json["notes"])
