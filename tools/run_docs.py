@@ -8,6 +8,8 @@
                `<!-- file: NAME -->` it is also written to NAME for later commands of the page.
   <!-- generated: COMMAND -->  up to <!-- end generated --> must be what the command prints.
   [text](path) to a file of the repository must exist.
+  kcc …        wherever a page shows a command, a kernel with `?` or `&` in it is quoted: a shell would end the
+               command at `&`, and zsh refuses a `?` that matches no file.
 
 With --update, generated parts and the output of commands that differ are rewritten.
 """
@@ -111,6 +113,43 @@ def split_commands(block):
     return commands
 
 
+KERNEL = re.compile(r"^(?:openai\+https?|https?|lab|exec):")
+SPAN = re.compile(r"`(kcc [^`]+)`")
+
+
+def unsafe_words(command):
+    """The words of a command that name a kernel and hold a `?` or `&` outside quotes."""
+    unsafe, word, quote, marks = [], "", "", False
+    for c in command + " ":
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c.isspace():
+            if marks and KERNEL.match(word.split("=", 1)[-1] if word.startswith("--") else word):
+                unsafe.append(word)
+            word, marks = "", False
+            continue
+        else:
+            marks = marks or c in "?&"
+        word += c if c not in "'\"" else ""
+    return unsafe
+
+
+def shown_commands(lines):
+    """(number, command) of every line of code and every inline span that shows kcc being called."""
+    fenced = False
+    for number, line in enumerate(lines):
+        if line.startswith("```"):
+            fenced = not fenced
+        elif fenced or line.startswith("    "):
+            called = re.search(r"(?:^|[\s$|;(])(kcc .*|--(?:train|infer|server)[ =].*)", line)
+            if called:
+                yield number, called[1]
+        else:
+            yield from ((number, span) for span in SPAN.findall(line))
+
+
 class Page:
     """One page; `lines` holds its text as it should be once run() is through."""
 
@@ -183,7 +222,13 @@ class Page:
         finally:
             scratch.close()
         self.links()
+        self.quotes()
         return self.problems
+
+    def quotes(self):
+        for number, command in shown_commands(self.source):
+            for word in unsafe_words(command):
+                self.problem(number, f"a shell would break {word} apart: quote it")
 
     def _run(self, scratch):
         position = 0

@@ -73,3 +73,28 @@ def test_a_wrong_example_is_found(tmp_path, monkeypatch):
     problems = run_docs.Page(page).run()
     assert len(problems) == 2
     assert "kcc --version" in problems[0] and "missing.md" in problems[1]
+
+
+@pytest.mark.parametrize(
+    ("command", "unsafe"),
+    [
+        ("kcc score openai+http://h:1?server=vllm -o t", ["openai+http://h:1?server=vllm"]),
+        ("kcc score openai+http://h:1 -o t", []),
+        ("kcc score 'openai+http://h:1?server=vllm&top=3' -o t", []),
+        ('kcc score "openai+http://h:1?server=vllm" -o t', []),
+        ("kcc run c.yaml --train lab:f32 --infer lab:custom?kv=e4m3", ["lab:custom?kv=e4m3"]),
+        ("kcc run c.yaml --infer=lab:custom?kv=e4m3", ["--infer=lab:custom?kv=e4m3"]),
+        ("kcc lab e2 -o out --engine fp8,'bf16?kv=e5m2'", []),
+        ("kcc run c.yaml a b; echo \"exit code $?\"", []),
+        ("kcc check a.yaml && kcc check b.yaml", []),
+    ],
+)
+def test_a_command_that_a_shell_would_break_apart_is_found(command, unsafe):
+    assert run_docs.unsafe_words(command) == unsafe
+
+
+def test_commands_are_looked_at_wherever_a_page_shows_them():
+    page = ["    kcc score lab:a?x=1 \\", "      --infer lab:b?x=1", "text `kcc score lab:c?x=1` and lab:d?x=1",
+            "```console", "$ cd x; kcc score lab:e?x=1", "```"]  # fmt: skip
+    found = [word for _, command in run_docs.shown_commands(page) for word in run_docs.unsafe_words(command)]
+    assert found == ["lab:a?x=1", "lab:b?x=1", "lab:c?x=1", "lab:e?x=1"]
