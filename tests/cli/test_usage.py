@@ -77,6 +77,11 @@ def test_an_unknown_flag_is_an_error_with_a_suggestion(kcc, command):
         (["completion", "fish"], "no completion for 'fish'"),
         (["check", "--json=no", "a"], "json"),
         (["metrics", "p99_klx"], "did you mean 'p99_kl'?"),
+        (["run", "c.yaml", "a", "b", "--temperature", "0"], "--temperature: '0' is not a number above 0"),
+        (["run", "c.yaml", "a", "b", "--threads", "0"], "--threads: '0' is not a number from 1 to 1024"),
+        (["author", "--margin", "x"], "--margin: 'x' is not a number from 1 to 1000000"),
+        (["generate", "lab:f32", "--temperature", "-1"], "--temperature: '-1' is not a number of at least 0"),
+        (["run", "c.yaml", "a", "b", "--stage", "canari"], "'canari' is none of offline, shadow, canary and full; did you"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(kcc, arguments, message):

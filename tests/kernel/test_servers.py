@@ -129,8 +129,17 @@ def test_tls_is_spoken_and_a_certificate_nobody_trusts_is_refused(kcc, requests,
         done = kcc("score", uri, "--requests", requests, "-o", tmp_path / "no")
         assert done.code == 4
         assert "no connection: " in done.err and "certificate" in done.err.lower()
+        assert "; ca_file=PATH names certificates to trust" in done.err
+        plain = kcc("score", server.uri("sglang") + "&retries=0", "--requests", requests, "-o", tmp_path / "no")
+        assert plain.code == 4 and "; if it speaks TLS, write openai+https://" in plain.err
     finally:
         server.close()
+
+
+def test_tls_to_a_server_without_it_is_told_so(kcc, server, requests, tmp_path):
+    uri = server.uri("sglang").replace("openai+http:", "openai+https:")
+    done = kcc("score", uri, "--requests", requests, "-o", tmp_path / "no")
+    assert done.code == 4 and "if the server does not speak TLS, write openai+http://" in done.err
 
 
 def test_the_key_is_in_no_output(kcc, server, requests, tmp_path):
