@@ -78,6 +78,8 @@ void AddOutcomes(Dice* dice, const EvidenceOptions& options, Evidence* evidence)
     const double often = dice->Pick(std::vector<double>{0.1, 0.5});
     each(flag, [&]() -> RequestValue { return dice->Chance(often); });
   }
+  // Some were given up; a time beside the flag is how long somebody waited.
+  if (dice->Chance(0.3)) each("timed_out", [&]() -> RequestValue { return dice->Chance(0.2); });
   each("replay_signature", [&]() -> RequestValue { return dice->Pick(Texts{"s", "t"}); });
   each("peak_memory_mb", [&]() -> RequestValue { return static_cast<double>(dice->From(1, 9)); });
 }

@@ -59,10 +59,12 @@ class Mutator {
         &Mutator::DropRequest, &Mutator::DoubleRequest, &Mutator::DropRow, &Mutator::DoubleRow,
         &Mutator::MoveRow,     &Mutator::Rename,        &Mutator::Describe};
     static const std::vector<Kind> kQuiet = {
-        &Mutator::Relabel,     &Mutator::Relabel,       &Mutator::AddField, &Mutator::AddField,
-        &Mutator::RemoveField, &Mutator::RemoveOutcome, &Mutator::Claim,    &Mutator::Retime,
-        &Mutator::Retime,      &Mutator::Mask,          &Mutator::Label,    &Mutator::SetAdvantages,
-        &Mutator::Reorder,     &Mutator::SplitFiles,    &Mutator::Downgrade};
+        &Mutator::Relabel,  &Mutator::Relabel,     &Mutator::AddField,
+        &Mutator::AddField, &Mutator::RemoveField, &Mutator::RemoveOutcome,
+        &Mutator::Claim,    &Mutator::Retime,      &Mutator::Retime,
+        &Mutator::Mask,     &Mutator::Label,       &Mutator::SetAdvantages,
+        &Mutator::Reorder,  &Mutator::SplitFiles,  &Mutator::Downgrade,
+        &Mutator::Spoil,    &Mutator::Wait};
     const Kind kind = dice_.Chance(0.15) ? dice_.Pick(kBroken) : dice_.Pick(kQuiet);
     (this->*kind)();
   }
@@ -220,6 +222,25 @@ class Mutator {
     const std::string& field = dice_.Pick(kOutcomes);
     Say("remove " + field);
     SomeRequests([&](Request* request) { request->fields.erase(field); });
+  }
+  // A value that cannot be, as some programs write what they did not measure. Not of what selects:
+  // that is infer's to say, and the clause must hold of train's selection too.
+  void Spoil() {
+    static const std::vector<std::string> kSizes = {"latency_ms", "ttft_ms", "peak_memory_mb"};
+    const std::string& field = dice_.Pick(kSizes);
+    if (std::find(read_.begin(), read_.end(), field) != read_.end()) return;
+    Say("spoil " + field);
+    SomeRequests([&](Request* request) {
+      if (request->fields.contains(field)) request->fields[field] = -1.0;
+    });
+  }
+  // A short time beside a request that was given up.
+  void Wait() {
+    if (std::find(read_.begin(), read_.end(), "latency_ms") != read_.end()) return;
+    Say("wait");
+    SomeRequests([&](Request* request) {
+      if (request->Flag("timed_out").value_or(false)) request->fields["latency_ms"] = 1.0;
+    });
   }
   void Claim() {
     if (side_.info.mode == TraceMode::kGenerated) return;  // there it is an outcome
