@@ -2,7 +2,9 @@
 // sources, or both refuse it. The bytes choose shapes and numbers, broken ones among them.
 //
 // Left out, since the two differ there by design: tokens that are not known (-1), rows of a prompt,
-// and broken numbers in rows that the mask leaves out, which a trace does not store.
+// broken numbers in rows that the mask leaves out, which a trace does not store, and masked rows of
+// an answer whose length is not recorded, which may be padding in arrays.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -73,7 +75,12 @@ struct Evidence {
     request.id = std::string(1, static_cast<char>('a' + r));
     if (bytes.Odds(2)) request.fields["tags"] = std::vector<std::string>{"even"};
     const int64_t rows = bytes.Small(5);
-    if (bytes.Odds(3)) request.fields["output_tokens"] = static_cast<double>(bytes.Small(7));
+    const bool claims = bytes.Odds(3);
+    const int64_t claimed = claims ? bytes.Small(7) : 0;
+    if (claims || masked) {
+      request.fields["output_tokens"] =
+          static_cast<double>(masked ? std::max(claimed, rows) : claimed);
+    }
     requests.push_back(std::move(request));
     first_rows.push_back(static_cast<int64_t>(tokens.size()));
     row_counts.push_back(rows);
