@@ -2,11 +2,12 @@
 
 namespace kcc {
 
-void AddSampling(const GenerateAsk& ask, std::string_view seed, RequestBody* body) {
+void AddSampling(const GenerateAsk& ask, std::string_view seed, int32_t top_k_off,
+                 RequestBody* body) {
   const Sampling& how = ask.sampling;
   body->Field("temperature", how.temperature);
-  if (how.top_k > 0) body->Field("top_k", how.top_k);
-  if (how.top_p < 1) body->Field("top_p", how.top_p);
+  body->Field("top_k", how.top_k > 0 ? how.top_k : top_k_off);
+  body->Field("top_p", how.top_p < 1 ? how.top_p : 1.0);
   body->Field(seed, ask.seed & 0x7fffffff);  // 31 bits are what every server takes
 }
 

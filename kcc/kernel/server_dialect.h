@@ -128,6 +128,8 @@ struct ServerDialect {
   GeneratedMeaning generated = GeneratedMeaning::kFoundOut;
   bool generated_lists = true;  // false: alternatives of generated tokens have no ids
   bool generated_gaps = false;  // true: some generated tokens come without a log-prob
+  // Fields of the user's that take tokens out of the distribution that is drawn from.
+  std::span<const std::string_view> altering = {};
   std::string_view raw_remedy;  // what makes its log-probs raw
   // The server's words where it cannot be forced to a token, and what is said with them.
   std::string_view stuck = "";
@@ -137,7 +139,10 @@ struct ServerDialect {
 // ServerDialect::tokenize of vLLM and SGLang.
 HttpCall TokenizePrompt(const std::string& model, const std::string& text, bool begins);
 
-// The fields of `ask.sampling` and the seed, which has a name of its own on each server.
-void AddSampling(const GenerateAsk& ask, std::string_view seed, RequestBody* body);
+// The fields of `ask.sampling` and the seed, which has a name of its own on each server. Those that
+// limit nothing are sent, too: what is left out, a server fills in from the model's
+// generation_config.json. `top_k_off` is the server's word for no limit.
+void AddSampling(const GenerateAsk& ask, std::string_view seed, int32_t top_k_off,
+                 RequestBody* body);
 
 }  // namespace kcc

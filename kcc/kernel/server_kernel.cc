@@ -367,6 +367,12 @@ Result<> ServerKernel::GenerateBatch(std::span<const KernelRequest> batch, const
   KCC_TRY_VOID(pool_->Run(batch.size(), make, take));
   ServerTrace trace;
   trace.info = GeneratedTraceInfo(info_, *generated_semantics_, sampling, lists);
+  for (const ServerOptions::Field& field : facts_.extra) {
+    const auto& altering = facts_.server->altering;
+    if (std::find(altering.begin(), altering.end(), field.name) != altering.end()) {
+      trace.info.sampling_altered = true;
+    }
+  }
   trace.top = lists ? options_.top : 0;
   trace.mask_missing = options_.mask_missing || facts_.server->generated_gaps;
   return WriteServerTrace(trace, batch, answers, directory);

@@ -23,6 +23,7 @@ constexpr Names kCompletionOwn = {
     "prompt", "n_predict", "n_probs", "post_sampling_probs", "return_tokens", "cache_prompt",
     "temperature", "top_k", "top_p", "min_p", "seed", "grammar", "logit_bias"};
 constexpr Names kCompletionUser = {"model", "id_slot", "lora", "ignore_eos"};
+constexpr Names kAltering = {"ignore_eos"};  // it takes the end token out
 constexpr ServerRoute kCompletion = {"/completion", kCompletionOwn, kCompletionUser};
 
 constexpr Names kProps = {"model_ftype", "total_slots"};
@@ -73,10 +74,8 @@ HttpCall Generate(const ServerFacts& facts, const GenerateAsk& ask, const std::s
   body.Ids("prompt", ask.prompt).Field("n_predict", how.output_tokens_max);
   body.Field("n_probs", std::max(ask.top, 1)).Field("post_sampling_probs", false);
   body.Field("return_tokens", true).Field("cache_prompt", false);
-  AddSampling(ask, "seed", &body);
-  // Its own defaults would cut the distribution (top_k 40, top_p 0.95, min_p 0.05).
-  if (how.top_k <= 0) body.Field("top_k", 0);
-  if (how.top_p >= 1) body.Field("top_p", 1);
+  AddSampling(ask, "seed", 0, &body);
+  // Its own default would cut the distribution (0.05).
   body.Field("min_p", 0);
   return body.Take(facts.extra);
 }
@@ -203,6 +202,7 @@ constinit const ServerDialect kLlamacppServer = {
     .says_semantics = true,
     .generated = GeneratedMeaning::kRaw,
     .generated_gaps = true,  // fragments of characters
+    .altering = kAltering,
     .raw_remedy = "switch off post-sampling probabilities",
     .stuck = "empty grammar stack",
     .stuck_advice =

@@ -39,7 +39,7 @@ HttpCall Generate(const ServerFacts& facts, const GenerateAsk& ask, const std::s
   RequestBody body(kGenerate);
   body.Ids("input_ids", ask.prompt).Begin("sampling_params");
   body.Field("max_new_tokens", ask.sampling.output_tokens_max);
-  AddSampling(ask, "sampling_seed", &body);
+  AddSampling(ask, "sampling_seed", -1, &body);
   if (!ask.sampling.stop.empty()) body.Ids("stop_token_ids", ask.sampling.stop);
   body.End().Field("return_logprob", true).Field("top_logprobs_num", ask.top);
   body.Field("return_text_in_logprobs", false).Field("cache_salt", salt);

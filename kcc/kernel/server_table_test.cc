@@ -125,19 +125,21 @@ TEST(ServerTable, EachPathAsksWithTheseBytes) {
 
 TEST(ServerTable, EachServerGeneratesWithTheseBytes) {
   const std::vector<std::pair<const ServerDialect*, std::string>> cases = {
-      {&kVllmServer, R"({"model":"m","prompt":[5,17],"max_tokens":4,"temperature":1,"seed":7,)"
-                     R"("stop_token_ids":[2],"logprobs":3,"return_token_ids":true,)"
-                     R"("return_tokens_as_token_ids":true,"cache_salt":"s"})"},
+      {&kVllmServer,
+       R"({"model":"m","prompt":[5,17],"max_tokens":4,"temperature":1,)"
+       R"("top_k":-1,"top_p":1,"seed":7,"stop_token_ids":[2],"logprobs":3,"return_token_ids":true,)"
+       R"("return_tokens_as_token_ids":true,"cache_salt":"s"})"},
       {&kSglangServer,
        R"({"input_ids":[5,17],"sampling_params":{"max_new_tokens":4,"temperature":1,)"
-       R"("sampling_seed":7,"stop_token_ids":[2]},"return_logprob":true,"top_logprobs_num":3,)"
+       R"("top_k":-1,"top_p":1,"sampling_seed":7,"stop_token_ids":[2]},"return_logprob":true,"top_logprobs_num":3,)"
        R"("return_text_in_logprobs":false,"cache_salt":"s"})"},
       {&kLlamacppServer,
        R"({"prompt":[5,17],"n_predict":4,"n_probs":3,"post_sampling_probs":false,)"
-       R"("return_tokens":true,"cache_prompt":false,"temperature":1,"seed":7,"top_k":0,)"
-       R"("top_p":1,"min_p":0})"},
-      {&kTrtllmServer, R"({"model":"m","prompt":[5,17],"max_tokens":4,"temperature":1,"seed":7,)"
-                       R"("stop_token_ids":[2],"logprobs":1,"detokenize":false})"},
+       R"("return_tokens":true,"cache_prompt":false,"temperature":1,"top_k":0,)"
+       R"("top_p":1,"seed":7,"min_p":0})"},
+      {&kTrtllmServer,
+       R"({"model":"m","prompt":[5,17],"max_tokens":4,"temperature":1,)"
+       R"("top_k":0,"top_p":1,"seed":7,"stop_token_ids":[2],"logprobs":1,"detokenize":false})"},
   };
   for (const auto& [server, body] : cases) {
     GenerateAsk ask;

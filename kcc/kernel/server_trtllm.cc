@@ -13,6 +13,7 @@ constexpr Names kCompletionsOwn = {
     "model", "prompt", "max_tokens", "temperature", "top_k", "top_p", "seed", "stop_token_ids",
     "logprobs", "return_context_logits", "detokenize"};
 constexpr Names kCompletionsUser = {"lora_request", "ignore_eos", "min_tokens"};
+constexpr Names kAltering = {"min_tokens"};
 constexpr ServerRoute kCompletions = {"/v1/completions", kCompletionsOwn, kCompletionsUser};
 // clang-format on
 
@@ -29,7 +30,7 @@ HttpCall Generate(const ServerFacts& facts, const GenerateAsk& ask, const std::s
   RequestBody body(kCompletions);
   body.Field("model", facts.model).Ids("prompt", ask.prompt);
   body.Field("max_tokens", ask.sampling.output_tokens_max);
-  AddSampling(ask, "seed", &body);
+  AddSampling(ask, "seed", 0, &body);
   if (!ask.sampling.stop.empty()) body.Ids("stop_token_ids", ask.sampling.stop);
   body.Field("logprobs", 1).Field("detokenize", false);
   return body.Take(facts.extra);
@@ -59,6 +60,7 @@ constinit const ServerDialect kTrtllmServer = {
     .tells_vocabulary = true,  // with its first row of logits
     .generated = GeneratedMeaning::kAsTold,
     .generated_lists = false,  // they are keyed by text
+    .altering = kAltering,
     .raw_remedy = "the server must give context logits as the model computed them",
 };
 

@@ -12,6 +12,7 @@ constexpr Names kCompletionsOwn = {
     "model", "prompt", "max_tokens", "temperature", "top_k", "top_p", "seed", "stop_token_ids",
     "logprobs", "prompt_logprobs", "return_token_ids", "return_tokens_as_token_ids", "cache_salt"};
 constexpr Names kCompletionsUser = {"priority", "ignore_eos", "min_tokens", "vllm_xargs"};
+constexpr Names kAltering = {"min_tokens", "vllm_xargs"};
 constexpr ServerRoute kCompletions = {"/v1/completions", kCompletionsOwn, kCompletionsUser};
 
 constexpr Names kGenerateOwn = {
@@ -48,7 +49,7 @@ HttpCall Generate(const ServerFacts& facts, const GenerateAsk& ask, const std::s
   RequestBody body(kCompletions);
   body.Field("model", facts.model).Ids("prompt", ask.prompt);
   body.Field("max_tokens", ask.sampling.output_tokens_max);
-  AddSampling(ask, "seed", &body);
+  AddSampling(ask, "seed", -1, &body);
   if (!ask.sampling.stop.empty()) body.Ids("stop_token_ids", ask.sampling.stop);
   body.Field("logprobs", ask.top);
   body.Field("return_token_ids", true).Field("return_tokens_as_token_ids", true);
@@ -105,6 +106,7 @@ constinit const ServerDialect kVllmServer = {
     .generate = Generate,
     .tokenize = TokenizePrompt,
     .parse = ParseVllmResponse,
+    .altering = kAltering,
     .raw_remedy = "start vLLM with --logprobs-mode raw_logprobs",
 };
 
