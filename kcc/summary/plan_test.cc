@@ -148,6 +148,19 @@ TEST(Plan, ClausesAloneKeepTheQuantitiesThatClausesName) {
   EXPECT_FALSE(narrow.Covers(whole).has_value());
 }
 
+TEST(Plan, ClausesAloneKeepWhatTheirQuantitiesAreMadeOf) {
+  Contract contract;
+  contract.slices = {testing::MakeSlice("all", "")};
+  for (const auto& [metric, source] :
+       {std::pair("flip_rate", "top1_overlap"), {"mean_seq_kl", "kl"}, {"mean_kl", "kl"}}) {
+    contract.clauses = {testing::MakeClause(metric, BoundKind::kAtMost, 0.02)};
+    const Plan narrow = Plan::FromContract(contract, Plan::Breadth::kClauses);
+    EXPECT_TRUE(narrow.slots()[TokenSlot(source)]) << metric;
+    EXPECT_EQ(narrow.slots().count(), 1u) << metric;
+    EXPECT_EQ(Plan::Parse(narrow.CanonicalJson())->slots(), narrow.slots()) << metric;
+  }
+}
+
 TEST(Plan, CoversAContractThatAsksForLess) {
   const Contract whole = TestContract();
   const Plan plan = Plan::FromContract(whole);
