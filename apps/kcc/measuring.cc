@@ -61,7 +61,7 @@ Result<std::unique_ptr<RequestSource>> RequestsFor(const std::optional<std::stri
 
 // The requests that both traces were asked, which must be exactly theirs. `asked` owns them.
 Result<AskedRequests> AskedBy(const PairedTraces& pair, const KernelFlags& kernels,
-                              std::vector<Request>* asked) {
+                              std::vector<KernelRequest>* asked) {
   AskedRequests by_id;
   if (kernels.requests.empty()) return by_id;
   KCC_TRY(const std::unique_ptr<RequestSource> source,
@@ -87,7 +87,8 @@ Result<AskedRequests> AskedBy(const PairedTraces& pair, const KernelFlags& kerne
                                                 : "' has other tokens, or fewer, in the traces"),
           source->place());
     }
-    asked->push_back(std::move(request.request));
+    request.tokens = {};
+    asked->push_back(std::move(request));
     request = {};
   }
   for (const auto& [id, digest] : traced.requests()) {
@@ -95,7 +96,7 @@ Result<AskedRequests> AskedBy(const PairedTraces& pair, const KernelFlags& kerne
     return BrokenEvidenceError("request '" + id + "' is in the traces and was not asked",
                                source->place());
   }
-  for (const Request& one : *asked) by_id[one.id] = &one;
+  for (const KernelRequest& one : *asked) by_id[one.request.id] = one.asked();
   return by_id;
 }
 
@@ -120,7 +121,7 @@ Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
   const SystemClock clock;
   Progress progress(console, clock);
   KCC_TRY(MeasureOptions options, MeasureOptionsOf(flags, &progress));
-  std::vector<Request> requests;
+  std::vector<KernelRequest> requests;
   KCC_TRY(const AskedRequests asked, AskedBy(pair, kernels, &requests));
   KCC_TRY(const std::unique_ptr<RowDevice> device, DeviceOf(flags));
   options.device = device.get();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kcc/base/result.h"
+#include "kcc/measure/trace_source.h"
 #include "kcc/trace/trace.h"
 
 namespace kcc {
@@ -27,6 +28,11 @@ struct KernelRequest {
   int32_t prompt_tokens = 0;  // tokens before it are prompt; the rest is scored
   // The label of every scored token, for calibration; -1: none. Empty: the request has no labels.
   std::vector<int32_t> gold;
+  // The advantage of every scored token, for slices; NaN: none. Empty: the request has none.
+  std::vector<float> advantage;
+
+  // For a measurement that is told what was asked; it points into this request.
+  AskedRequest asked() const { return {&request, prompt_tokens, gold, advantage}; }
 };
 
 // How a kernel writes its own continuation. Temperature 0 is greedy.

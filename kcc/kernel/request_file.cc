@@ -1,6 +1,7 @@
 // The requests file: parsed line by line, twice, from one opening, so that it may be a pipe.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -16,7 +17,7 @@
 namespace kcc {
 namespace {
 
-constexpr std::array<std::string_view, 3> kTokenFields = {"prompt", "output", "gold"};
+constexpr std::array<std::string_view, 4> kTokenFields = {"prompt", "output", "gold", "advantage"};
 constexpr std::array<std::string_view, 12> kMeasuredFields = {
     "latency_ms",     "ttft_ms",     "reward",           "refused",
     "parsed",         "failed",      "replay_signature", "kl_to_reference",
@@ -53,6 +54,37 @@ Result<> ReadGold(json::object object, KernelRequest* out) {
   std::string_view word;
   if (value->get(word) == simdjson::SUCCESS) {
     if (word != "output") {
+// One number a token of the output, null where there is none; or one for all of them, as GRPO has,
+// which stays a field of the request too.
+Result<> ReadAdvantage(json::object object, KernelRequest* out) {
+  out->advantage.clear();
+  const std::optional<json::element> value = JsonMember(object, "advantage");
+  if (!value || value->is_null()) return {};
+  const size_t wanted = out->tokens.size() - static_cast<size_t>(out->prompt_tokens);
+  const auto fits = [](const std::optional<double>& number) {
+    return number && std::isfinite(static_cast<float>(*number));
+  };
+  if (const std::optional<double> all = JsonNumber(*value); fits(all)) {
+    out->request.fields.insert_or_assign("advantage", *all);
+    out->advantage.assign(wanted, static_cast<float>(*all));
+    return {};
+  }
+  const auto list = JsonList(value);
+  if (!list) return InvalidError("'advantage' must be a number or a list of numbers");
+  for (const json::element item : *list) {
+    const std::optional<double> number = JsonNumber(item);
+    if (!item.is_null() && !fits(number)) {
+      return InvalidError("'advantage' holds " + simdjson::minify(item) + ", which is no number");
+    }
+    out->advantage.push_back(number ? static_cast<float>(*number)
+                                    : std::numeric_limits<float>::quiet_NaN());
+  }
+  if (out->advantage.size() == wanted) return {};
+  return InvalidError("'advantage' has " + std::to_string(out->advantage.size()) + " numbers for " +
+                      std::to_string(wanted) +
+                      " tokens of output; each needs one, null where there is none");
+}
+
       return InvalidError("'gold' is '" + std::string(word) +
                           "', but takes a list of token ids or the word output");
     }
@@ -101,6 +133,7 @@ Result<> ParseLine(json::parser& parser, std::string_view line, RequestUse use,
   }
   if (prompt > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return InvalidError("'prompt' has more than 2^31 - 1 tokens");
+  out->advantage.clear();
   }
   out->prompt_tokens = static_cast<int32_t>(prompt);
   KCC_TRY_VOID(SetCount("prompt_tokens", prompt, &out->request));
@@ -124,6 +157,7 @@ class RequestFile final : public RequestSource {
               std::optional<double> sampling_temperature)
       : reader_(std::move(reader)),
         use_(use),
+  KCC_TRY_VOID(ReadAdvantage(object, out));
         totals_(totals),
         sampled_by_(sampled_by),
         sampling_temperature_(sampling_temperature) {}

@@ -73,6 +73,28 @@ TEST(RequestFile, GoldLabelsTheOutput) {
   EXPECT_TRUE(request.gold.empty());
 }
 
+TEST(RequestFile, AdvantagesAreAListOrOneNumberForAll) {
+  const ScratchDir scratch;
+  const std::string path =
+      Write(scratch, R"({"id":"a","prompt":[1],"output":[3,4],"advantage":[0.5,null]}
+{"id":"b","prompt":[1],"output":[3,4],"advantage":-2}
+{"id":"c","prompt":[1],"output":[3]}
+)");
+  auto source = OpenRequestFile(path, RequestUse::kScore);
+  ASSERT_TRUE(source.has_value()) << source.error().Format();
+  KernelRequest request;
+  ASSERT_TRUE((*source)->Next(&request).value());
+  ASSERT_EQ(request.advantage.size(), 2u);
+  EXPECT_EQ(request.advantage[0], 0.5f);
+  EXPECT_NE(request.advantage[1], request.advantage[1]);  // NaN
+  EXPECT_EQ(request.request.fields.count("advantage"), 0u);
+  ASSERT_TRUE((*source)->Next(&request).value());
+  EXPECT_THAT(request.advantage, ElementsAre(-2.0f, -2.0f));
+  EXPECT_EQ(request.request.Number("advantage"), -2);
+  ASSERT_TRUE((*source)->Next(&request).value());
+  EXPECT_TRUE(request.advantage.empty());
+}
+
 TEST(RequestFile, EveryMistakeHasItsLine) {
   struct Case {
     std::string line, words;
@@ -83,6 +105,9 @@ TEST(RequestFile, EveryMistakeHasItsLine) {
       {R"({"id":"a","prompt":[1],"output":[2,3],"gold":[2]})", "1 labels for 2 tokens"},
       {R"({"id":"a","prompt":[1],"output":[2],"gold":[-2]})", "no token id"},
       {R"({"id":"a","prompt":[1],"output":[2],"gold":"mine"})", "or the word output"},
+      {R"({"id":"a","prompt":[1],"output":[2],"advantage":[1,2]})", "2 numbers for 1 tokens"},
+      {R"({"id":"a","prompt":[1],"output":[2],"advantage":["x"]})", "which is no number"},
+      {R"({"id":"a","prompt":[1],"output":[2],"advantage":"x"})", "or a list of numbers"},
       {R"({"id":"a","prompt":[],"output":[1]})", "begin-of-text"},
       {R"({"id":"a","output":[1]})", "begin-of-text"},
       {R"({"id":"a","prompt":[1]})", "nothing to score"},

@@ -192,7 +192,7 @@ class Stream {
     measure.shard = {};
     measure.request_set = measure.verify = false;  // of the whole, not of a batch
     AskedRequests asked;
-    for (const KernelRequest& request : batch) asked[request.request.id] = &request.request;
+    for (const KernelRequest& request : batch) asked[request.request.id] = request.asked();
     measure.asked = &asked;
     MeasureProgress last;
     if (options_.measure.progress) {

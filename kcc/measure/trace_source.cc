@@ -1,6 +1,8 @@
 #include "kcc/measure/trace_source.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -12,19 +14,46 @@ int64_t BytesPerToken(const TraceReader& reader) {
   return std::max<int64_t>(1, reader.payload_bytes() / tokens);
 }
 
+using AskedOfRequest = std::function<const AskedRequest*(size_t request)>;
+
 class TraceRowsOfPair final : public PairRows {
  public:
-  explicit TraceRowsOfPair(const PairedTraces& pair) : cursor_(pair) {}
+  TraceRowsOfPair(const PairedTraces& pair, AskedOfRequest asked)
+      : cursor_(pair), asked_of_(std::move(asked)) {}
 
-  void Seek(size_t request) override { cursor_.Seek(static_cast<int32_t>(request)); }
+  void Seek(size_t request) override {
+    cursor_.Seek(static_cast<int32_t>(request));
+    asked_ = asked_of_(request);
+    if (asked_ != nullptr && asked_->gold.empty() && asked_->advantage.empty()) asked_ = nullptr;
+  }
   Result<RowPairView> Next() override {
     KCC_TRY(const bool more, cursor_.Next());
     if (!more) return RowPairView();
-    return RowPairView{&cursor_.train(), &cursor_.infer()};
+    if (asked_ == nullptr) return RowPairView{&cursor_.train(), &cursor_.infer()};
+    Label();
+    return RowPairView{&labelled_, &cursor_.infer()};
   }
 
  private:
+  // What was asked fills in what train lacks. It stands on train's side, whose word goes before
+  // infer's.
+  void Label() {
+    labelled_ = cursor_.train();
+    const int64_t at = int64_t{labelled_.position} - asked_->first;
+    const auto has = [&](const auto& column) {
+      return at >= 0 && at < static_cast<int64_t>(column.size());
+    };
+    const auto i = static_cast<size_t>(std::max<int64_t>(0, at));
+    if (labelled_.gold < 0 && has(asked_->gold)) labelled_.gold = asked_->gold[i];
+    if (std::isnan(labelled_.advantage) && has(asked_->advantage)) {
+      labelled_.advantage = asked_->advantage[i];
+    }
+  }
+
   PairCursor cursor_;
+  AskedOfRequest asked_of_;
+  const AskedRequest* asked_ = nullptr;  // of the current request; null: it has no labels
+  TokenEvidence labelled_;
 };
 
 }  // namespace
@@ -48,15 +77,19 @@ RequestPair TraceSource::request(size_t i) const {
   request.rows_missing = paired.rows_missing;
   request.own_rows = paired.own_rows;
   if (!outputs_.empty()) request.outputs = &outputs_[i];
-  if (asked_ != nullptr) {
-    const auto found = asked_->find(paired.id);
-    if (found != asked_->end()) request.asked = found->second;
-  }
+  if (const AskedRequest* asked = AskedOf(i)) request.asked = asked->request;
   return request;
 }
 
+const AskedRequest* TraceSource::AskedOf(size_t request) const {
+  if (asked_ == nullptr) return nullptr;
+  const auto found = asked_->find(pair_.requests()[request].id);
+  return found == asked_->end() ? nullptr : &found->second;
+}
+
 std::unique_ptr<PairRows> TraceSource::Rows() const {
-  return std::make_unique<TraceRowsOfPair>(pair_);
+  return std::make_unique<TraceRowsOfPair>(pair_,
+                                           [this](size_t request) { return AskedOf(request); });
 }
 
 Error TraceSource::At(size_t request, int32_t position, const Error& why) const {

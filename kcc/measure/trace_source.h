@@ -1,8 +1,10 @@
 // Two paired traces as a source of pairs.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,8 +14,17 @@
 
 namespace kcc {
 
+// What both sides were asked about one request. Labels and advantages are by token of the output:
+// a kernel that scores given tokens does not know them, and whoever asked does.
+struct AskedRequest {
+  const Request* request = nullptr;
+  int32_t first = 0;                 // position of the output's first token
+  std::span<const int32_t> gold;     // -1: none; empty: no labels
+  std::span<const float> advantage;  // NaN: none; empty: no advantages
+};
+
 // The requests that both sides were asked, by id: what they say of themselves counts.
-using AskedRequests = std::map<std::string, const Request*, std::less<>>;
+using AskedRequests = std::map<std::string, AskedRequest, std::less<>>;
 
 // Reads the pair where it lies; it and what was asked (may be null) must outlive the source.
 // `outputs`: what CompareOutputs found, or nothing.
@@ -31,6 +42,8 @@ class TraceSource final : public PairSource {
   Error At(size_t request, int32_t position, const Error& why) const override;
 
  private:
+  const AskedRequest* AskedOf(size_t request) const;  // null: not known
+
   const PairedTraces& pair_;
   const AskedRequests* asked_;
   std::vector<OutputComparison> outputs_;  // by request; empty: not compared
