@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "kcc/base/strings.h"
 #include "kcc/contract/selection.h"
@@ -48,6 +49,28 @@ void DecideUnits(const Clause& clause, UnitCounts units, Facts* facts) {
 
 std::string NothingIn(const Facts& facts, const std::string& otherwise) {
   return facts.samples.requests == 0 ? "no request of the evidence is in this slice" : otherwise;
+}
+
+// Which fields of a coverage clause are missing, and from how many requests.
+std::string Lacking(const Clause& clause, const CoverageCounts& counts) {
+  if (counts.no == 0) return {};
+  const std::vector<std::string> fields = SortedFields(clause);
+  const std::string known = std::to_string(counts.known());
+  const auto in_words = [&](const std::string& field, uint64_t requests) {
+    return field + " from " + std::to_string(requests) + " of " + known +
+           (counts.known() == 1 ? " request" : " requests");
+  };
+  if (fields.size() == 1) return "missing: " + in_words(fields[0], counts.no);
+  std::string text;
+  if (counts.noted != counts.no || counts.lacking.size() != fields.size()) {
+    for (const std::string& field : fields) text += (text.empty() ? "" : ", ") + field;
+    return "asked for: " + text + "; kcc run on the traces says which are missing";
+  }
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (counts.lacking[i] == 0) continue;
+    text += (text.empty() ? "" : ", ") + in_words(fields[i], counts.lacking[i]);
+  }
+  return "missing: " + text;
 }
 
 // Why requests are in no window: the side that places them does not say when they came.
@@ -310,6 +333,9 @@ void FactReader::ReadPopulation(const Clause& clause, Facts* facts) {
     return;
   }
   facts->value = value.value;
+  if (const CoverageCounts* counts = CoverageOf(clause, summary_, *facts->slice)) {
+    facts->lacking = Lacking(clause, *counts);
+  }
   if (auto share = BadShare(clause, summary_, *facts->slice)) {
     share->beyond_proven = share->beyond_sure;
     share->units_possible = share->units + MissingUnits(clause, *facts);
@@ -400,6 +426,7 @@ void FactReader::ReadWindows(const Clause& clause, const Slice& slice, Facts* fa
     ReadSeries(clause, slice, &whole);
   }
   facts->value = whole.value;
+  facts->lacking = std::move(whole.lacking);
 }
 
 }  // namespace kcc

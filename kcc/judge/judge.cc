@@ -115,6 +115,7 @@ PopulationVerdict AboutEvaluationSet(const Case& one) {
   if (one.facts.truth < Truth::kNoEvidence) {
     reason = FactText(*one.clause, one.facts);
     if (one.clause->hard()) reason += ", " + Comparison(*one.clause) + " is asked";
+    if (!one.facts.lacking.empty()) reason += "; " + one.facts.lacking;
     if (one.facts.truth == Truth::kStraddles) {
       reason +=
           ": the evidence is partial and the threshold lies inside; full logits, or this contract "
@@ -129,6 +130,7 @@ PopulationVerdict AboutTraffic(const Case& one) {
   std::string reason;
   if (one.facts.truth < Truth::kNoEvidence) {
     reason = FactText(*one.clause, one.facts) + "; " + finding.what;
+    if (!one.facts.lacking.empty()) reason += "; " + one.facts.lacking;
   }
   PopulationVerdict verdict =
       Decide(one, one.traffic_violated, finding.certified, std::move(reason));

@@ -39,12 +39,9 @@ std::optional<UnitCounts> BadShare(const Clause& clause, const Summary& summary,
     case RequestCounts::kFingerprints:
       return OfRequests(side.fingerprint, side.fingerprint.no);
     case RequestCounts::kCoverage: {
-      std::vector<std::string> fields = clause.fields;
-      std::sort(fields.begin(), fields.end());
-      const int set = summary.plan.FindFieldSet(fields);
-      if (set < 0 || static_cast<size_t>(set) >= side.coverage.size()) return {};
-      const FlagCounts& flags = side.coverage[static_cast<size_t>(set)];
-      return OfRequests(flags, flags.no);
+      const CoverageCounts* const coverage = CoverageOf(clause, summary, slice);
+      if (coverage == nullptr) return {};
+      return OfRequests(*coverage, coverage->no);
     }
     case RequestCounts::kRefusals:
     case RequestCounts::kParses:  // gaps between shares, not shares
@@ -52,6 +49,22 @@ std::optional<UnitCounts> BadShare(const Clause& clause, const Summary& summary,
       break;
   }
   return {};
+}
+
+const CoverageCounts* CoverageOf(const Clause& clause, const Summary& summary, size_t slice) {
+  if (clause.metric.quantity->counts != RequestCounts::kCoverage) return nullptr;
+  const auto& sides = summary.slices[slice].population.sides;
+  const SidePopulation& side = sides[static_cast<size_t>(clause.metric.side)];
+  const int set = summary.plan.FindFieldSet(SortedFields(clause));
+  if (set < 0 || static_cast<size_t>(set) >= side.coverage.size()) return nullptr;
+  return &side.coverage[static_cast<size_t>(set)];
+}
+
+std::vector<std::string> SortedFields(const Clause& clause) {
+  std::vector<std::string> fields = clause.fields;
+  std::sort(fields.begin(), fields.end());
+  fields.erase(std::unique(fields.begin(), fields.end()), fields.end());
+  return fields;
 }
 
 const PairedFlagCounts* PairedFlags(const Clause& clause, const SliceStats& stats) {

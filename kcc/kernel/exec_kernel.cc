@@ -205,7 +205,9 @@ class ExecKernel final : public Kernel {
     info.tokens = 0;
     std::string lines;
     for (const KernelRequest& request : batch) {
-      lines += RequestJson(request.request) + "\n";
+      Request line = request.request;
+      FillFingerprint(info_.fingerprint, &line);
+      lines += RequestJson(line) + "\n";
       *info.tokens += static_cast<int64_t>(request.tokens.size()) - request.prompt_tokens;
     }
     KCC_TRY_VOID(partial.Write("requests.jsonl", lines));
@@ -235,6 +237,7 @@ class ExecKernel final : public Kernel {
       const GeneratedRequest& row = generated[i];
       Request request = batch[i].request;
       for (const auto& [name, value] : row.fields.fields) request.fields[name] = value;
+      FillFingerprint(info_.fingerprint, &request);
       request.fields["prompt_tokens"] = static_cast<double>(batch[i].prompt_tokens);
       request.fields["output_tokens"] = static_cast<double>(row.tokens.size());
       if (row.latency_ms) request.fields["latency_ms"] = *row.latency_ms;

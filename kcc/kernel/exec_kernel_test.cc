@@ -210,6 +210,9 @@ TEST(ExecKernel, ATraceIsWhatWasAskedFor) {
   EXPECT_EQ(reader->requests().size(), 3u);
   EXPECT_EQ(reader->token_count(), 4 + 5 + 4);
   EXPECT_TRUE(reader->VerifyPayload().has_value());
+  // The program names its build for the batch, not for the request: filled in, and marked.
+  EXPECT_EQ(*reader->requests()[2].Text(kFilledFingerprintField), "toy-1 noise=0.0");
+  EXPECT_EQ(reader->requests()[2].Text("kernel_fingerprint"), nullptr);
   // What stands there already is never touched.
   EXPECT_FALSE((*kernel)->Score(SomeRequests(3), scratch / "t").has_value());
   EXPECT_TRUE(std::filesystem::exists(scratch / "t" + "/trace.json"));
@@ -271,6 +274,7 @@ TEST(ExecKernel, GeneratesByTheRequestsOwnSeed) {
   EXPECT_EQ(all->requests()[1].Number("output_tokens"), 4);
   EXPECT_EQ(all->requests()[1].Flag("refused"), true);
   EXPECT_EQ(all->requests()[0].Flag("refused"), false);
+  EXPECT_EQ(*all->requests()[0].Text(kFilledFingerprintField), "toy-1 noise=0.0");
   TokenCursor in_all(*all);
   TokenCursor alone(*one);
   for (int64_t i = 0; i < 4; ++i) {

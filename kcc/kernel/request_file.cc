@@ -18,10 +18,19 @@ namespace kcc {
 namespace {
 
 constexpr std::array<std::string_view, 4> kTokenFields = {"prompt", "output", "gold", "advantage"};
-constexpr std::array<std::string_view, 12> kMeasuredFields = {
-    "latency_ms",     "ttft_ms",     "reward",           "refused",
-    "parsed",         "failed",      "replay_signature", "kl_to_reference",
-    "peak_memory_mb", "kv_cache_mb", "timed_out",        "kernel_fingerprint"};
+constexpr std::array<std::string_view, 13> kMeasuredFields = {"latency_ms",
+                                                              "ttft_ms",
+                                                              "reward",
+                                                              "refused",
+                                                              "parsed",
+                                                              "failed",
+                                                              "replay_signature",
+                                                              "kl_to_reference",
+                                                              "peak_memory_mb",
+                                                              "kv_cache_mb",
+                                                              "timed_out",
+                                                              "kernel_fingerprint",
+                                                              kFilledFingerprintField};
 
 // Ids from `least` on: labels may be -1.
 Result<> AppendTokens(json::object object, std::string_view field, int64_t least,
@@ -45,15 +54,6 @@ Result<> AppendTokens(json::object object, std::string_view field, int64_t least
   return {};
 }
 
-// The labels: a list with one id a token of the output, or the word that the output is the label.
-Result<> ReadGold(json::object object, KernelRequest* out) {
-  out->gold.clear();
-  const std::optional<json::element> value = JsonMember(object, "gold");
-  if (!value) return {};
-  const auto first = out->tokens.begin() + out->prompt_tokens;
-  std::string_view word;
-  if (value->get(word) == simdjson::SUCCESS) {
-    if (word != "output") {
 // One number a token of the output, null where there is none; or one for all of them, as GRPO has,
 // which stays a field of the request too.
 Result<> ReadAdvantage(json::object object, KernelRequest* out) {
@@ -85,6 +85,15 @@ Result<> ReadAdvantage(json::object object, KernelRequest* out) {
                       " tokens of output; each needs one, null where there is none");
 }
 
+// The labels: a list with one id a token of the output, or the word that the output is the label.
+Result<> ReadGold(json::object object, KernelRequest* out) {
+  out->gold.clear();
+  const std::optional<json::element> value = JsonMember(object, "gold");
+  if (!value) return {};
+  const auto first = out->tokens.begin() + out->prompt_tokens;
+  std::string_view word;
+  if (value->get(word) == simdjson::SUCCESS) {
+    if (word != "output") {
       return InvalidError("'gold' is '" + std::string(word) +
                           "', but takes a list of token ids or the word output");
     }
@@ -124,6 +133,7 @@ Result<> ParseLine(json::parser& parser, std::string_view line, RequestUse use,
   if (root.get(object) != simdjson::SUCCESS) return InvalidError("a request must be an object");
   out->tokens.clear();
   out->gold.clear();
+  out->advantage.clear();
   KCC_TRY_VOID(AppendTokens(object, "prompt", 0, &out->tokens));
   const size_t prompt = out->tokens.size();
   if (prompt == 0) {
@@ -133,7 +143,6 @@ Result<> ParseLine(json::parser& parser, std::string_view line, RequestUse use,
   }
   if (prompt > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return InvalidError("'prompt' has more than 2^31 - 1 tokens");
-  out->advantage.clear();
   }
   out->prompt_tokens = static_cast<int32_t>(prompt);
   KCC_TRY_VOID(SetCount("prompt_tokens", prompt, &out->request));
@@ -148,6 +157,7 @@ Result<> ParseLine(json::parser& parser, std::string_view line, RequestUse use,
         "write it");
   }
   KCC_TRY_VOID(ReadGold(object, out));
+  KCC_TRY_VOID(ReadAdvantage(object, out));
   return SetCount("output_tokens", out->tokens.size() - prompt, &out->request);
 }
 
@@ -157,7 +167,6 @@ class RequestFile final : public RequestSource {
               std::optional<double> sampling_temperature)
       : reader_(std::move(reader)),
         use_(use),
-  KCC_TRY_VOID(ReadAdvantage(object, out));
         totals_(totals),
         sampled_by_(sampled_by),
         sampling_temperature_(sampling_temperature) {}

@@ -147,6 +147,7 @@ TEST(TraceRequests, WhatTheRecordedKernelMeasuredIsNotAsked) {
     request->fields["timed_out"] = false;
     request->fields["peak_memory_mb"] = 7.0;
     request->fields["kernel_fingerprint"] = "theirs";
+    request->fields["kernel_fingerprint_filled"] = "theirs";
     request->fields["team"] = "red";
   };
   testing::WriteSynthetic(scratch / "trace", spec);

@@ -128,6 +128,8 @@ TEST_F(ServerKernelTest, EveryServerAndPathGivesTheModelsNumbersAtTheirTokens) {
     EXPECT_EQ(*reader.requests()[1].Text("tier"), "gold");
     EXPECT_EQ(reader.requests()[2].Number("prompt_tokens"), 3);
     EXPECT_EQ(reader.requests()[2].Number("output_tokens"), 4);
+    EXPECT_EQ(*reader.requests()[2].Text(kFilledFingerprintField), kernel->info().fingerprint);
+    EXPECT_EQ(reader.requests()[2].Text("kernel_fingerprint"), nullptr);
     ExpectModelNumbers(reader, batch, way.path->logits ? 0 : 20);
   }
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kcc/trace/alignment_check.h"
+#include "kcc/trace/requests.h"
 #include "kcc/trace/writer.h"
 
 namespace kcc {
@@ -96,6 +97,9 @@ Result<> WriteServerTrace(const ServerTrace& trace, std::span<const KernelReques
   Rows rows(trace, &writer);
   for (size_t i = 0; i < batch.size(); ++i) {
     Request request = batch[i].request;
+    // Where answers name a build it has been checked, but a build is less than a fingerprint: two
+    // replicas of one build may serve other weights or settings.
+    FillFingerprint(trace.info.kernel_fingerprint, &request);
     request.fields.insert_or_assign("prompt_tokens", static_cast<double>(batch[i].prompt_tokens));
     request.fields.insert_or_assign("output_tokens", static_cast<double>(answers[i].tokens.size()));
     if (trace.info.mode == TraceMode::kGenerated) {

@@ -10,6 +10,8 @@
 namespace kcc {
 namespace {
 
+constexpr std::string_view kFingerprintField = "kernel_fingerprint";
+
 void AddPaired(std::optional<bool> infer, std::optional<bool> train, PairedFlagCounts* counts) {
   if (!infer || !train) {
     ++counts->missing;
@@ -69,30 +71,43 @@ void AddReplay(const RequestPair& pair, Side which, SidePopulation* side) {
   MergeGroup(single, &side->replay[HashText(*group)]);
 }
 
-bool Carries(const Request& request, const std::vector<std::string>& fields) {
-  return std::all_of(fields.begin(), fields.end(), [&](const std::string& field) {
-    return field == "id" || request.fields.find(field) != request.fields.end();
-  });
+// A filled fingerprint covers: the request is put down to a build, and by whom is recorded. That
+// this build answered it is what fingerprint_match_rate asks, which reads no filled value.
+bool Carries(const RequestPair& pair, Side which, const std::string& field) {
+  if (field == "id" || pair.side(which).fields.contains(field)) return true;
+  return field == kFingerprintField && !pair.FilledFingerprint(which).empty();
+}
+
+void AddCoverage(const RequestPair& pair, Side which, const std::vector<std::string>& fields,
+                 CoverageCounts* counts) {
+  if (which == Side::kTrain && pair.one_record()) return counts->Add(std::nullopt);
+  counts->lacking.resize(fields.size());
+  bool whole = true;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (Carries(pair, which, fields[i])) continue;
+    ++counts->lacking[i];
+    whole = false;
+  }
+  counts->Add(whole);
+  if (!whole) ++counts->noted;
 }
 
 void AddSide(const RequestPair& pair, Side which,
              std::span<const std::vector<std::string>> field_sets, SidePopulation* side) {
   const Request& request = pair.side(which);
-  const bool known = which == Side::kInfer || !pair.one_record();
   AddTiming(pair, which, side);
   AddMax(PossibleNumber(request, "peak_memory_mb"), &side->peak_memory_mb,
          &side->peak_memory_missing);
   AddMax(PossibleNumber(request, "kv_cache_mb"), &side->kv_cache_mb, &side->kv_cache_missing);
   side->failed.Add(request.Flag("failed"));
   std::optional<bool> matches;
-  if (const std::string* fingerprint = request.Text("kernel_fingerprint")) {
-    matches =
-        *fingerprint == (which == Side::kTrain ? pair.train_fingerprint : pair.infer_fingerprint);
+  if (const std::string* fingerprint = request.Text(kFingerprintField)) {
+    matches = *fingerprint == pair.Declared(which);
   }
   side->fingerprint.Add(matches);
   side->coverage.resize(field_sets.size());
   for (size_t i = 0; i < field_sets.size(); ++i) {
-    side->coverage[i].Add(known ? std::optional(Carries(request, field_sets[i])) : std::nullopt);
+    AddCoverage(pair, which, field_sets[i], &side->coverage[i]);
   }
   AddReplay(pair, which, side);
 }
@@ -101,6 +116,13 @@ void MergeFlags(const FlagCounts& from, FlagCounts* into) {
   into->yes += from.yes;
   into->no += from.no;
   into->missing += from.missing;
+}
+
+void MergeCoverage(const CoverageCounts& from, CoverageCounts* into) {
+  MergeFlags(from, into);
+  into->noted += from.noted;
+  into->lacking.resize(std::max(into->lacking.size(), from.lacking.size()));
+  for (size_t i = 0; i < from.lacking.size(); ++i) into->lacking[i] += from.lacking[i];
 }
 
 void MergePaired(const PairedFlagCounts& from, PairedFlagCounts* into) {
@@ -124,8 +146,9 @@ void MergeSide(const SidePopulation& from, SidePopulation* into) {
   MergeFlags(from.failed, &into->failed);
   MergeFlags(from.fingerprint, &into->fingerprint);
   into->coverage.resize(std::max(into->coverage.size(), from.coverage.size()));
-  for (size_t i = 0; i < from.coverage.size(); ++i)
-    MergeFlags(from.coverage[i], &into->coverage[i]);
+  for (size_t i = 0; i < from.coverage.size(); ++i) {
+    MergeCoverage(from.coverage[i], &into->coverage[i]);
+  }
   into->replay_missing += from.replay_missing;
   for (const auto& [group, counts] : from.replay) MergeGroup(counts, &into->replay[group]);
 }
@@ -194,7 +217,7 @@ void VisitSide(Archive& archive, SidePopulation& side, size_t field_sets) {
   VisitFlags(archive, side.failed);
   VisitFlags(archive, side.fingerprint);
   side.coverage.resize(field_sets);
-  for (FlagCounts& coverage : side.coverage) VisitFlags(archive, coverage);
+  for (CoverageCounts& coverage : side.coverage) VisitFlags(archive, coverage);
   archive.U64(side.replay_missing);
   VisitReplay(archive, side.replay);
 }
@@ -205,6 +228,14 @@ const Request& RequestPair::side(Side which) const {
   static const Request kNothing;
   if (which == Side::kInfer) return *infer;
   return one_record() ? kNothing : *train;
+}
+
+std::string_view RequestPair::FilledFingerprint(Side which) const {
+  // Arrays come with one declaration for all of their requests, and it is of infer's run.
+  if (one_record()) return which == Side::kInfer ? infer_fingerprint : std::string_view();
+  const std::string* filled = side(which).Text(kFilledFingerprintField);
+  // Another than the trace's own was filled in for another trace.
+  return filled != nullptr && *filled == Declared(which) ? *filled : std::string_view();
 }
 
 std::optional<double> RequestPair::OutputTokens(Side which) const {

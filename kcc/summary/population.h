@@ -44,6 +44,14 @@ struct PairedFlagCounts {
   bool operator==(const PairedFlagCounts&) const = default;
 };
 
+// Whether requests carry every field that a coverage clause lists, and which they lack.
+struct CoverageCounts : FlagCounts {
+  // By field, how many requests lack it, and of how many of the `no` this was noted. In memory
+  // alone: what was read from a file knows that fields are lacking, not which.
+  std::vector<uint64_t> lacking;
+  uint64_t noted = 0;
+};
+
 // Requests that repeat one another: what the first one signed (the one with the smallest id), and
 // how often each signature came. Texts are kept as 64-bit hashes.
 struct ReplayGroup {
@@ -68,7 +76,7 @@ struct SidePopulation {
   uint64_t kv_cache_missing = 0;
   FlagCounts failed;
   FlagCounts fingerprint;                  // yes: the request's equals the trace's
-  std::vector<FlagCounts> coverage;        // one per field set of the plan
+  std::vector<CoverageCounts> coverage;    // one per field set of the plan
   uint64_t replay_missing = 0;             // no replay_group or no replay_signature
   std::map<uint64_t, ReplayGroup> replay;  // by hash of replay_group
 };
@@ -86,11 +94,18 @@ struct RequestPair {
   std::array<int64_t, 2> own_rows = {-1, -1};  // by Side, of generated traces (pairing.h)
   const OutputComparison* outputs = nullptr;   // of generated traces, where it was asked for
 
+  std::string_view Declared(Side which) const {
+    return which == Side::kTrain ? train_fingerprint : infer_fingerprint;
+  }
   // Whether both sides are one record, as those that come with arrays. It is of infer's run: of
   // train's nothing is known then, nor how the two compare, and it must not count as alike.
   bool one_record() const { return train == infer; }
   // What the side recorded of its own run; nothing, of train, where there is one record.
   const Request& side(Side which) const;
+  // The build that the kernel's own declaration puts the request down to, where the request does
+  // not name the kernel that answered it: filled in by kcc, or declared with the arrays. Empty:
+  // none.
+  std::string_view FilledFingerprint(Side which) const;
   // How many tokens a side's answer has, where the side says so at all: where both score the same
   // tokens, as many as there are rows, whatever it says. None: not recorded, or not known.
   std::optional<double> OutputTokens(Side which) const;

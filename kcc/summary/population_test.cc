@@ -181,6 +181,32 @@ TEST(Population, CoverageAsksForEveryFieldOfTheClause) {
   EXPECT_EQ(SlicePopulation(summary, 0, train, clause.fields).value.lo, 0);
 }
 
+// What kcc filled in from the kernel's declaration says to which build a request is put down. It
+// does not say which replica answered, so it matches nothing.
+TEST(Population, AFilledFingerprintCoversAndMatchesNothing) {
+  Contract contract;
+  contract.slices = {testing::MakeSlice("all", "")};
+  Clause clause = testing::MakeClause("trace_field_coverage", BoundKind::kAtLeast, 1);
+  clause.fields = {"kernel_fingerprint"};
+  contract.clauses = {clause};
+  const Plan plan = Plan::FromContract(contract);
+  const auto value = [&](const char* metric, const char* field, const char* fingerprint) {
+    FakeRequest request("r");
+    request.infer.fields[field] = std::string(fingerprint);
+    return SlicePopulation(Accumulate(plan, {request}), 0, *ParseMetric(metric),
+                           std::string_view(metric).ends_with("coverage")
+                               ? clause.fields
+                               : std::vector<std::string>());
+  };
+  const std::string filled(kFilledFingerprintField);
+  EXPECT_EQ(value("trace_field_coverage", filled.c_str(), "infer-fp").value.lo, 1);
+  EXPECT_EQ(value("trace_field_coverage", filled.c_str(), "of another trace").value.lo, 0);
+  EXPECT_EQ(value("train_trace_field_coverage", filled.c_str(), "infer-fp").value.lo, 0);
+  EXPECT_EQ(value("fingerprint_match_rate", filled.c_str(), "infer-fp").count, 0u);
+  EXPECT_EQ(value("fingerprint_match_rate", filled.c_str(), "infer-fp").missing, 1u);
+  EXPECT_EQ(value("fingerprint_match_rate", "kernel_fingerprint", "infer-fp").value.lo, 1);
+}
+
 TEST(Population, CalibrationGapsComeFromGoldLabelsOnly) {
   FakeRequest request("r");
   for (int i = 0; i < 4; ++i) {

@@ -9,6 +9,7 @@
 #include "kcc/format/mapped_file.h"
 #include "kcc/trace/import_formats.h"
 #include "kcc/trace/kld.h"
+#include "kcc/trace/requests.h"
 #include "kcc/trace/writer.h"
 
 namespace kcc {
@@ -54,6 +55,7 @@ Result<ImportReport> ImportFile(const MappedFile& file, const std::string& outpu
     request.id = id.data();
     request.fields["prompt_tokens"] = static_cast<double>(header.first() + 1);
     request.fields["output_tokens"] = static_cast<double>(header.rows_per_chunk());
+    FillFingerprint(options.fingerprint, &request);
     KCC_TRY(const int32_t row, writer.AddRequest(request));
     ++report.requests;
     for (int64_t i = 0; i < header.rows_per_chunk(); ++i) {

@@ -226,7 +226,8 @@ class ArrayImport {
       return InvalidError("there are " + std::to_string(requests_.size()) +
                           " requests, but the arrays speak of row " + ShortestNumber(highest));
     }
-    for (const Request& request : requests_) {
+    for (Request& request : requests_) {
+      FillFingerprint(options_.fingerprint, &request);
       KCC_TRY(const int32_t row, writer->AddRequest(request));
       (void)row;
       ++report_.requests;

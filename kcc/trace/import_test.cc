@@ -106,6 +106,8 @@ TEST(ImportVllmTest, PromptLogprobs) {
   EXPECT_EQ(imported.requests[0].id, "req-0");
   EXPECT_EQ(imported.requests[0].Number("prompt_tokens"), 2);
   EXPECT_EQ(imported.info.kernel_fingerprint, "test-kernel");
+  EXPECT_EQ(*imported.requests[0].Text(kFilledFingerprintField), "test-kernel");
+  EXPECT_EQ(imported.requests[0].Text("kernel_fingerprint"), nullptr);
 }
 
 TEST(ImportVllmTest, OutputLogprobs) {

@@ -17,6 +17,7 @@
 #include "kcc/trace/alignment_check.h"
 #include "kcc/trace/import_formats.h"
 #include "kcc/trace/import_responses.h"
+#include "kcc/trace/requests.h"
 #include "kcc/trace/writer.h"
 
 namespace kcc {
@@ -282,6 +283,7 @@ class DumpImport {
     request.fields["prompt_tokens"] = static_cast<double>(dump.prompt_tokens);
     request.fields["output_tokens"] = static_cast<double>(dump.output_tokens);
     if (dump.latency_s) request.fields["latency_ms"] = *dump.latency_s * 1e3;
+    FillFingerprint(options_.fingerprint, &request);
     KCC_TRY(const int32_t row_of_request, writer->AddRequest(request));
     ++report_.requests;
     size_t i = 0;

@@ -125,6 +125,11 @@ Result<> CheckUnique(const std::vector<Request>& requests, const std::vector<int
 
 }  // namespace
 
+void FillFingerprint(const std::string& fingerprint, Request* request) {
+  if (request->Text("kernel_fingerprint") != nullptr) return;
+  request->fields.insert_or_assign(std::string(kFilledFingerprintField), fingerprint);
+}
+
 Result<> CheckRequest(const Request& request) {
   if (request.id.empty()) return InvalidError("the request has no 'id'");
   for (const std::string_view field : {"prompt_tokens", "output_tokens"}) {

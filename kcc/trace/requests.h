@@ -36,6 +36,10 @@ Result<std::vector<Request>> ReadRequests(const std::string& path);
 Result<Request> ParseRequest(std::string_view line, std::span<const std::string_view> without = {});
 std::string RequestJson(const Request& request);
 
+// Puts the request down to the kernel that declared this fingerprint, marked as filled in by kcc,
+// unless the request says itself who answered it.
+void FillFingerprint(const std::string& fingerprint, Request* request);
+
 // What reading holds a request to: an id, token counts that are counts, finite numbers.
 Result<> CheckRequest(const Request& request);
 

@@ -8,6 +8,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/trace/alignment_check.h"
 #include "kcc/trace/import_responses.h"
+#include "kcc/trace/requests.h"
 #include "kcc/trace/writer.h"
 
 namespace kcc {
@@ -55,7 +56,8 @@ struct SequenceWriter::State {
   LogprobSemantics semantics = LogprobSemantics::kRaw;
   std::optional<double> temperature;
   bool altered = false;
-  std::string fingerprint;
+  std::string fingerprint;  // of its response
+  std::string declared;     // by the trace
   int32_t top_k = 0;
   int64_t logits_width = 0;  // 0: no logits
   std::optional<AlignmentCheck> alignment;
@@ -88,6 +90,7 @@ Result<> SequenceWriter::State::Start(const std::string& id, const ImportedSeque
   if (info.kernel_fingerprint.empty()) {
     return InvalidError("the responses carry no fingerprint of the kernel; give --fingerprint");
   }
+  declared = info.kernel_fingerprint;
   info.model_digest = options.model_digest;
   info.vocab_size = options.vocab_size;
   logits_width =
@@ -245,6 +248,7 @@ Result<> SequenceWriter::Add(const std::string& id, ImportedSequence sequence) {
         std::count_if(sequence.tokens.begin(), sequence.tokens.end(),
                       [&](const ImportedToken& token) { return token.position >= prompt_tokens; }));
   }
+  FillFingerprint(state.declared, &request);
   KCC_TRY(const int32_t row, state.writer->AddRequest(request));
   ++state.report.requests;
   for (const ImportedToken& token : sequence.tokens) {

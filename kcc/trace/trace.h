@@ -85,6 +85,11 @@ std::optional<LogprobSemantics> ParseLogprobSemantics(std::string_view word);
 std::optional<TracePath> ParseTracePath(std::string_view word);
 std::optional<SampledBy> ParseSampledBy(std::string_view word);
 
+// What a kernel declared of itself, in a request's line whose answer did not name the kernel that
+// gave it. It is a field of its own, not a value of `kernel_fingerprint`: whatever rests on the
+// word of the replica that answered (fingerprint_match_rate, slices) must not find it there.
+inline constexpr std::string_view kFilledFingerprintField = "kernel_fingerprint_filled";
+
 // One line of requests.jsonl. Every field is kept, known to us or not.
 using RequestValueTypes = std::variant<double, bool, std::string, std::vector<std::string>>;
 

@@ -49,6 +49,8 @@ class Monitor:
     process group; by default the world if torch.distributed is initialised, `group=False` for none.
     `temperature` and `sampling_temperature` are those of `kcc.measure`: of the distributions, and of
     sampling where that differs; 0 where the tokens were not drawn from the whole distribution.
+    `train_fingerprint` and `infer_fingerprint` name the two builds, e.g. "vllm-0.18 fp8": a contract
+    that asks for `kernel_fingerprint` needs infer's.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class Monitor:
         stage: str = "offline",
         temperature: float = 1.0,
         sampling_temperature: float | None = None,
+        train_fingerprint: str = "",
+        infer_fingerprint: str = "",
     ):
         if contract is None and limits is None:
             raise errors.InvalidInput("Monitor needs a contract or limits")
@@ -92,6 +96,7 @@ class Monitor:
             if sampling_temperature is None
             else c.real(sampling_temperature, "sampling_temperature"),
         }
+        self._names = {"train_fingerprint": train_fingerprint, "infer_fingerprint": infer_fingerprint}
 
     def step(
         self,
@@ -207,7 +212,7 @@ class Monitor:
         ]
         return begin_measure(
             train, rollout, self.contract, mask=mask, requests=requests, clauses_only=True, threads=self.threads,
-            **self._sampling, **more,
+            **self._sampling, **self._names, **more,
         )  # fmt: skip
 
     def _metrics(

@@ -37,6 +37,26 @@ def test_every_step_has_a_verdict_metrics_and_weights():
     assert monitor.total.figures()[""]["tokens"] == quiet.figures[""]["tokens"] + loud.figures[""]["tokens"]
 
 
+def test_the_build_that_a_monitor_is_told_covers_the_fingerprint():
+    text = CONTRACT.read_text() + (
+        "  observability:\n"
+        "    - {id: O-1, metric: trace_field_coverage, atLeast: 1, fields: [kernel_fingerprint], level: L3}\n"
+        "    - {id: O-2, metric: fingerprint_match_rate, atLeast: 1, level: L3}\n"
+    )
+    contract = kcc.Contract(text)
+
+    def rows(**names):
+        report = kcc.Monitor(contract, **names).step(*step(), slices=["math", "code"] * 4).report
+        return {clause["id"]: clause["slices"][0] for clause in report.clauses}
+
+    told, untold = rows(infer_fingerprint="vllm-0.18 fp8"), rows()
+    assert told["O-1"]["verdict"] == "satisfied"
+    assert untold["O-1"]["verdict"] == "violated"
+    assert "missing: kernel_fingerprint from 8 of 8 requests" in untold["O-1"]["reason"]
+    # Nobody has said which replica answered.
+    assert told["O-2"]["verdict"] == untold["O-2"]["verdict"] == "inconclusive"
+
+
 def test_a_monitor_without_a_measure_is_refused():
     with pytest.raises(kcc.InvalidInput, match="contract or limits"):
         kcc.Monitor()
