@@ -18,7 +18,7 @@ import run_docs  # noqa: E402
 
 # Over ten seconds each, longest first: started first, so that no worker is left alone with one at the end.
 LONG = ("engines/test_engines", "lab/test_experiments", "report/test_html", "engines/test_adapters",
-        "engines/test_model", "kernel/test_torch_lm")  # fmt: skip
+        "engines/test_model", "kernel/test_contract_matrix", "kernel/test_torch_lm")  # fmt: skip
 
 
 def pytest_configure(config):

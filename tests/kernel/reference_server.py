@@ -55,9 +55,14 @@ def shaped(row, temperature, top_k):
 
 
 class Faults(set):
+    def row(self, prefix):
+        """The logits; `drift` is another kernel for the same weights, and no good one."""
+        row = logits(prefix)
+        return [x + 0.4 * math.sin(2.9 * v + len(prefix)) for v, x in enumerate(row)] if "drift" in self else row
+
     def numbers(self, prefix, temperature, top_k):
         """What this server calls the log-probs of the token after `prefix`."""
-        row = logits(prefix)
+        row = self.row(prefix)
         if "logits" in self:
             return row
         if "processed" in self:
@@ -279,7 +284,7 @@ def trtllm_completions(body, faults):
     prompt, temperature, top_k = body["prompt"], body["temperature"], body.get("top_k", 0)
     choice = {"index": 0, "text": "", "finish_reason": "length", "logprobs": None, "context_logits": None}
     if body.get("return_context_logits"):
-        rows = [logits(prompt[: t + 1]) for t in range(len(prompt))]
+        rows = [faults.row(prompt[: t + 1]) for t in range(len(prompt))]
         if "scaled" in faults:
             rows = [shaped(row, temperature, 0) for row in rows]
         if "processed" in faults:
@@ -315,14 +320,15 @@ POSTS = {
 
 
 def get(dialect, path, faults):
+    version = "1.2.4" if faults.build == "build-2" else VERSION
     if path == "/v1/models":
         names = ["tiny", "other"] if "two-models" in faults else ["tiny"]
         meta = {"meta": {"n_vocab": VOCAB}} if dialect == "llamacpp" else {}
         return {"object": "list", "data": [{"id": name, "object": "model", **meta} for name in names]}
     if path == "/version" and dialect in ("vllm", "trtllm"):
-        return {"version": VERSION}
+        return {"version": version}
     if path == "/server_info" and dialect == "sglang":
-        return {"version": VERSION, "model_path": "tiny", "dtype": "float32", "port": 1, "random_seed": 7}
+        return {"version": version, "model_path": "tiny", "dtype": "float32", "port": 1, "random_seed": 7}
     if path == "/model_info" and dialect == "sglang":
         return {"model_path": "tiny", "weight_version": "w1"}
     if path == "/props" and dialect == "llamacpp":
@@ -364,7 +370,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with COUNTERS_LOCK:
             self.counters = COUNTERS.setdefault(key, Counters())
         made = Faults(faults.split(","))
-        made.build = "build-1"
+        made.build = "build-2" if made & {"drift", "build-2"} else "build-1"
         return dialect, made, "/" + "/".join(rest)
 
     def answer(self, compute):
