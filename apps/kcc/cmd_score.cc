@@ -1,5 +1,7 @@
 // kcc score and kcc generate: a trace from a kernel, of given continuations or of its own.
+#include <algorithm>
 #include <filesystem>
+#include <string>
 
 #include "apps/kcc/commands.h"
 #include "apps/kcc/kernels.h"
@@ -49,18 +51,24 @@ int Run(const ScoreOptions& options, bool generate, Console& console) {
   if (!made.has_value()) return ReportError(made.error(), console);
   const Result<TraceReader> trace = TraceReader::Open(options.output);
   if (!trace.has_value()) return ReportError(trace.error(), console);
+  const std::vector<Request>& requests = trace->requests();
+  const auto failed = static_cast<size_t>(
+      std::count_if(requests.begin(), requests.end(),
+                    [](const Request& request) { return request.Flag("failed").value_or(false); }));
   if (console.json) {
     JsonWriter json;
     json.BeginObject().Field(generate ? "kccGenerate" : "kccScore", 1);
     json.Field("directory", options.output).Field("identity", trace->identity());
     json.Field("kernelFingerprint", trace->info().kernel_fingerprint);
-    json.Field("requests", trace->requests().size()).Field("tokens", trace->token_count());
+    json.Field("requests", requests.size()).Field("tokens", trace->token_count());
+    if (failed > 0) json.Field("failed", failed);
     json.EndObject();
     console.out << json.Take();
     return kExitOk;
   }
-  console.out << Shown(options.output) << ": " << Counted(trace->requests().size(), "request")
-              << ", " << Counted(static_cast<size_t>(trace->token_count()), "token") << " from "
+  console.out << Shown(options.output) << ": " << Counted(requests.size(), "request")
+              << (failed > 0 ? " (" + std::to_string(failed) + " failed)" : "") << ", "
+              << Counted(static_cast<size_t>(trace->token_count()), "token") << " from "
               << Shown(trace->info().kernel_fingerprint) << '\n';
   return kExitOk;
 }

@@ -29,6 +29,12 @@ class SystemClock final : public Clock {
   }
 };
 
+// Where nobody hands in another.
+inline const Clock& TheSystemClock() {
+  static const SystemClock clock;
+  return clock;
+}
+
 // Stands still until a test moves it.
 class ManualClock final : public Clock {
  public:

@@ -157,12 +157,14 @@ class ExecKernel final : public Kernel {
     KCC_TRY_VOID(Ready(batch));
     if (!info_.generates) return InvalidError("the kernel does not generate", Place{name_});
     const std::string where = "batch " + std::to_string(++batches_);
+    // All requests of a batch arrive together; how long each took is for the program to say.
+    const int64_t started_at_ms = options_.clock->NowMs();
     Result<std::string> line =
         child_->Ask(GenerateMessage(batches_, batch, sampling), options_.batch_timeout_s);
     if (!line.has_value()) return Fail(line.error(), where);
     auto generated = ParseGenerated(*line, batches_, batch, sampling, info_);
     if (!generated.has_value()) return Fail(generated.error(), where);
-    Result<> written = WriteGenerated(batch, *generated, sampling, directory);
+    Result<> written = WriteGenerated(batch, *generated, sampling, started_at_ms, directory);
     if (!written.has_value()) return Fail(written.error(), where);
     return {};
   }
@@ -205,7 +207,7 @@ class ExecKernel final : public Kernel {
     info.tokens = 0;
     std::string lines;
     for (const KernelRequest& request : batch) {
-      Request line = request.request;
+      Request line = AnsweredLine(request);
       FillFingerprint(info_.fingerprint, &line);
       lines += RequestJson(line) + "\n";
       *info.tokens += static_cast<int64_t>(request.tokens.size()) - request.prompt_tokens;
@@ -218,7 +220,7 @@ class ExecKernel final : public Kernel {
 
   Result<> WriteGenerated(std::span<const KernelRequest> batch,
                           const std::vector<GeneratedRequest>& generated, const Sampling& sampling,
-                          const std::string& directory) const {
+                          int64_t started_at_ms, const std::string& directory) const {
     TraceInfo info = TraceInfoOf(info_);
     info.mode = TraceMode::kGenerated;
     info.sampled_by = SampledBy::kInfer;
@@ -235,7 +237,9 @@ class ExecKernel final : public Kernel {
     KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, info, options));
     for (size_t i = 0; i < batch.size(); ++i) {
       const GeneratedRequest& row = generated[i];
-      Request request = batch[i].request;
+      Request request = AnsweredLine(batch[i]);
+      request.fields["started_at_ms"] = static_cast<double>(started_at_ms);
+      if (row.failed) request.fields["failed"] = true;
       for (const auto& [name, value] : row.fields.fields) request.fields[name] = value;
       FillFingerprint(info_.fingerprint, &request);
       request.fields["prompt_tokens"] = static_cast<double>(batch[i].prompt_tokens);

@@ -252,6 +252,34 @@ TEST(ExecKernel, StopsAtOnceWhenToldTo) {
   for (const pid_t id : ProcessesIn(scratch / "pids")) EXPECT_FALSE(Alive(id));
 }
 
+// Scored evidence carries no clock; a generated request has the one that was handed in.
+TEST(ExecKernel, SaysOfEachRequestWhenInWhichPlaceAndWhetherItFailed) {
+  const ScratchDir scratch;
+  const std::array<KernelScheme, 1> schemes = {ExecScheme()};
+  ManualClock clock(5000);
+  KernelOpenOptions options;
+  options.clock = &clock;
+  const auto kernel = OpenKernel(Toy("fails-one"), options, schemes);
+  ASSERT_TRUE(kernel.has_value()) << kernel.error().Format();
+  std::vector<KernelRequest> requests = SomeRequests(3);
+  for (size_t i = 0; i < 3; ++i) requests[i].ordinal = 7 + static_cast<int64_t>(i);
+  requests[2].request.fields["ordinal"] = 1.0;  // the request's own
+  ASSERT_TRUE((*kernel)->Score(requests, scratch / "scored").has_value());
+  ASSERT_TRUE((*kernel)->Generate(requests, Sampling(), scratch / "written").has_value());
+  for (const char* name : {"scored", "written"}) {
+    const TraceReader reader = testing::MustOpen(scratch / name);
+    const bool written = reader.info().mode == TraceMode::kGenerated;
+    EXPECT_EQ(reader.requests()[1].Number("ordinal"), 8);
+    EXPECT_EQ(reader.requests()[2].Number("ordinal"), 1);
+    EXPECT_EQ(reader.requests()[1].Flag("failed"), false);
+    EXPECT_EQ(reader.requests()[0].Flag("failed"), written);
+    EXPECT_EQ(reader.requests()[0].Number("started_at_ms"),
+              written ? std::optional(5000.0) : std::nullopt);
+    EXPECT_EQ(reader.requests()[0].Number("output_tokens"),
+              written ? std::optional(0.0) : std::nullopt);
+  }
+}
+
 TEST(ExecKernel, GeneratesByTheRequestsOwnSeed) {
   const ScratchDir scratch;
   const std::array<KernelScheme, 1> schemes = {ExecScheme()};

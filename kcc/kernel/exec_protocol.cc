@@ -155,7 +155,13 @@ std::optional<double> Milliseconds(std::optional<json::element> value) {
 
 Result<> ReadContinuation(json::object object, const Sampling& sampling, int64_t vocab_size,
                           GeneratedRequest* out) {
+  if (const auto failed = JsonMember(object, "failed")) {
+    if (failed->get(out->failed) != simdjson::SUCCESS) {
+      return Wrong("'failed' must be true or false");
+    }
+  }
   const auto tokens = JsonList(JsonMember(object, "tokens"));
+  if (!tokens && out->failed) return {};  // nothing was written
   if (!tokens) return Wrong("'tokens' must be a list of token ids");
   if (tokens->size() > static_cast<size_t>(sampling.output_tokens_max)) {
     return Wrong("it wrote " + std::to_string(tokens->size()) + " tokens, more than the " +
@@ -316,8 +322,8 @@ Result<std::vector<GeneratedRequest>> ParseGenerated(std::string_view line, int6
                                                      const KernelInfo& info) {
   constexpr std::array<std::string_view, 4> kKeys = {"batch", "fingerprint", "requests",
                                                      "engineMs"};
-  constexpr std::array<std::string_view, 6> kRequestKeys = {"id",        "tokens", "logprobs",
-                                                            "latencyMs", "ttftMs", "fields"};
+  constexpr std::array<std::string_view, 7> kRequestKeys = {
+      "id", "tokens", "logprobs", "latencyMs", "ttftMs", "failed", "fields"};
   Answer answer;
   KCC_TRY_VOID(answer.Parse(line, "generated", kKeys));
   KCC_TRY_VOID(CheckBatch(answer, batch, info.fingerprint));

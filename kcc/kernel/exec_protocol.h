@@ -36,6 +36,7 @@ struct GeneratedRequest {
   std::vector<float> logprobs;  // none, or one a token
   std::optional<double> latency_ms;
   std::optional<double> ttft_ms;
+  bool failed = false;  // it ended in an error: its tokens, if any, are no answer
   Request fields;  // further fields the program judged: refused, parsed, reward …; id is unused
 };
 

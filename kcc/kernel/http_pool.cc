@@ -164,7 +164,8 @@ struct HttpPool::State {
   // The reply of a finished transfer; none if it was put back for another attempt.
   Result<std::optional<HttpReply>> Finish(Transfer* transfer, CURLcode code, bool any_status);
   Result<> Wait(double until_s);
-  Result<> Run(size_t count, const MakeCall& make, bool any_status, const TakeReply& take);
+  Result<> Run(size_t count, const MakeCall& make, bool any_status, const TakeReply& take,
+               const GiveUp& give_up);
 };
 
 Error HttpPool::State::Failure(const Transfer& transfer, const std::string& what) const {
@@ -289,7 +290,7 @@ Result<> HttpPool::State::Wait(double until_s) {
 }
 
 Result<> HttpPool::State::Run(size_t count, const MakeCall& make, bool any_status,
-                              const TakeReply& take) {
+                              const TakeReply& take, const GiveUp& give_up) {
   const double deadline_s = clock.MonotonicSeconds() + options.batch_timeout_s;
   // On every way out, no call stays under way.
   struct Transfers {
@@ -334,9 +335,16 @@ Result<> HttpPool::State::Run(size_t count, const MakeCall& make, bool any_statu
       curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &user);
       auto* transfer = static_cast<Transfer*>(static_cast<void*>(user));
       finished = true;
-      KCC_TRY(std::optional<HttpReply> reply, Finish(transfer, message->data.result, any_status));
-      if (!reply) continue;
-      KCC_TRY_VOID(take(transfer->index, std::move(*reply)));
+      const CURLcode code = message->data.result;
+      Result<std::optional<HttpReply>> reply = Finish(transfer, code, any_status);
+      if (!reply.has_value()) {
+        if (!give_up) return std::move(reply.error());
+        KCC_TRY_VOID(give_up(transfer->index, code == CURLE_OPERATION_TIMEDOUT, reply.error()));
+      } else if (!*reply) {
+        continue;
+      } else {
+        KCC_TRY_VOID(take(transfer->index, std::move(**reply)));
+      }
       ++done;
       std::erase_if(active.list, [&](const auto& held) { return held.get() == transfer; });
     }
@@ -378,8 +386,9 @@ Result<std::unique_ptr<HttpPool>> HttpPool::Open(HttpOptions options) {
 
 std::string HttpPool::LibraryVersion() { return curl_version(); }
 
-Result<> HttpPool::Run(size_t count, const MakeCall& make, const TakeReply& take) {
-  return state_->Run(count, make, /*any_status=*/false, take);
+Result<> HttpPool::Run(size_t count, const MakeCall& make, const TakeReply& take,
+                       const GiveUp& give_up) {
+  return state_->Run(count, make, /*any_status=*/false, take, give_up);
 }
 
 void HttpPool::SetRunLimit(double seconds) { state_->options.batch_timeout_s = seconds; }
@@ -391,7 +400,8 @@ Result<HttpReply> HttpPool::Ask(const HttpCall& call) {
       [&](size_t, HttpReply reply) -> Result<> {
         answer = std::move(reply);
         return {};
-      }));
+      },
+      nullptr));
   return answer;
 }
 

@@ -69,7 +69,11 @@ class HttpPool {
   // ends the run, as does any other final status. Afterwards no call is under way.
   using MakeCall = std::function<HttpCall(size_t index)>;
   using TakeReply = std::function<Result<>(size_t index, HttpReply reply)>;
-  Result<> Run(size_t count, const MakeCall& make, const TakeReply& take);
+  // `give_up`, where given, gets each call that failed for good, and the run goes on; an error from
+  // it ends the run.
+  using GiveUp = std::function<Result<>(size_t index, bool timed_out, const Error& why)>;
+  Result<> Run(size_t count, const MakeCall& make, const TakeReply& take,
+               const GiveUp& give_up = nullptr);
 
   // The time limit of the following runs, in place of batch_timeout_s.
   void SetRunLimit(double seconds);

@@ -8,6 +8,16 @@ std::map<std::string, std::string> DeclaredBy(const KernelInfo& info) {
   return declared;
 }
 
+Request AnsweredLine(const KernelRequest& asked) {
+  Request line = asked.request;
+  // Both kernels are asked in the same order, so the place is nobody's word but the asker's.
+  if (asked.ordinal >= 0) {
+    line.fields.try_emplace("ordinal", static_cast<double>(asked.ordinal));
+  }
+  line.fields["failed"] = false;
+  return line;
+}
+
 void SetSampling(const Sampling& sampling, TraceInfo* info) {
   info->sampling_altered = sampling.temperature > 0 && (sampling.top_k > 0 || sampling.top_p < 1);
   SetTemperatures(sampling.temperature, info);

@@ -30,6 +30,7 @@ struct KernelRequest {
   std::vector<int32_t> gold;
   // The advantage of every scored token, for slices; NaN: none. Empty: the request has none.
   std::vector<float> advantage;
+  int64_t ordinal = -1;  // place in the order of asking; -1: not known
 
   // For a measurement that is told what was asked; it points into this request.
   AskedRequest asked() const { return {&request, prompt_tokens, gold, advantage}; }
@@ -48,6 +49,10 @@ struct Sampling {
 // Records in a generated trace's info what it was sampled with. Evidence, semantics, mode and
 // sampledBy must be set before.
 void SetSampling(const Sampling& sampling, TraceInfo* info);
+
+// The line of an answered request in a kernel's trace: what was asked, in which place, and that it
+// did not fail. A kernel adds what it found out.
+Request AnsweredLine(const KernelRequest& asked);
 
 // Which error source an option of a kernel belongs to (attribution switches them one by one).
 struct KernelOption {
@@ -91,8 +96,9 @@ class Kernel {
   virtual Result<> Score(std::span<const KernelRequest> batch, const std::string& directory) = 0;
 
   // Writes each request's own continuation of its prompt (tokens beyond prompt_tokens are
-  // ignored): a trace of mode `generated` whose tokens are the continuation, with `output_tokens`
-  // and, where the kernel can tell, `latency_ms` and `ttft_ms` per request.
+  // ignored): a trace of mode `generated` whose tokens are the continuation, with `output_tokens`,
+  // `started_at_ms` and, where the kernel can tell, `latency_ms` and `ttft_ms` per request. A
+  // request that fails is a row with `failed`, not a hole.
   virtual Result<> Generate(std::span<const KernelRequest> batch, const Sampling& sampling,
                             const std::string& directory) = 0;
 };

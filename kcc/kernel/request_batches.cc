@@ -32,6 +32,7 @@ Result<std::vector<KernelRequest>> RequestBatches::Next() {
       KernelRequest request;
       KCC_TRY(const bool more, source_.Next(&request));
       if (!more) break;
+      request.ordinal = asked_++;
       waiting_ = std::move(request);
     }
     tokens += static_cast<int64_t>(waiting_->tokens.size()) - waiting_->prompt_tokens;

@@ -29,6 +29,7 @@ class RequestBatches {
   RequestSource& source_;
   BatchLimits limits_;
   std::optional<KernelRequest> waiting_;  // did not fit into the last batch
+  int64_t asked_ = 0;
 };
 
 }  // namespace kcc

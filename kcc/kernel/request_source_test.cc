@@ -177,6 +177,7 @@ TEST(RequestBatches, EndAtRequestsOrTokensAndLoseNothing) {
       const auto batch = batches.Next().value();
       if (batch.empty()) return found;
       for (const KernelRequest& request : batch) {
+        EXPECT_EQ(request.ordinal, next);
         EXPECT_EQ(request.request.id, "r" + std::to_string(next++));
       }
       found.push_back(batch.size());

@@ -98,6 +98,7 @@ class ServerKernel final : public Kernel {
   std::string build_;  // what the first answer said of its build
   std::optional<LogprobSemantics> generated_semantics_;
   uint64_t salts_ = 0;
+  bool has_generated_ = false;  // an answer to a request of a caller
 };
 
 Error Within(const std::string& where, const Error& error) {
@@ -353,18 +354,34 @@ Result<> ServerKernel::GenerateBatch(std::span<const KernelRequest> batch, const
                options_.top, *generated_semantics_};
   }
   std::vector<ScoreAnswer> answers(batch.size());
-  const auto make = [&](size_t i) { return facts_.server->generate(facts_, asks[i], NextSalt()); };
+  const auto make = [&](size_t i) {
+    answers[i].started_at_ms = options_.clock->NowMs();  // of the last attempt, as its seconds are
+    return facts_.server->generate(facts_, asks[i], NextSalt());
+  };
   const auto take = [&](size_t i, const HttpReply& reply) -> Result<> {
     auto answer = ReadGenerated(facts_, asks[i], reply.body);
     if (!answer.has_value()) {
       return Within("request '" + batch[i].request.id + "'", answer.error());
     }
     KCC_TRY_VOID(CheckSameBuild(answer->fingerprint));
+    answer->started_at_ms = answers[i].started_at_ms;
+    answer->seconds = reply.seconds;
     answers[i] = std::move(*answer);
-    answers[i].seconds = reply.seconds;
+    has_generated_ = true;
     return {};
   };
-  KCC_TRY_VOID(pool_->Run(batch.size(), make, take));
+  // A request that the server gave up on is a fact about the server, unless the server has answered
+  // none yet: then it is most likely asked wrongly, and the first cause is the run's.
+  size_t failed = 0;
+  std::optional<Error> first;
+  const auto give_up = [&](size_t i, bool timed_out, const Error& why) -> Result<> {
+    answers[i].failed = true;
+    answers[i].timed_out = timed_out;
+    if (!first) first = Within("request '" + batch[i].request.id + "'", why);
+    if (++failed == batch.size() && !has_generated_) return *first;
+    return {};
+  };
+  KCC_TRY_VOID(pool_->Run(batch.size(), make, take, give_up));
   ServerTrace trace;
   trace.info = GeneratedTraceInfo(info_, *generated_semantics_, sampling, lists);
   for (const ServerOptions::Field& field : facts_.extra) {

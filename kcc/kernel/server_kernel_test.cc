@@ -134,6 +134,35 @@ TEST_F(ServerKernelTest, EveryServerAndPathGivesTheModelsNumbersAtTheirTokens) {
   }
 }
 
+// One that the server refuses is a row; where it refuses all from the start, the question is wrong.
+TEST_F(ServerKernelTest, ARequestThatFailsToGenerateIsARowOfTheTrace) {
+  const ScratchDir scratch;
+  ManualClock clock(5000);
+  KernelOpenOptions how;
+  how.clock = &clock;
+  const auto kernel =
+      OpenServer(ServerUri(server_->Base("vllm", "refuse-58"), "vllm", "retries=0"), how);
+  ASSERT_TRUE(kernel.has_value()) << kernel.error().Format();
+  Sampling sampling;
+  sampling.output_tokens_max = 3;
+  const KernelRequest refused = MakeRequest("no", {58, 4}, 2);
+  const auto alone = (*kernel)->Generate(std::span(&refused, 1), sampling, scratch / "alone");
+  ASSERT_FALSE(alone.has_value());
+  EXPECT_THAT(alone.error().message(), HasSubstr("request 'no'"));
+  std::vector<KernelRequest> batch = ThreeRequests();
+  batch.push_back(refused);
+  const auto done = (*kernel)->Generate(batch, sampling, scratch / "out");
+  ASSERT_TRUE(done.has_value()) << done.error().Format();
+  const TraceReader reader = MustOpen(scratch / "out");
+  ASSERT_EQ(reader.requests().size(), 4u);
+  EXPECT_EQ(reader.requests()[0].Flag("failed"), false);
+  EXPECT_EQ(reader.requests()[3].Flag("failed"), true);
+  EXPECT_EQ(reader.requests()[3].Number("output_tokens"), 0);
+  EXPECT_EQ(reader.requests()[3].Number("latency_ms"), std::nullopt);
+  EXPECT_EQ(reader.requests()[3].Number("started_at_ms"), 5000);
+  EXPECT_EQ(reader.requests()[3].Flag("timed_out"), std::nullopt);
+}
+
 TEST_F(ServerKernelTest, VllmsOlderSpellingOfIdsIsReadToo) {
   const ScratchDir scratch;
   const auto kernel =

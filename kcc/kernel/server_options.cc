@@ -226,6 +226,7 @@ Result<HttpOptions> ReadHttpOptions(const KernelUri& uri, const KernelOpenOption
   http.batch_timeout_s = open.batch_timeout_s;
   http.timeout_s = open.batch_timeout_s;
   http.stop_fd = open.stop_fd;
+  options.clock = open.clock;
   size_t mib = http.body_bytes_max >> 20;
   KCC_TRY_VOID(reader.Whole("in_flight", 1, 1024, &http.in_flight_max));
   KCC_TRY_VOID(reader.Whole("retries", 0, 20, &http.retries_max));

@@ -41,8 +41,9 @@ struct ServerOptions {
     std::string json;
   };
   std::vector<Field> fields;
-  double start_timeout_s = 600;  // for each call before the first batch
-  std::string salt;              // before every cache_salt; empty: random
+  double start_timeout_s = 600;            // for each call before the first batch
+  std::string salt;                        // before every cache_salt; empty: random
+  const Clock* clock = &TheSystemClock();  // when generated requests were asked
 };
 
 struct ServerOptionRow {

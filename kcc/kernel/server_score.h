@@ -17,7 +17,11 @@ namespace kcc {
 struct ScoreAnswer {
   std::string fingerprint;  // system_fingerprint or weight_version; may be empty
   std::vector<ImportedToken> tokens;
-  double seconds = 0;  // from sending to the end of the answer; of generated ones
+  // Of generated ones: when the call was sent, and how long it took to the end of the answer.
+  int64_t started_at_ms = 0;
+  double seconds = 0;
+  bool failed = false;  // there is no answer, after all repetitions
+  bool timed_out = false;
 };
 
 // The server's path, or why it does not have the one that was asked for.

@@ -96,14 +96,18 @@ Result<> WriteServerTrace(const ServerTrace& trace, std::span<const KernelReques
   KCC_TRY(TraceWriter writer, TraceWriter::Create(directory, trace.info, columns));
   Rows rows(trace, &writer);
   for (size_t i = 0; i < batch.size(); ++i) {
-    Request request = batch[i].request;
+    Request request = AnsweredLine(batch[i]);
     // Where answers name a build it has been checked, but a build is less than a fingerprint: two
     // replicas of one build may serve other weights or settings.
     FillFingerprint(trace.info.kernel_fingerprint, &request);
     request.fields.insert_or_assign("prompt_tokens", static_cast<double>(batch[i].prompt_tokens));
     request.fields.insert_or_assign("output_tokens", static_cast<double>(answers[i].tokens.size()));
     if (trace.info.mode == TraceMode::kGenerated) {
-      request.fields.insert_or_assign("latency_ms", answers[i].seconds * 1e3);
+      const ScoreAnswer& answer = answers[i];
+      request.fields.insert_or_assign("started_at_ms", static_cast<double>(answer.started_at_ms));
+      request.fields.insert_or_assign("failed", answer.failed);
+      if (answer.timed_out) request.fields.insert_or_assign("timed_out", true);
+      if (!answer.failed) request.fields.insert_or_assign("latency_ms", answer.seconds * 1e3);
     }
     KCC_TRY(const int32_t row, writer.AddRequest(request));
     for (const ImportedToken& token : answers[i].tokens) {

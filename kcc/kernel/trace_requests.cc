@@ -84,6 +84,12 @@ class TraceRequests final : public RequestSource {
       if (position != out->tokens.size()) return Unknown(recorded, out->tokens.size());
       out->tokens.push_back(token->token);
     }
+    if (recorded.Flag("failed").value_or(false) && out->tokens.size() <= prompt) {
+      // Left out it would be the kernel that failed who chose what is compared.
+      return InvalidError("request '" + recorded.id +
+                          "' failed when the trace was made and has no tokens to ask about; give "
+                          "--requests, or a trace without it");
+    }
     if (prompt == 0 || out->tokens.size() <= prompt) return Unknown(recorded, out->tokens.size());
     // Both kernels will carry these fields, so what one of them measured goes out first.
     out->request = recorded;

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kcc/base/clock.h"
 #include "kcc/base/result.h"
 #include "kcc/kernel/kernel.h"
 
@@ -53,6 +54,7 @@ struct KernelOpenOptions {
   // Becomes readable when the work is to stop (a signal came); a kernel that waits watches it and
   // fails with InterruptedError. -1: never.
   int stop_fd = -1;
+  const Clock* clock = &TheSystemClock();  // when generated requests were asked; outlives kernels
 };
 
 // "interrupted", for whoever waited when stop_fd became readable.

@@ -123,7 +123,8 @@ KernelInfo LabKernelInfo(const LabModel& model, const LabSwitches& switches) {
 LabKernel::LabKernel(LabModel model, const LabSwitches& switches, const Clock* clock)
     : model_(std::move(model)),
       switches_(switches),
-      engine_(model_, switches_, clock == nullptr ? system_clock_ : *clock),
+      clock_(clock == nullptr ? TheSystemClock() : *clock),
+      engine_(model_, switches_, clock_),
       info_(LabKernelInfo(model_, switches_)) {}
 
 Result<std::unique_ptr<LabKernel>> LabKernel::Make(const Checkpoint& checkpoint,
@@ -190,12 +191,14 @@ Result<> LabKernel::WriteTrace(std::span<const KernelRequest> batch, const std::
     StoreLogits(logits, switches_.logits, &into.logits);
     return {};
   };
+  const int64_t started_at_ms = clock_.NowMs();
   Result<std::vector<RequestOutcome>> outcomes =
       sampling == nullptr ? engine_.Score(batch, sink) : engine_.Generate(batch, *sampling, sink);
   if (!outcomes.has_value()) return std::move(outcomes.error());
   for (size_t i = 0; i < batch.size(); ++i) {
     KCC_TRY(const int32_t row,
-            writer.AddRequest(Describe(batch[i], (*outcomes)[i], rows[i].tokens.size(), sampling)));
+            writer.AddRequest(Describe(batch[i], (*outcomes)[i], rows[i].tokens.size(), sampling,
+                                       started_at_ms)));
     KCC_TRY_VOID(WriteRows(rows[i], options.gold ? batch[i].gold : std::vector<int32_t>(),
                            switches_.logits, row, &writer));
     rows[i] = {};
@@ -205,8 +208,9 @@ Result<> LabKernel::WriteTrace(std::span<const KernelRequest> batch, const std::
 
 // The request's line: what it was asked with, and what the engine has to say about it.
 Request LabKernel::Describe(const KernelRequest& asked, const RequestOutcome& outcome,
-                            size_t output_tokens, const Sampling* sampling) const {
-  Request request = asked.request;
+                            size_t output_tokens, const Sampling* sampling,
+                            int64_t started_at_ms) const {
+  Request request = AnsweredLine(asked);
   request.fields["prompt_tokens"] = static_cast<double>(asked.prompt_tokens);
   request.fields["output_tokens"] = static_cast<double>(output_tokens);
   request.fields["kernel_fingerprint"] = info_.fingerprint;
@@ -223,6 +227,7 @@ Request LabKernel::Describe(const KernelRequest& asked, const RequestOutcome& ou
   if (sampling != nullptr) {  // scored traces carry no clock: same evidence, same bytes
     request.fields["latency_ms"] = outcome.latency_ms;
     request.fields["ttft_ms"] = outcome.ttft_ms;
+    request.fields["started_at_ms"] = static_cast<double>(started_at_ms);
   }
   return request;
 }

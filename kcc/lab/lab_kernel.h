@@ -66,11 +66,11 @@ class LabKernel final : public Kernel {
   Result<> WriteTrace(std::span<const KernelRequest> batch, const std::string& directory,
                       const Sampling* sampling);
   Request Describe(const KernelRequest& asked, const RequestOutcome& outcome, size_t output_tokens,
-                   const Sampling* sampling) const;
+                   const Sampling* sampling, int64_t started_at_ms) const;
 
   LabModel model_;
   LabSwitches switches_;
-  SystemClock system_clock_;
+  const Clock& clock_;
   Engine engine_;
   KernelInfo info_;
 };

@@ -428,6 +428,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.reply(200, b"<html>welcome</html>")
         if "slow" in faults:
             ENDED.wait(60)
+        if "refuse-58" in faults and next((body[key] for key in ("prompt", "input_ids") if key in body), [0])[0] == 58:
+            return self.reply(400, {"error": {"message": "a prompt that this server does not take"}})
         if "hold64" in faults:
             self.counters.barrier.wait(30)
         if "huge" in faults or "huge-said" in faults:

@@ -99,6 +99,45 @@ def test_a_server_can_be_asked_to_generate_and_another_to_score_it(kcc, server, 
     assert done.json["requests"] == 10
 
 
+WRITTEN = """
+apiVersion: kcc/v1
+kind: KernelContract
+metadata: {name: written, version: 1.0.0}
+spec:
+  decision: {about: evaluation-set}
+  runtime:
+    - {id: R-1, metric: failure_rate, atMost: 0, level: L3}
+    - {id: R-2, metric: throughput_tokens_per_s, atLeast: 0.001, level: L3}
+    - {id: R-3, metric: mean_latency_ms, atMost: 1h, exceedance: 1%, window: 5 requests, level: L3}
+    - {id: R-4, metric: mean_latency_ms, atMost: 1h, exceedance: 1%, window: 1m, level: L3}
+"""
+
+
+def test_throughput_windows_and_failures_of_written_answers_are_judged(kcc, server, requests, tmp_path):
+    contract = tmp_path / "contract.yaml"
+    contract.write_text(WRITTEN)
+    with requests.open("a") as out:
+        out.write(json.dumps({"id": "unlucky", "prompt": [58, 9], "output": [7]}) + "\n")
+
+    def write(name, faults):
+        done = kcc("generate", server.uri("vllm", faults, "retries=0"), "--requests", requests, "--max-tokens", "4",
+                   "-o", tmp_path / name)
+        assert done.code == 0, done.err
+        assert ("11 requests (1 failed)" in done.out) == (faults == "refuse-58"), done.out
+        return tmp_path / name
+
+    train = write("train", "none")
+    for infer, failures in ((write("good", "build-2"), "satisfied"), (write("bad", "refuse-58"), "violated")):
+        report = kcc("run", contract, "--train", train, "--infer", infer, "--json").json
+        found = {clause["id"]: clause["slices"][0] for clause in report["clauses"]}
+        assert found["R-1"]["verdict"] == failures, found["R-1"]
+        if failures == "satisfied":
+            assert {row["verdict"] for row in found.values()} == {"satisfied"}, found
+    # Left out, the kernel that failed would choose what both are asked about next.
+    done = kcc("score", server.uri("vllm"), "--requests", tmp_path / "bad", "-o", tmp_path / "scored")
+    assert done.code != 0 and "'unlucky' failed when the trace was made" in done.err
+
+
 @pytest.mark.parametrize(("dialect", "faults", "options", "words"), [
     ("vllm", "500", "probe=off", "status 500: EngineCore encountered an issue (after 5 attempts)"),
     ("vllm", "close", "probe=off", "closed the connection before its answer was complete"),

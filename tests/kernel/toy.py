@@ -127,6 +127,9 @@ def continuation(asked, sampling):
 def generated(message):
     answers = []
     for asked in message["requests"]:
+        if fault == "fails-one" and not answers:
+            answers.append({"id": asked["id"], "failed": True})
+            continue
         tokens = continuation(asked, message["sampling"])
         answers.append({"id": asked["id"], "tokens": tokens, "logprobs": [-0.5] * len(tokens),
                         "latencyMs": 12.5, "ttftMs": 2.5,
