@@ -34,22 +34,37 @@ int ExitCodeOf(const Judgement& judgement, const std::string& fail_on) {
   return judgement.clauses.empty() ? kExitInconclusive : code;
 }
 
+// What a run writes beside its verdict. A report whose verdict was not printed is none.
+Result<> WriteFiles(const ReportData& report, const Summary& summary,
+                    const std::string& summary_file, const JudgeFlags& flags, bool printed,
+                    std::optional<ReportDirectory>& directory) {
+  if (!summary_file.empty()) KCC_TRY_VOID(WriteSummaryFile(summary_file, summary));
+  if (directory && printed) KCC_TRY_VOID(directory->Write(report, flags.formats));
+  return {};
+}
+
 // A summary alone does not hold what stands around the worst tokens; traces add it.
+//
+// The verdict is printed before any file is written: a full disk may cost the report, and never the
+// answer to a measurement of hours.
 int JudgeAndReport(const ValidContract& contract, const std::string& file, const Summary& summary,
-                   std::span<const PairedTraces> traces, const JudgeFlags& flags,
-                   std::optional<ReportDirectory>& directory, Console& console) {
+                   const std::string& summary_file, std::span<const PairedTraces> traces,
+                   const JudgeFlags& flags, std::optional<ReportDirectory>& directory,
+                   Console& console) {
   const Judgement judgement = Judge(contract.contract, summary, ToJudgeOptions(flags));
   ReportData report =
       MakeReport(contract.contract, DisplayName(file), Version(), summary, judgement);
+  Result<> done;
   for (const PairedTraces& pair : traces) {
-    const Result<> added = AddWorstContext(pair, &report);
-    if (!added.has_value()) return ReportError(added.error(), console);
-  }
-  if (directory) {
-    const Result<> written = directory->Write(report, flags.formats);
-    if (!written.has_value()) return ReportError(written.error(), console);
+    if (done.has_value()) done = AddWorstContext(pair, &report);
   }
   PrintReport(report, flags.all, console);
+  console.out.flush();
+  if (done.has_value()) {
+    const bool printed = static_cast<bool>(console.out);
+    done = WriteFiles(report, summary, summary_file, flags, printed, directory);
+  }
+  if (!done.has_value()) return ReportError(done.error(), console);
   if (directory && !console.json) {
     console.out << "\nreport in "
                 << Shown((std::filesystem::path(flags.report) / "report.html").string()) << '\n';
@@ -104,8 +119,8 @@ int RunJudge(const JudgeCommandOptions& options, Console& console) {
     const Result<> exact = AddExactQuantiles(traces[0], contract->contract, threads, &*summary);
     if (!exact.has_value()) return ReportError(exact.error(), console);
   }
-  return JudgeAndReport(*contract, options.contract, *summary, traces, options.flags, *directory,
-                        console);
+  return JudgeAndReport(*contract, options.contract, *summary, "", traces, options.flags,
+                        *directory, console);
 }
 
 int RunRun(const RunOptions& options, Console& console) {
@@ -114,18 +129,16 @@ int RunRun(const RunOptions& options, Console& console) {
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);
   if (!contract) return exit_code;
+  const Result<> writable = CheckWritable(options.summary);
+  if (!writable.has_value()) return ReportError(writable.error(), console);
   std::optional<PairedTraces> traces;
   const Result<Summary> summary = MeasureSides(options.train, options.infer, &contract->contract,
                                                options.measure, options.kernels, console, &traces);
   if (!summary.has_value()) return ReportError(summary.error(), console);
-  if (!options.summary.empty()) {
-    const Result<> written = WriteSummaryFile(options.summary, *summary);
-    if (!written.has_value()) return ReportError(written.error(), console);
-  }
   std::span<const PairedTraces> known;
   if (traces) known = {&*traces, 1};
-  return JudgeAndReport(*contract, options.contract, *summary, known, options.flags, *directory,
-                        console);
+  return JudgeAndReport(*contract, options.contract, *summary, options.summary, known,
+                        options.flags, *directory, console);
 }
 
 }  // namespace kcc::cli

@@ -45,6 +45,8 @@ int RunMeasure(const MeasureCommandOptions& options, Console& console) {
     contract = RequireContract(options.contract, console, &exit_code);
     if (!contract) return exit_code;
   }
+  const Result<> writable = CheckWritable(options.output);
+  if (!writable.has_value()) return ReportError(writable.error(), console);
   const Result<Summary> summary =
       MeasureSides(options.train, options.infer, contract ? &contract->contract : nullptr,
                    options.flags, options.kernels, console);

@@ -1,5 +1,10 @@
 #include "apps/kcc/measuring.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <memory>
 #include <thread>
 
@@ -105,6 +110,19 @@ Plan PlanOf(const Contract* contract) {
 }
 
 }  // namespace
+
+Result<> CheckWritable(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty()) return {};
+  std::error_code unknown;
+  const fs::file_status status = fs::status(path, unknown);
+  if (fs::is_directory(status)) return InvalidError("is a directory; name a file", Place{path});
+  if (fs::exists(status) && !fs::is_regular_file(status)) return {};  // written through
+  const fs::path parent = fs::path(path).parent_path();
+  const std::string directory = parent.empty() ? "." : parent.string();
+  if (::access(directory.c_str(), W_OK | X_OK) == 0) return {};
+  return IoError("cannot be written: " + std::string(std::strerror(errno)), Place{path});
+}
 
 Result<PairedTraces> OpenPair(const std::string& train, const std::string& infer,
                               const MeasureFlags& flags) {

@@ -14,6 +14,10 @@
 
 namespace kcc::cli {
 
+// Says before the work what writing a file after it would say: that its directory is missing or
+// cannot be written to, or that a directory has its name. An empty path is no file.
+Result<> CheckWritable(const std::string& path);
+
 // Two traces side by side.
 Result<PairedTraces> OpenPair(const std::string& train, const std::string& infer,
                               const MeasureFlags& flags);

@@ -62,6 +62,31 @@ def test_every_call_that_fails(bench, faults, tmp_path, name):
                 check(bench, faults, kind, at)
 
 
+@pytest.mark.parametrize("flags", [["--report", "{}/report"], ["--summary", "{}/s.kccs"]])
+def test_the_verdict_is_printed_whatever_happens_to_the_files(faults, inputs, kcc, tmp_path, flags):
+    out = tmp_path / "out"
+    out.mkdir()
+    words = ["run", inputs / "a.yaml", "--train", inputs / "train", "--infer", inputs / "infer"]
+    words += [flag.replace("{}", str(out)) for flag in flags]
+    log = tmp_path / "calls"
+    assert kcc(*words, env=faults(out, log=log)).code == 0
+    last = [n for n, call in enumerate(log.read_text().split(), 1) if call == "write"][-1]
+    done = kcc(*words, env=faults(out, "ENOSPC", last))
+    assert done.code == 4 and "No space left on device" in done.err
+    assert "SATISFIED" in done.out and "report in" not in done.out
+
+
+@pytest.mark.parametrize("command", [["run", "{a}", "--train", "{k}", "--infer", "{k}", "--report", "{out}/file/report"],
+                                     ["run", "{a}", "--train", "{k}", "--infer", "{k}", "--summary", "{out}/none/s.kccs"],
+                                     ["run", "{a}", "--train", "{k}", "--infer", "{k}", "--summary", "{out}"],
+                                     ["measure", "{k}", "{k}", "-o", "{out}/none/s.kccs"]])  # fmt: skip
+def test_what_cannot_be_written_is_said_before_measuring(inputs, kcc, tmp_path, command):
+    (tmp_path / "file").touch()
+    places = {"a": inputs / "a.yaml", "out": tmp_path, "k": "exec:no-such-program"}  # fails if it is started
+    done = kcc(*[word.format(**places) for word in command], "--requests", inputs / "one.jsonl")
+    assert done.code in (2, 4) and str(tmp_path) in done.err and "no-such-program" not in done.err, done.err
+
+
 def test_every_output_is_in_the_table(inputs, kcc):
     """A command that gains -o, --report or --summary must be tried here too."""
     assert [output.name for output in outputs.table(inputs)] == outputs.NAMES
