@@ -6,6 +6,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/judge/facts.h"
 #include "kcc/judge/health.h"
+#include "kcc/judge/more_requests.h"
 #include "kcc/judge/passing.h"
 #include "kcc/judge/relevance.h"
 #include "kcc/judge/traffic.h"
@@ -21,6 +22,7 @@ struct Case {
   Side outcomes = Side::kInfer;  // by whose outcomes the slice selects
   Facts facts;
   TrafficFinding traffic;
+  std::string more_means;  // what the forecast of requests means, in words
   double alpha = 0.05;
   bool traffic_violated = false;  // after the correction for many clauses
 };
@@ -143,7 +145,8 @@ PopulationVerdict AboutTraffic(const Case& one) {
   if (open && finding.more_requests && TooLittle(*one.clause, one.facts).empty()) {
     verdict.more_requests = finding.more_requests;
     verdict.reason += "; about " + std::to_string(*finding.more_requests) +
-                      " more requests in slice " + one.slice->name + " would settle it";
+                      " more requests in slice " + one.slice->name + " would settle it" +
+                      one.more_means;
   }
   return verdict;
 }
@@ -278,6 +281,10 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
         if (one.facts.truth < Truth::kNoEvidence) {
           one.traffic = FindInTraffic(clause, contract.assumptions, tests, one.facts, summary,
                                       one.alpha, looks);
+        }
+        if (one.traffic.more_requests && one.facts.slice) {
+          one.more_means = WhatMoreRequestsMean(clause, summary.slices[*one.facts.slice],
+                                                *one.traffic.more_requests, one.alpha, looks);
         }
         cases.push_back(std::move(one));
       }

@@ -1,0 +1,20 @@
+// What a forecast of requests means for whoever has to wait for them: how long that takes at the
+// rate of the evidence, and how many another form of the clause would need.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kcc/contract/contract.h"
+#include "kcc/judge/traffic.h"
+#include "kcc/summary/summary.h"
+
+namespace kcc {
+
+// The words after "about N more requests in slice S would settle it"; empty where there is nothing
+// to add. The rate is of all timed requests of the slice, by what infer recorded: from the first
+// start to the last end. `alpha`: 1 - confidence.
+std::string WhatMoreRequestsMean(const Clause& clause, const SliceStats& slice, int64_t more,
+                                 double alpha, Looks looks);
+
+}  // namespace kcc
