@@ -5,13 +5,13 @@
 #include "kcc/drift/top_k.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "kcc/base/constants.h"
-#include "kcc/base/strings.h"
+#include "kcc/drift/divergence_terms.h"
+#include "kcc/drift/list_slots.h"
 #include "kcc/drift/sampled_token.h"
 #include "kcc/drift/top_list_order.h"
 #include "kcc/drift/top_list_view.h"
@@ -19,45 +19,6 @@
 
 namespace kcc {
 namespace {
-
-// The nearest points of two intervals; equal ones where they meet.
-struct Nearest {
-  double p;
-  double q;
-};
-Nearest NearestOf(const Interval& p, const Interval& q) {
-  if (p.lo > q.hi) return {p.lo, q.hi};
-  if (q.lo > p.hi) return {p.hi, q.lo};
-  const double common = std::max(p.lo, q.lo);
-  return {common, common};
-}
-
-using Term = double (*)(double p, double q);
-
-double KlTerm(double p, double q) {
-  if (p == q) return 0;
-  if (p == 0) return q;
-  return q == 0 ? kInf : std::max(0.0, p * ExpResidual(Log(q / p)));
-}
-double ReverseKlTerm(double p, double q) { return KlTerm(q, p); }
-double Chi2Term(double p, double q) { return p == q ? 0 : q == 0 ? kInf : (p - q) / q * (p - q); }
-double ReverseChi2Term(double p, double q) { return Chi2Term(q, p); }
-double TvTerm(double p, double q) { return 0.5 * std::fabs(p - q); }
-double HellingerTerm(double p, double q) {
-  const double root = std::sqrt(p) - std::sqrt(q);
-  return 0.5 * root * root;
-}
-double JsDivergenceTerm(double p, double q) {
-  if (p == q) return 0;
-  if (p == 0 || q == 0) return 0.5 * kLn2 * std::max(p, q);
-  const double x = Log(q / p);
-  return x < 600 ? p * JsTerm(x) : 0.5 * kLn2 * q;
-}
-
-double AtNearest(Term term, const Interval& p, const Interval& q) {
-  const Nearest at = NearestOf(p, q);
-  return term(at.p, at.q);
-}
 
 // Over the shared tokens and all others merged; and, finer where the lists differ, with every token
 // that one list alone has kept apart.
@@ -185,22 +146,12 @@ double KlLowerBound(Term term, const SideView& p, const SideView& q, const Match
 double UpperBound(Term term, size_t vocab, const Matched& match) {
   if (match.both.size() < vocab) return kInf;
   double sum = 0;
-  for (const Shared& token : match.both) {
-    sum += std::max(term(token.p.lo, token.q.hi), term(token.p.hi, token.q.lo));
-  }
+  for (const Shared& token : match.both) sum += AtFarthest(term, token.p, token.q);
   return sum * (1 + kListSumError);
 }
 
 // The divergences with an upper end are c - sum of overlaps, with overlaps that grow with p and q:
 // what is unknown can only lower them (docs/math.md B.3).
-double HellingerOverlap(double p, double q) { return std::sqrt(p * q); }
-double JsOverlap(double p, double q) {  // (p log((p + q) / p) + q log((p + q) / q)) / 2
-  const double larger = std::max(p, q);
-  const double ratio = std::min(p, q) / larger;
-  if (!(ratio > 0)) return 0;
-  const double log = Log1p(ratio);
-  return 0.5 * larger * (log + ratio * (log - Log(ratio)));
-}
 double UpperBoundByOverlap(double most, Term overlap, const Matched& match) {
   double sum = 0;
   for (const Shared& token : match.both) sum += overlap(token.p.lo, token.q.lo);
@@ -228,69 +179,6 @@ Interval TotalVariationInterval(const SideView& p, const SideView& q, const Matc
   return {std::max(LowerBound(&TvTerm, p, q, match), 1 - overlap.hi * (1 + kListSumError)),
           std::clamp(1 - overlap.lo * (1 - kListSumError), 0.0, 1.0)};
 }
-
-// -p log p, which rises up to p = 1/e and falls beyond.
-double EntropyTerm(double p) { return p <= 0 ? 0 : -p * Log(p); }
-
-Interval EntropyInterval(const SideView& side, size_t vocab) {
-  constexpr double kPeak = 0.36787944117144233;
-  Interval sum;
-  for (const Known& token : side.known) {
-    const double a = EntropyTerm(token.p.lo);
-    const double b = EntropyTerm(token.p.hi);
-    sum.lo += std::min(a, b);
-    sum.hi += token.p.lo < kPeak && token.p.hi > kPeak ? kPeak : std::max(a, b);
-  }
-  const auto unknown = static_cast<double>(vocab - side.known.size());
-  // Below: every unknown token is at most the cap. Above: the rest spread evenly.
-  if (unknown > 0 && side.cap > 0) {
-    sum.lo += std::max(0.0, -side.rest.lo * Log(side.cap));
-    const double mass = std::min(side.rest.hi, unknown * kPeak);
-    sum.hi += unknown * EntropyTerm(mass / unknown);
-  }
-  return {sum.lo * (1 - kListSumError), sum.hi * (1 + kListSumError)};
-}
-
-struct ListSlots {
-  size_t tv = TokenSlot("tv");
-  size_t kl = TokenSlot("kl");
-  size_t reverse_kl = TokenSlot("reverse_kl");
-  size_t chi2 = TokenSlot("chi2");
-  size_t reverse_chi2 = TokenSlot("reverse_chi2");
-  size_t hellinger = TokenSlot("hellinger");
-  size_t js = TokenSlot("js");
-  size_t logit_span = TokenSlot("logit_span");
-  size_t logit_linf = TokenSlot("logit_linf");
-  size_t logit_l2 = TokenSlot("logit_l2");
-  size_t train_entropy = TokenSlot("train_entropy");
-  size_t entropy = TokenSlot("entropy");
-  size_t entropy_gap = TokenSlot("entropy_gap");
-  size_t margin = TokenSlot("margin");
-  size_t train_margin = TokenSlot("train_margin");
-  size_t top1_overlap = TokenSlot("top1_overlap");
-  size_t top5_overlap = TokenSlot("top5_overlap");
-  size_t top10_overlap = TokenSlot("top10_overlap");
-  size_t rank = TokenSlot("rank");
-  size_t train_rank = TokenSlot("train_rank");
-};
-
-const ListSlots& ListSlotsOf() {
-  static const ListSlots slots;
-  return slots;
-}
-
-class Publisher {
- public:
-  Publisher(const SlotSet& wanted, TokenDrift* out) : wanted_(wanted), out_(out) {}
-  bool Wants(size_t slot) const { return wanted_[slot]; }
-  void operator()(size_t slot, const Interval& value) const {
-    if (wanted_[slot]) out_->SetInterval(slot, value.lo, value.hi);
-  }
-
- private:
-  const SlotSet& wanted_;
-  TokenDrift* out_;
-};
 
 void PublishDivergences(const SideView& p, const SideView& q, const Matched& match, size_t vocab,
                         const Publisher& publish) {
@@ -340,31 +228,10 @@ void PublishDistances(const TopListPair& pair, const Matched& match, const Publi
   publish(slots.logit_l2, {span * pair.temperature / std::sqrt(2.0) * (1 - kListSumError), kInf});
 }
 
-Interval MarginInterval(const SideView& side, double temperature) {
-  const Known& first = side.ranked[0];
-  if (side.ranked.size() < 2) return {0, kInf};
-  const Known& second = side.ranked[1];
-  const double error = first.error + second.error;
-  const double margin = first.logprob - second.logprob;
-  return {std::max(0.0, margin - error) * temperature, (margin + error) * temperature};
-}
-
-Result<> CheckPair(const TopListPair& pair) {
-  if (!(pair.temperature > 0) || !std::isfinite(pair.temperature)) {
-    return InvalidError("temperature " + ShortestNumber(pair.temperature) +
-                        " is not a positive number");
-  }
-  if (pair.token >= 0 && static_cast<size_t>(pair.token) >= pair.vocab) {
-    return BrokenEvidenceError("sampled token " + std::to_string(pair.token) +
-                               " is outside the vocabulary of " + std::to_string(pair.vocab));
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<> MeasureTopK(const TopListPair& pair, const SlotSet& wanted, TokenDrift* out) {
-  KCC_TRY_VOID(CheckPair(pair));
+  KCC_TRY_VOID(CheckTopListPair(pair));
   KCC_TRY(const SideView p, ViewOf(pair, Side::kTrain));
   KCC_TRY(const SideView q, ViewOf(pair, Side::kInfer));
   const Matched match = Match(p, q);
@@ -373,30 +240,18 @@ Result<> MeasureTopK(const TopListPair& pair, const SlotSet& wanted, TokenDrift*
   PublishDivergences(p, q, match, pair.vocab, publish);
   PublishDistances(pair, match, publish);
 
-  const Interval train_entropy = EntropyInterval(p, pair.vocab);
-  const Interval entropy = EntropyInterval(q, pair.vocab);
-  publish(slots.train_entropy, train_entropy);
-  publish(slots.entropy, entropy);
-  publish(slots.entropy_gap,
-          {std::max({0.0, entropy.lo - train_entropy.hi, train_entropy.lo - entropy.hi}),
-           std::max(entropy.hi - train_entropy.lo, train_entropy.hi - entropy.lo)});
-  publish(slots.margin, MarginInterval(q, pair.temperature));
-  publish(slots.train_margin, MarginInterval(p, pair.temperature));
+  PublishSides({EntropyInterval(p, pair.vocab), MarginInterval(p, pair.temperature)},
+               {EntropyInterval(q, pair.vocab), MarginInterval(q, pair.temperature)}, publish);
   publish(slots.top1_overlap, OverlapInterval(p, q, 1, pair.vocab));
   publish(slots.top5_overlap, OverlapInterval(p, q, 5, pair.vocab));
   publish(slots.top10_overlap, OverlapInterval(p, q, 10, pair.vocab));
   if (pair.token < 0) return {};
   publish(slots.rank, RankInterval(q, pair.token, pair.vocab));
   publish(slots.train_rank, RankInterval(p, pair.token, pair.vocab));
-  const auto shared = std::find_if(match.both.begin(), match.both.end(),
-                                   [&](const Shared& token) { return token.id == pair.token; });
-  if (shared == match.both.end()) return {};
-  const auto logprob = [&](const SideView& side) {
-    return std::find_if(side.known.begin(), side.known.end(),
-                        [&](const Known& token) { return token.id == pair.token; })
-        ->logprob;
-  };
-  KCC_TRY(const SampledToken token, SampledTokenFromLogprobs(logprob(p), logprob(q)));
+  const std::optional<double> train = ListedLogprob(p, pair.token);
+  const std::optional<double> infer = ListedLogprob(q, pair.token);
+  if (!train || !infer) return {};
+  KCC_TRY(const SampledToken token, SampledTokenFromLogprobs(*train, *infer));
   PublishSampledToken(token, wanted, out);
   return {};
 }

@@ -414,6 +414,20 @@ TEST(TopK, DistancesAndMarginsAreInUnscaledLogitsAtAnyTemperature) {
   }
 }
 
+// A number in place of a mask: a probability that no double can hold is small and not impossible.
+TEST(TopK, ALogprobThatNoDoubleCanHoldIsNotImpossible) {
+  Lists lists;
+  lists.ids[0] = lists.ids[1] = {0, 1, 2};
+  lists.logprobs[0] = {-0.7f, -0.7f, -6.0f};
+  lists.logprobs[1] = {-0.6931472f, -0.6931472f, -1e4f};
+  TokenDrift drift;
+  ASSERT_TRUE(MeasureTopK(lists.Pair(3), AllTokenSlots(), &drift));
+  const size_t kl = TokenSlot("kl");
+  EXPECT_GT(drift.lo[kl], 1);
+  EXPECT_LT(drift.lo[kl], std::exp(-6.0) * 1e4);
+  EXPECT_EQ(drift.hi[kl], kInf);
+}
+
 TEST(TopK, RefusesListsThatAreNone) {
   const TestRow row = ModelRow(50, 0.1, 0, 1, 4);
   const auto message = [](const Lists& lists) {

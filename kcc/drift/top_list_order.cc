@@ -176,8 +176,10 @@ Interval OverlapInterval(const SideView& p, const SideView& q, size_t k_asked, s
   // Where a row may hold fewer than k tokens, the larger number of both stands for k.
   Interval overlap{1, 0};
   for (size_t of = std::max(a.least, b.least); of <= std::max(a.most, b.most); ++of) {
-    const size_t least = std::min(parts.Least(choose(a, std::min(of, a.most)), choose(b, b.least)),
-                                  parts.Least(choose(a, a.least), choose(b, std::min(of, b.most))));
+    // One of the two has exactly so many.
+    size_t least = of;
+    if (a.most >= of) least = std::min(least, parts.Least(choose(a, of), choose(b, b.least)));
+    if (b.most >= of) least = std::min(least, parts.Least(choose(a, a.least), choose(b, of)));
     const size_t most =
         parts.Most(choose(a, std::min(of, a.most)), choose(b, std::min(of, b.most)));
     const auto size = static_cast<double>(of);

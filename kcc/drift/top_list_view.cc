@@ -15,10 +15,10 @@ namespace {
 Known Widen(const TopListPair& pair, int32_t id, double logprob) {
   if (logprob == -kInf) return {id, logprob, 0, {0, 0}};
   const double error = pair.rounding * (std::max(1.0, 1 / pair.temperature) + std::fabs(logprob));
-  return {id,
-          logprob,
-          error,
-          {std::min(1.0, Exp(logprob - error)), std::min(1.0, Exp(logprob + error))}};
+  const double least = Exp(logprob - error);
+  const double most = Exp(logprob + error);
+  if (least < kTinyProbability) return {id, logprob, error, {0, std::max(most, kTinyProbability)}};
+  return {id, logprob, error, {std::min(1.0, least), std::min(1.0, most)}};
 }
 
 // Unlisted tokens can tie with the last listed one only while their mass lasts.
@@ -32,7 +32,22 @@ size_t TiesBeyond(const SideView& view, size_t vocab, const Known* sampled) {
   return std::min(unlisted, static_cast<size_t>(most) + token);
 }
 
+// -p log p, which rises up to p = 1/e and falls beyond.
+double EntropyTerm(double p) { return p <= 0 ? 0 : -p * Log(p); }
+
 }  // namespace
+
+Result<> CheckTopListPair(const TopListPair& pair) {
+  if (!(pair.temperature > 0) || !std::isfinite(pair.temperature)) {
+    return InvalidError("temperature " + ShortestNumber(pair.temperature) +
+                        " is not a positive number");
+  }
+  if (pair.token >= 0 && static_cast<size_t>(pair.token) >= pair.vocab) {
+    return BrokenEvidenceError("sampled token " + std::to_string(pair.token) +
+                               " is outside the vocabulary of " + std::to_string(pair.vocab));
+  }
+  return {};
+}
 
 Result<SideView> ViewOf(const TopListPair& pair, Side side) {
   const bool train = side == Side::kTrain;
@@ -117,6 +132,41 @@ Matched Match(const SideView& p, const SideView& q) {
     }
   }
   return match;
+}
+
+std::optional<double> ListedLogprob(const SideView& side, int32_t token) {
+  const auto at = std::lower_bound(side.known.begin(), side.known.end(), token,
+                                   [](const Known& known, int32_t id) { return known.id < id; });
+  if (at == side.known.end() || at->id != token) return std::nullopt;
+  return at->logprob;
+}
+
+Interval EntropyInterval(const SideView& side, size_t vocab) {
+  constexpr double kPeak = 0.36787944117144233;
+  Interval sum;
+  for (const Known& token : side.known) {
+    const double a = EntropyTerm(token.p.lo);
+    const double b = EntropyTerm(token.p.hi);
+    sum.lo += std::min(a, b);
+    sum.hi += token.p.lo < kPeak && token.p.hi > kPeak ? kPeak : std::max(a, b);
+  }
+  const auto unknown = static_cast<double>(vocab - side.known.size());
+  // Below: every unknown token is at most the cap. Above: the rest spread evenly.
+  if (unknown > 0 && side.cap > 0) {
+    sum.lo += std::max(0.0, -side.rest.lo * Log(side.cap));
+    const double mass = std::min(side.rest.hi, unknown * kPeak);
+    sum.hi += unknown * EntropyTerm(mass / unknown);
+  }
+  return {sum.lo * (1 - kListSumError), sum.hi * (1 + kListSumError)};
+}
+
+Interval MarginInterval(const SideView& side, double temperature) {
+  const Known& first = side.ranked[0];
+  if (side.ranked.size() < 2) return {0, kInf};
+  const Known& second = side.ranked[1];
+  const double error = first.error + second.error;
+  const double margin = first.logprob - second.logprob;
+  return {std::max(0.0, margin - error) * temperature, (margin + error) * temperature};
 }
 
 }  // namespace kcc

@@ -2,6 +2,7 @@
 // the caps of what is not listed, and the tokens matched by id. Internal to the top-k backend.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "kcc/drift/top_k.h"
@@ -10,6 +11,10 @@ namespace kcc {
 
 // Sums of up to a few thousand doubles are right to this, relatively.
 inline constexpr double kListSumError = 1e-12;
+
+// A probability below it is only known to be so small: quotients of such numbers overflow. It is
+// not 0, which makes divergences infinite.
+inline constexpr double kTinyProbability = 1e-300;
 
 struct Interval {
   double lo = 0;
@@ -34,8 +39,20 @@ struct SideView {
   size_t ties_beyond = 0;
 };
 
-// Fails as MeasureTopK says.
+// What MeasureTopK asks of a pair beside its lists.
+Result<> CheckTopListPair(const TopListPair& pair);
+
+// Reads that side's list alone. Fails as MeasureTopK says.
 Result<SideView> ViewOf(const TopListPair& pair, Side side);
+
+// The log-prob of a token that is listed, or sampled with a recorded log-prob.
+std::optional<double> ListedLogprob(const SideView& side, int32_t token);
+
+// docs/math.md B.3: known terms, and the rest at its cap or spread evenly.
+Interval EntropyInterval(const SideView& side, size_t vocab);
+
+// Of the two likeliest tokens, in unscaled logits.
+Interval MarginInterval(const SideView& side, double temperature);
 
 // A token that both sides know.
 struct Shared {
