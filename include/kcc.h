@@ -33,7 +33,7 @@ extern "C" {
 #define KCC_CUDA_API
 #endif
 
-#define KCC_ABI_VERSION 4
+#define KCC_ABI_VERSION 5
 
 /* For kcc_arrays.sampling_temperature. */
 #define KCC_GREEDY (-1.0)
@@ -103,8 +103,9 @@ typedef struct kcc_summary kcc_summary;
 KCC_API kcc_status kcc_measure_traces(const char* train, const char* infer,
                                       const kcc_contract* contract, int threads, kcc_summary** out);
 
-/* Both sides' evidence about the same tokens in memory: logits [rows, vocab_size] on both sides
- * (F32, F16, BF16, FP8), or log-probs of the sampled tokens (F32, F64; row_stride unused). Request
+/* Both sides' evidence about the same tokens in memory: logits [rows, vocab_size] (F32, F16, BF16,
+ * FP8) or top-k lists on each side, or log-probs of the sampled tokens on both (F32, F64;
+ * row_stride unused). Lists may come with the log-probs of the sampled tokens. Request
  * r owns row_counts[r] rows from first_rows[r] on; other rows are padding. `requests_jsonl` is one
  * JSON object a line, in the order of r, as in a trace: {"id": "a", "tags": ["math"]}. It is one
  * record for both sides, so what compares the records of two sides (reward_drift, the gaps of
@@ -137,6 +138,14 @@ typedef struct kcc_arrays {
   const char* device;
   int device_index; /* of several devices; -1: the current one */
   void* stream;     /* cudaStream_t: what it holds now is done before the logits are read */
+  /* top-k lists in the host's memory: [rows, top_k] ids and log-probs, in falling order of the
+     log-probs; -1 fills up shorter lists. NULL: none. Since version 5 */
+  const int32_t* train_top_ids;
+  const float* train_top_logprobs;
+  int64_t train_top_k;
+  const int32_t* infer_top_ids;
+  const float* infer_top_logprobs;
+  int64_t infer_top_k;
 } kcc_arrays;
 KCC_API kcc_status kcc_measure_arrays(const kcc_arrays* arrays, const kcc_contract* contract,
                                       int threads, kcc_summary** out);

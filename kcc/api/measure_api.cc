@@ -139,6 +139,12 @@ Result<> FillPair(const kcc_arrays& arrays, std::span<const Request> requests, A
           SideOf(arrays.train_logits, arrays.train_logprobs, arrays.train_fingerprint, "train"));
   KCC_TRY(pair->infer,
           SideOf(arrays.infer_logits, arrays.infer_logprobs, arrays.infer_fingerprint, "infer"));
+  pair->train.top_ids = arrays.train_top_ids;
+  pair->train.top_logprobs = arrays.train_top_logprobs;
+  pair->train.top_k = arrays.train_top_k;
+  pair->infer.top_ids = arrays.infer_top_ids;
+  pair->infer.top_logprobs = arrays.infer_top_logprobs;
+  pair->infer.top_k = arrays.infer_top_k;
   pair->requests = requests;
   pair->first_rows = SpanOf(arrays.first_rows, arrays.requests);
   pair->row_counts = SpanOf(arrays.row_counts, arrays.requests);

@@ -17,10 +17,13 @@ namespace {
 
 constexpr double kClaimMax = 1e15;  // beyond it a number of tokens is no number of tokens
 
-bool HoldsLogits(const ArrayPair& pair) { return pair.train.logits != nullptr; }
+EvidenceLevel EvidenceOf(const ArraySide& side) {
+  if (side.logits != nullptr) return EvidenceLevel::kLogits;
+  return side.top_ids != nullptr ? EvidenceLevel::kTopK : EvidenceLevel::kSampledToken;
+}
 
 EvidenceLevel EvidenceOf(const ArrayPair& pair) {
-  return HoldsLogits(pair) ? EvidenceLevel::kLogits : EvidenceLevel::kSampledToken;
+  return std::max(EvidenceOf(pair.train), EvidenceOf(pair.infer));  // the enum falls in strength
 }
 
 double SamplingTemperature(const ArrayPair& pair) {
@@ -30,17 +33,28 @@ double SamplingTemperature(const ArrayPair& pair) {
 // Arrays come from a caller's memory: what is checked here is what would be read out of bounds or
 // misread. The rows themselves are checked one by one as they are read.
 Result<> CheckSide(const ArraySide& side, const std::string& name, const ArrayPair& pair) {
-  if ((side.logits == nullptr) == (side.logprobs == nullptr)) {
-    return InvalidError(name + ": give either logits or log-probs");
+  const bool lists = side.top_ids != nullptr;
+  if (lists != (side.top_logprobs != nullptr) || (lists && side.top_k < 1)) {
+    return InvalidError(name + ": lists are ids and log-probs, of at least one entry a row");
   }
-  if (side.logits == nullptr) {
-    if (side.logprobs_dtype == DType::kF32 || side.logprobs_dtype == DType::kF64) return {};
+  const bool something = side.logits != nullptr || side.logprobs != nullptr || lists;
+  if (!something || (side.logits != nullptr && (side.logprobs != nullptr || lists))) {
+    return InvalidError(name + ": give either logits or log-probs, or top-k lists");
+  }
+  if (side.logprobs != nullptr && side.logprobs_dtype != DType::kF32 &&
+      side.logprobs_dtype != DType::kF64) {
     return InvalidError(name + ": log-probs must be F32 or F64, these are " +
                         std::string(DTypeName(side.logprobs_dtype)));
   }
+  if (side.logits == nullptr && !lists) return {};
   if (pair.vocab_size < 1 || pair.vocab_size > kVocabSizeMax) {
     return InvalidError("vocab_size must be from 1 to " + std::to_string(kVocabSizeMax));
   }
+  if (lists && side.top_k > kVocabSizeMax) {
+    return InvalidError(name + ": lists of more than " + std::to_string(kVocabSizeMax) +
+                        " entries");
+  }
+  if (lists) return {};
   if (side.logits_stride != 0 && side.logits_stride < pair.vocab_size) {
     return InvalidError(name + ": rows of " + std::to_string(side.logits_stride) +
                         " entries cannot hold a vocabulary of " + std::to_string(pair.vocab_size));
@@ -87,13 +101,19 @@ Result<> CheckPositions(const ArrayPair& pair, size_t request) {
 Result<> Check(const ArrayPair& pair) {
   KCC_TRY_VOID(CheckSide(pair.train, "train", pair));
   KCC_TRY_VOID(CheckSide(pair.infer, "infer", pair));
-  // A trace may hold more on one side; a caller who has logits of one side alone is most likely
-  // wrong.
-  if ((pair.train.logits == nullptr) != (pair.infer.logits == nullptr)) {
-    return InvalidError("both sides must hold logits or both log-probs");
+  // A trace may hold more on one side; a caller who has log-probs of the sampled tokens on one side
+  // alone is most likely wrong.
+  const auto sampled = [](const ArraySide& side) {
+    return EvidenceOf(side) == EvidenceLevel::kSampledToken;
+  };
+  if (sampled(pair.train) != sampled(pair.infer)) {
+    return InvalidError(
+        "both sides must hold logits or both log-probs; top-k lists face lists or logits");
   }
-  if (pair.place && !HoldsLogits(pair)) {
-    return InvalidError("log-probs are taken from the host's memory; a device measures logits");
+  if (pair.place && EvidenceOf(pair) != EvidenceLevel::kLogits) {
+    return InvalidError(
+        "log-probs and lists are taken from the host's memory; a device measures the logits of "
+        "both sides");
   }
   // Greedy decoding has no temperature to be positive; 1 stands in for it in the check.
   const bool greedy = pair.sampling_temperature == 0.0;
@@ -148,7 +168,6 @@ double LogprobAt(const ArraySide& side, size_t row) {
 class ArrayRows final : public PairRows {
  public:
   ArrayRows(const ArrayPair& pair, const DeviceTable* table) : pair_(pair), table_(table) {
-    limits_.evidence = EvidenceOf(pair);
     limits_.vocab_size = pair.vocab_size;
     // Logits can be compared without knowing which token was sampled.
     limits_.token_optional = true;
@@ -183,16 +202,18 @@ class ArrayRows final : public PairRows {
     to->position = pair_.positions.empty() ? static_cast<int32_t>(in_request) : pair_.positions[at];
     if (!pair_.tokens.empty()) to->token = pair_.tokens[at];
     if (!pair_.advantages.empty()) to->advantage = pair_.advantages[at];
-    if (side.logits == nullptr) {
-      to->logprob = LogprobAt(side, at);
-    } else if (table_ == nullptr) {
+    if (side.logprobs != nullptr) to->logprob = LogprobAt(side, at);
+    if (side.top_ids != nullptr) LoadList(side, row, to);
+    if (side.logits != nullptr && table_ == nullptr) {
       const int64_t stride = side.logits_stride == 0 ? pair_.vocab_size : side.logits_stride;
       const size_t bytes = DTypeBits(side.logits_dtype) / 8;
       to->logits =
           static_cast<const std::byte*>(side.logits) + static_cast<size_t>(row * stride) * bytes;
       to->logits_dtype = side.logits_dtype;
     }
-    const Result<> checked = CheckEvidenceScalars(limits_, *to);
+    EvidenceLimits limits = limits_;
+    limits.evidence = EvidenceOf(side);
+    const Result<> checked = CheckEvidenceScalars(limits, *to);
     if (checked) return {};
     return Error(checked.error().code(), "request '" + pair_.requests[request_].id +
                                              "', position " + std::to_string(to->position) +
@@ -200,9 +221,18 @@ class ArrayRows final : public PairRows {
                                              checked.error().message());
   }
 
+  // As in a trace: -1 fills up shorter lists.
+  static void LoadList(const ArraySide& side, int64_t row, TokenEvidence* to) {
+    const auto first = static_cast<size_t>(row * side.top_k);
+    to->top_ids = side.top_ids + first;
+    to->top_logprobs = side.top_logprobs + first;
+    to->top_k = static_cast<int32_t>(side.top_k);
+    while (to->top_k > 0 && to->top_ids[to->top_k - 1] < 0) --to->top_k;
+  }
+
   const ArrayPair& pair_;
   const DeviceTable* const table_;
-  EvidenceLimits limits_;
+  EvidenceLimits limits_;  // but for the level, which is each side's
   size_t request_ = 0;
   int64_t next_ = 0;
   TokenEvidence train_;
@@ -219,6 +249,7 @@ class ArraySource final : public PairSource {
   MeterSettings settings() const override {
     MeterSettings settings;
     settings.evidence = EvidenceOf(pair_);
+    settings.full_side = FullSide(EvidenceOf(pair_.train), EvidenceOf(pair_.infer));
     settings.vocab_size = pair_.vocab_size;
     settings.temperature = settings.logit_divisor = pair_.temperature;
     settings.sampled_by = pair_.sampled_by;
@@ -244,9 +275,8 @@ class ArraySource final : public PairSource {
   int64_t bytes_per_token() const override {
     if (table_ != nullptr) return static_cast<int64_t>(sizeof(TokenDrift));
     const auto bytes = [&](const ArraySide& side) {
-      return side.logits == nullptr
-                 ? int64_t{8}
-                 : pair_.vocab_size * static_cast<int64_t>(DTypeBits(side.logits_dtype)) / 8;
+      if (side.logits == nullptr) return 8 * std::max<int64_t>(1, side.top_k);
+      return pair_.vocab_size * static_cast<int64_t>(DTypeBits(side.logits_dtype)) / 8;
     };
     return bytes(pair_.train) + bytes(pair_.infer);
   }
@@ -318,13 +348,12 @@ Source Describe(const ArrayPair& pair) {
   const auto side = [&](const ArraySide& from) {
     SourceSide to;
     to.kernel_fingerprint = from.fingerprint;
-    to.evidence = EvidenceOf(pair);
+    to.evidence = EvidenceOf(from);
     return to;
   };
   source.train = side(pair.train);
   source.infer = side(pair.infer);
-  // Check made sure that both sides hold the same kind.
-  source.evidence = source.train.evidence;
+  source.evidence = EvidenceOf(pair);
   source.sampled_by = pair.sampled_by;
   source.temperature = pair.temperature;
   if (pair.sampled_by != SampledBy::kDataset) {

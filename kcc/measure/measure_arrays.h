@@ -1,8 +1,9 @@
 // Measure without files: both sides' evidence about the same tokens, in the caller's memory.
 //
 // What a trainer has at hand after a step: log-probs of the sampled tokens, padded [B,T] or packed,
-// or two logit tensors. Nothing is copied. The summary is the one that two traces with the same
-// content would give, but for its sources, which name the fingerprints and no trace.
+// two logit tensors, or its own logits and the lists that a server returned. Nothing is copied. The
+// summary is the one that two traces with the same content would give, but for its sources, which
+// name the fingerprints and no trace.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +22,18 @@
 
 namespace kcc {
 
-// One side's evidence: logits or log-probs, not both.
+// One side's evidence: logits, top-k lists, or log-probs of the sampled tokens; lists may come with
+// such log-probs.
 struct ArraySide {
   const void* logits = nullptr;  // rows of vocab_size entries; entries adjacent
   DType logits_dtype = DType::kF32;
   int64_t logits_stride = 0;       // entries from one row to the next; 0: vocab_size
   const void* logprobs = nullptr;  // of the sampled tokens, F32 or F64
   DType logprobs_dtype = DType::kF32;
+  // Rows of top_k entries each, in falling order of the log-probs; -1 fills up shorter lists.
+  const int32_t* top_ids = nullptr;
+  const float* top_logprobs = nullptr;
+  int64_t top_k = 0;
   std::string fingerprint;
 };
 
@@ -42,7 +48,7 @@ struct ArrayPair {
   std::span<const int32_t> tokens;      // by row; empty: not known
   std::span<const uint8_t> mask;        // by row, 0: does not count; empty: all count
   std::span<const float> advantages;    // by row; empty: none
-  int64_t vocab_size = 0;               // with logits
+  int64_t vocab_size = 0;               // with logits or lists
   // Of the compared distributions: logits are divided by it, log-probs are at it.
   double temperature = 1.0;
   // At which the tokens were sampled; 0: greedily, or not from the whole distribution, so that
@@ -53,8 +59,9 @@ struct ArrayPair {
   std::optional<DevicePlace> place;
 };
 
-// Fails on the first broken token in the order of requests, naming request and row. Shards are not
-// supported: the caller's batch is the shard, merge the summaries.
+// Logits face logits or lists, lists face either, log-probs face log-probs. Fails on the first
+// broken token in the order of requests, naming request and row. Shards are not supported: the
+// caller's batch is the shard, merge the summaries.
 Result<Summary> MeasureArrays(const ArrayPair& pair, const Plan& plan,
                               const MeasureOptions& options = {});
 

@@ -279,10 +279,11 @@ TEST(MeasureArrays, NamesWhatIsWrongAndWhere) {
   EXPECT_EQ(message(), "request 'a': rows 0 to 0 + 3 are not all in the arrays");
   pair.mask = {};
   pair.infer.logits = good;
-  EXPECT_EQ(message(), "infer: give either logits or log-probs");
+  EXPECT_EQ(message(), "infer: give either logits or log-probs, or top-k lists");
   pair.infer.logprobs = nullptr;
   pair.vocab_size = 3;
-  EXPECT_EQ(message(), "both sides must hold logits or both log-probs");
+  EXPECT_EQ(message(),
+            "both sides must hold logits or both log-probs; top-k lists face lists or logits");
   pair.train.logprobs = nullptr;
   pair.train.logits = good;
   const int64_t one[] = {1};

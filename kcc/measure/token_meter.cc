@@ -13,9 +13,25 @@
 
 namespace kcc {
 
+namespace {
+
+TopList ListOf(const TokenEvidence& token) {
+  const auto k = static_cast<size_t>(token.top_k);
+  return {{token.top_ids, k}, {token.top_logprobs, k}};
+}
+
+}  // namespace
+
+std::optional<Side> FullSide(EvidenceLevel train, EvidenceLevel infer) {
+  if (train == EvidenceLevel::kLogits && infer == EvidenceLevel::kTopK) return Side::kTrain;
+  if (infer == EvidenceLevel::kLogits && train == EvidenceLevel::kTopK) return Side::kInfer;
+  return std::nullopt;
+}
+
 MeterSettings MeterSettings::Of(const PairedTraces& pair) {
   MeterSettings settings;
   settings.evidence = pair.evidence();
+  settings.full_side = FullSide(pair.train().info().evidence, pair.infer().info().evidence);
   settings.vocab_size = pair.vocab_size();
   settings.temperature = pair.temperature().value_or(1.0);  // none: there are no token pairs
   settings.logit_divisor = pair.logit_divisor();
@@ -115,23 +131,36 @@ Result<> TokenMeter::Take(const Result<TokenDrift>& measured, const TokenEvidenc
 Result<> TokenMeter::ReadTopK(const TokenEvidence& train, const TokenEvidence& infer,
                               TokenReading* reading) {
   // A top-k level is the weaker of the two sides: one of them may hold more.
-  // Full logits on one side have no list of their own; the sampled token is what both can show.
-  if (train.top_ids == nullptr || infer.top_ids == nullptr) {
-    return ReadSampled(train, infer, reading);
+  if (settings_.full_side == Side::kTrain) {
+    return ReadRowAndList(Side::kTrain, train, infer, reading);
   }
-  const auto list = [](const TokenEvidence& token) {
-    const auto k = static_cast<size_t>(token.top_k);
-    return TopList{{token.top_ids, k}, {token.top_logprobs, k}};
-  };
+  if (settings_.full_side == Side::kInfer) {
+    return ReadRowAndList(Side::kInfer, infer, train, reading);
+  }
   TopListPair lists;
-  lists.train = list(train);
-  lists.infer = list(infer);
+  lists.train = ListOf(train);
+  lists.infer = ListOf(infer);
   lists.vocab = static_cast<size_t>(settings_.vocab_size);
   lists.temperature = settings_.temperature;
   lists.token = infer.token;
   lists.train_logprob = train.logprob;
   lists.infer_logprob = infer.logprob;
   return MeasureTopK(lists, wanted_, &reading->drift);
+}
+
+Result<> TokenMeter::ReadRowAndList(Side full, const TokenEvidence& row, const TokenEvidence& list,
+                                    TokenReading* reading) {
+  RowAndList pair;
+  pair.logits = row.logits;
+  pair.dtype = row.logits_dtype;
+  pair.full = full;
+  pair.list = ListOf(list);
+  pair.vocab = static_cast<size_t>(settings_.vocab_size);
+  pair.temperature = settings_.temperature;
+  pair.logit_divisor = settings_.logit_divisor;
+  pair.token = list.token;
+  pair.list_logprob = list.logprob;
+  return row_and_list_.Measure(pair, wanted_, &reading->drift);
 }
 
 Result<double> SampledLogprob(const TokenEvidence& token, int64_t vocab_size, double temperature,

@@ -1,11 +1,12 @@
 // TokenMeter: from the evidence about one token on both sides to its quantities, by the weaker of
-// the two evidence levels. One per thread.
+// the two evidence levels; full logits that face a list count in full. One per thread.
 #pragma once
 
 #include <optional>
 #include <string_view>
 
 #include "kcc/base/result.h"
+#include "kcc/drift/row_and_list.h"
 #include "kcc/drift/sampled_token.h"
 #include "kcc/drift/simd.h"
 #include "kcc/drift/token_drift.h"
@@ -22,9 +23,14 @@ struct TokenReading {
   int32_t gold = -1;
 };
 
+// Train's or infer's, where that side alone has logits and the other lists. None: neither.
+std::optional<Side> FullSide(EvidenceLevel train, EvidenceLevel infer);
+
 // What a meter must know of the two sides.
 struct MeterSettings {
   EvidenceLevel evidence = EvidenceLevel::kNone;  // what both sides can show
+  // The side that holds full logits where the other holds lists alone.
+  std::optional<Side> full_side;
   int64_t vocab_size = 0;
   double temperature = 1.0;    // of the compared distributions; log-probs are at it
   double logit_divisor = 1.0;  // logits are divided by it to be at the temperature
@@ -60,6 +66,8 @@ class TokenMeter {
  private:
   Result<> ReadLogits(const TokenEvidence& train, const TokenEvidence& infer, TokenDrift* drift);
   Result<> ReadTopK(const TokenEvidence& train, const TokenEvidence& infer, TokenReading* reading);
+  Result<> ReadRowAndList(Side full, const TokenEvidence& row, const TokenEvidence& list,
+                          TokenReading* reading);
   Result<> ReadSampled(const TokenEvidence& train, const TokenEvidence& infer,
                        TokenReading* reading);
   Result<> PublishSampled(double train_logprob, double infer_logprob, TokenReading* reading);
@@ -70,6 +78,7 @@ class TokenMeter {
   SlotSet wanted_;
   Target target_;
   RowScratch scratch_;
+  RowAndListMeter row_and_list_;
   bool estimates_ = false;
   double logit_scale_ = 1;  // from the recorded logits' distances to the unscaled ones'
 };

@@ -62,7 +62,8 @@ class PairedTraces {
   const TraceReader& infer() const { return infer_; }
   TraceMode mode() const { return train_.info().mode; }
   // What both sides can show: the weaker of the two evidence levels. A side with full logits
-  // facing one without is read for its log-probs at the temperature compared.
+  // facing one without is read at the temperature compared: all of it against lists, for its
+  // log-probs against sampled tokens.
   EvidenceLevel evidence() const { return evidence_; }
   // Of the distributions that are compared. Of generated traces these are the answers', so it is
   // what they were sampled at; none where that is not known.

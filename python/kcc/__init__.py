@@ -28,6 +28,7 @@ _HOMES = {
     "Measurement": "summary",
     "begin_measure": "summary",
     "measure_traces": "summary",
+    "TopK": "lists",
     "bound": "bounds",
     "register_metric": "metrics",
     "DTypeError": "errors",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from .bounds import bound
     from .contract import Contract, check
     from .errors import DeviceError, DTypeError, Error, EvidenceError, FileError, InternalError, InvalidInput, ShapeError
+    from .lists import TopK
     from .metrics import register_metric
     from .monitor import Monitor, Step
     from .summary import Measurement, Report, Summary, begin_measure, judge, measure, measure_traces

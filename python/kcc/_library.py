@@ -23,7 +23,7 @@ from typing import Any
 
 from . import errors
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 NAME = "libkcc.so"
 
 
@@ -65,6 +65,12 @@ class Arrays(Structure):
         ("device", c_char_p),
         ("device_index", c_int),
         ("stream", c_void_p),
+        ("train_top_ids", c_void_p),
+        ("train_top_logprobs", c_void_p),
+        ("train_top_k", c_int64),
+        ("infer_top_ids", c_void_p),
+        ("infer_top_logprobs", c_void_p),
+        ("infer_top_k", c_int64),
     ]
 
 

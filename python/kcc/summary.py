@@ -17,6 +17,7 @@ from . import _arrays as arrays
 from . import _library as c
 from . import cuda, errors, metrics
 from .contract import Contract
+from .lists import ListView, TopK
 
 
 class Summary(c.Owned):
@@ -188,6 +189,7 @@ def measure(
     temperature: float = 1.0,
     sampling_temperature: float | None = None,
     sampled_by: str = "infer",
+    vocab_size: int | None = None,
     train_fingerprint: str = "",
     infer_fingerprint: str = "",
     clauses_only: bool = False,
@@ -197,7 +199,8 @@ def measure(
 
     Log-probs of the sampled tokens: [tokens] or padded [requests, tokens]. Logits: [tokens, vocab]
     or [requests, tokens, vocab]; three dimensions are always logits, two are log-probs unless
-    `logits=True`. `mask` and `advantages` have the shape without the vocabulary. `lengths` are the
+    `logits=True`. Either side may be top-k lists (`kcc.TopK`), as servers return them; the other side
+    is then logits or lists too. Two lists need `vocab_size`. `mask` and `advantages` have the shape without the vocabulary. `lengths` are the
     rows of each request where the arrays are packed; without it each row of the batch is a request
     (a packed array without lengths is one request). `requests` are ids, or dicts with an `id` and
     the fields that slices read. `temperature` is that of the compared distributions: logits are
@@ -232,6 +235,7 @@ def begin_measure(
     temperature: float = 1.0,
     sampling_temperature: float | None = None,
     sampled_by: str = "infer",
+    vocab_size: int | None = None,
     train_fingerprint: str = "",
     infer_fingerprint: str = "",
     clauses_only: bool = False,
@@ -241,15 +245,7 @@ def begin_measure(
     it returns waits and sums up. Between the two the caller works on, a trainer on its backward pass. Of
     tensors on the device `tokens` and `mask` are copied to the host at once, which waits for their stream:
     have them on the host. Log-probs and logits in the host's memory are measured by `finish`."""
-    train, infer = arrays.from_lists(train, "train"), arrays.from_lists(infer, "infer")
-    is_logits = arrays.dimensions(train, "train") == 3 if logits is None else c.flag(logits, "logits")
-    allowed = arrays.LOGITS if is_logits else arrays.LOGPROBS
-    ndim = (2, 3) if is_logits else (1, 2)
-    if not is_logits:
-        train, infer = arrays.to_host(train), arrays.to_host(infer)
-    train_view = arrays.view(train, "train", allowed, ndim, on_device=is_logits)
-    infer_view = arrays.view(infer, "infer", allowed, ndim, on_device=is_logits)
-    arrays.same_shape(train_view, "train", infer_view, "infer")
+    train_view, infer_view, is_logits = _views(train, infer, logits)
     place = _place(train_view, infer_view)
     outer = train_view.shape[:-1] if is_logits else train_view.shape
     rows = int(np.prod(outer, dtype=np.int64))
@@ -257,11 +253,14 @@ def begin_measure(
     call = c.Arrays(struct_size=ctypes.sizeof(c.Arrays), rows=rows, temperature=c.real(temperature, "temperature"))
     keep = [train_view, infer_view]
     for side, view in (("train", train_view), ("infer", infer_view)):
+        if isinstance(view, ListView):
+            view.fill(call, side)
+            continue
         view, stride = _rows_apart(view, is_logits)
         keep.append(view)
         setattr(call, f"{side}_{'logits' if is_logits else 'logprobs'}", view.array(stride))
     if is_logits:
-        call.vocab_size = train_view.shape[-1]
+        call.vocab_size = _vocab_size((train_view, infer_view), vocab_size)
     first, counts = _layout(outer, lengths, rows)
     own = [] if contract is None else metrics.wanted_of(_contract(contract).metrics)
     values = _own_values(own, (train_view, infer_view), is_logits, mask, (first, counts)) if own else None
@@ -291,11 +290,50 @@ def begin_measure(
     return Measurement(begun, keep)
 
 
+def _views(train: Any, infer: Any, logits: bool | None) -> tuple[Any, Any, bool]:
+    """Both sides as they are read, and whether an entry is a row of them: of logits, or of a list."""
+    if isinstance(train, TopK) or isinstance(infer, TopK):
+        if logits is not None and not c.flag(logits, "logits"):
+            raise errors.InvalidInput("logits=False: top-k lists face logits or other lists, not log-probs")
+        views = [
+            ListView(side, name) if isinstance(side, TopK)
+            else arrays.view(arrays.from_lists(side, name), name, arrays.LOGITS, (2, 3))
+            for side, name in ((train, "train"), (infer, "infer"))
+        ]  # fmt: skip
+        if views[0].shape[:-1] != views[1].shape[:-1]:
+            raise errors.ShapeError(f"infer has rows {views[1].shape[:-1]}, train has {views[0].shape[:-1]}")
+        return views[0], views[1], True
+    train, infer = arrays.from_lists(train, "train"), arrays.from_lists(infer, "infer")
+    is_logits = arrays.dimensions(train, "train") == 3 if logits is None else c.flag(logits, "logits")
+    allowed = arrays.LOGITS if is_logits else arrays.LOGPROBS
+    ndim = (2, 3) if is_logits else (1, 2)
+    if not is_logits:
+        train, infer = arrays.to_host(train), arrays.to_host(infer)
+    train_view = arrays.view(train, "train", allowed, ndim, on_device=is_logits)
+    infer_view = arrays.view(infer, "infer", allowed, ndim, on_device=is_logits)
+    arrays.same_shape(train_view, "train", infer_view, "infer")
+    return train_view, infer_view, is_logits
+
+
+def _vocab_size(views: tuple[Any, Any], given: int | None) -> int:
+    """That of the logits; lists do not say it."""
+    found = [view.shape[-1] for view in views if not isinstance(view, ListView)]
+    if given is None:
+        if not found:
+            raise errors.InvalidInput("two top-k lists: pass vocab_size, the number of tokens that there are")
+        return found[0]
+    if found and found[0] != given:
+        raise errors.ShapeError(f"vocab_size is {given}, the logits have {found[0]} entries")
+    return int(c.real(given, "vocab_size"))
+
+
 def _own_values(
     own: list[metrics.Metric], sides: tuple[arrays.View, arrays.View], is_logits: bool, mask: Any,
     layout: tuple[np.ndarray, np.ndarray],
 ) -> Callable[[int, dict], dict]:  # fmt: skip
     """What registered metrics say of a request, as a function of its place and fields."""
+    if any(isinstance(view, ListView) for view in sides):
+        raise errors.InvalidInput("registered metrics read logits or log-probs of both sides, not top-k lists")
     if sides[0].place is not None:
         raise errors.DeviceError("registered metrics read arrays in the host's memory; pass train.cpu() and infer.cpu()")
     flat = [_flat(view, is_logits) for view in sides]

@@ -72,6 +72,13 @@ def write_form(root, form, tau, train, infer, requests, columns, k=3):
     return root / "train", root / "infer"
 
 
+def top_k(logits, tau, columns, k=3):
+    values = logprobs(logits, tau)
+    order = np.argsort(-values, axis=1, kind="stable")[:, :k]
+    listed = np.take_along_axis(values, order, 1).astype(np.float32)
+    return kcc.TopK(order, listed, values[np.arange(len(values)), columns["token"]].astype(np.float32))
+
+
 def verdicts(contract, summary):
     return {
         (clause["id"], at["slice"]): at["verdict"]
@@ -106,6 +113,22 @@ def test_every_form_gives_the_same_verdict_or_a_weaker_one(tmp_path, tau, noise,
         for key, verdict in found.items():
             assert verdict in {expected[key]} | WEAKER, (form, key)
 
+    # Logits on one side, lists on the other: never weaker than lists on both.
+    lists = verdicts(contract, kcc.measure_traces(*(tmp_path / "top-k" / side for side in ("train", "infer")), contract))
+    for full, listed in (("train", "infer"), ("infer", "train")):
+        sides = {full: tmp_path / "logits" / full, listed: tmp_path / "top-k" / listed}
+        mixed = verdicts(contract, kcc.measure_traces(sides["train"], sides["infer"], contract))
+        for key, verdict in mixed.items():
+            assert verdict in {expected[key]} | WEAKER, (full, key)
+            assert lists[key] in {verdict} | WEAKER, (full, key)
+        values = {"train": train, "infer": infer}
+        values[listed] = top_k(values[listed], tau, columns)
+        arrays = kcc.measure(values["train"], values["infer"], contract, lengths=[TOKENS] * REQUESTS, **given)
+        assert of_arrays(verdicts(contract, arrays)) == of_arrays(mixed), full
+    both = [top_k(side, tau, columns) for side in (train, infer)]
+    arrays = kcc.measure(*both, contract, lengths=[TOKENS] * REQUESTS, vocab_size=VOCAB, **given)
+    assert of_arrays(verdicts(contract, arrays)) == of_arrays(lists)
+
     at = np.arange(len(tokens))
     sampled = [logprobs(side, tau)[at, tokens].astype(np.float32).reshape(shape) for side in (train, infer)]
     given["tokens"] = tokens.reshape(shape)
@@ -126,3 +149,36 @@ def test_arrays_that_lack_rows_the_request_claims_are_not_satisfied():
     summary = kcc.measure(train[keep], infer[keep], contract, logits=True, lengths=lengths, tokens=columns["token"][keep],
                           requests=requests, sampled_by="dataset")
     assert verdicts(contract, summary)["N-1", "all"] == "satisfied"
+
+
+def lists_of(rows, width=2, vocab=5):
+    ids = np.tile(np.arange(width, dtype=np.int64), (rows, 1))
+    return kcc.TopK(ids, np.full((rows, width), np.log(1 / vocab), np.float32))
+
+
+def test_lists_are_taken_in_every_form_that_arrays_come_in():
+    logits = np.zeros((2, 3, 5), np.float32)
+    listed = lists_of(6)
+    flat = kcc.measure(logits.reshape(6, 5), listed, lengths=[3, 3])
+    batch = kcc.measure(logits, kcc.TopK(listed.ids.reshape(2, 3, 2), listed.logprobs.reshape(2, 3, 2)))
+    assert flat.to_bytes() == batch.to_bytes()
+    plain = kcc.TopK(listed.ids.tolist(), listed.logprobs.tolist())
+    assert kcc.measure(logits.reshape(6, 5), plain, lengths=[3, 3]).to_bytes() == flat.to_bytes()
+    short = kcc.TopK(np.where(listed.ids == 1, -1, listed.ids), listed.logprobs)
+    assert kcc.measure(logits.reshape(6, 5), short, lengths=[3, 3]).tokens == 6
+
+
+@pytest.mark.parametrize(("train", "infer", "options", "message"), [
+    (lists_of(4), lists_of(4), {}, "pass vocab_size"),
+    (np.zeros((4, 5), np.float32), lists_of(3), {}, r"infer has rows \(3,\), train has \(4,\)"),
+    (np.zeros((4, 5), np.float32), lists_of(4), {"vocab_size": 6}, "vocab_size is 6, the logits have 5"),
+    (np.zeros((4, 5), np.float32), lists_of(4), {"logits": False}, "lists face logits or other lists"),
+    (np.zeros(4, np.float32), lists_of(4), {}, "train has 1 dimensions"),
+    (np.zeros((4, 5), np.float32), kcc.TopK([[0, 1]] * 4, [[-1.0]] * 4), {}, "infer.logprobs has shape"),
+    (np.zeros((4, 5), np.float32), kcc.TopK([[0, 7]] * 4, [[-1.0, -2.0]] * 4), {}, "outside the vocabulary of 5"),
+    (np.zeros((4, 5), np.float32), kcc.TopK([[0, 1]] * 4, [[-2.0, -1.0]] * 4), {}, "not in descending order"),
+    (np.zeros((4, 5), np.float32), kcc.TopK([[-1, -1]] * 4, [[0.0, 0.0]] * 4), {}, "list is empty"),
+])  # fmt: skip
+def test_lists_that_cannot_be_read_say_why(train, infer, options, message):
+    with pytest.raises(kcc.Error, match=message):
+        kcc.measure(train, infer, **options)

@@ -20,7 +20,6 @@ void SetLogprobs(EvidenceLevel level, double temperature, TraceInfo* info) {
 
 Arrays::Arrays(const Evidence& evidence)
     : requests(evidence.train.requests), info(evidence.train.info) {
-  logits = info.evidence == EvidenceLevel::kLogits;
   const std::vector<Row>& rows = evidence.train.rows;
   first_rows.resize(requests.size());
   row_counts.resize(requests.size());
@@ -32,21 +31,39 @@ Arrays::Arrays(const Evidence& evidence)
     if (evidence.train.mask) mask.push_back(rows[i].masked ? 0 : 1);
     if (evidence.train.advantage) advantages.push_back(rows[i].advantage);
   }
-  for (size_t side = 0; side < 2; ++side) {
-    for (const Row& row : (side == 0 ? evidence.train : evidence.infer).rows) {
-      if (logits) {
-        values[side].insert(values[side].end(), row.logits.begin(), row.logits.end());
-      } else {
-        values[side].push_back(row.logprob);
-      }
+  AddSide(0, evidence.train.rows);
+  AddSide(1, evidence.infer.rows);
+}
+
+void Arrays::AddSide(size_t side, const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    logits[side] = logits[side] || !row.logits.empty();
+    top_k[side] = std::max(top_k[side], static_cast<int64_t>(row.top_ids.size()));
+  }
+  for (const Row& row : rows) {
+    if (logits[side]) {
+      values[side].insert(values[side].end(), row.logits.begin(), row.logits.end());
+    } else {
+      values[side].push_back(row.logprob);
+    }
+    for (size_t i = 0; i < static_cast<size_t>(top_k[side]); ++i) {
+      const bool there = i < row.top_ids.size();
+      top_ids[side].push_back(there ? row.top_ids[i] : -1);
+      top_logprobs[side].push_back(there ? row.top_logprobs[i] : 0);
     }
   }
 }
 
 ArrayPair Arrays::Pair() const {
   ArrayPair pair;
-  (logits ? pair.train.logits : pair.train.logprobs) = values[0].data();
-  (logits ? pair.infer.logits : pair.infer.logprobs) = values[1].data();
+  for (size_t i = 0; i < 2; ++i) {
+    ArraySide& side = i == 0 ? pair.train : pair.infer;
+    (logits[i] ? side.logits : side.logprobs) = values[i].data();
+    if (top_k[i] == 0) continue;
+    side.top_ids = top_ids[i].data();
+    side.top_logprobs = top_logprobs[i].data();
+    side.top_k = top_k[i];
+  }
   pair.train.fingerprint = "train-kernel";
   pair.infer.fingerprint = "infer-kernel";
   pair.requests = requests;
@@ -102,6 +119,15 @@ Evidence TopKForm(const Evidence& evidence, int k) {
     }
   }
   return lists;
+}
+
+Evidence LogitsAgainstLists(const Evidence& logits, const Evidence& lists, bool train_full) {
+  Evidence mixed = lists;
+  SideEvidence& full = train_full ? mixed.train : mixed.infer;
+  full = train_full ? logits.train : logits.infer;
+  full.info.sampled_by = lists.train.info.sampled_by;
+  full.info.sampling_temperature = lists.train.info.sampling_temperature;
+  return mixed;
 }
 
 Evidence SampledForm(const Evidence& evidence, SampledBy sampled_by) {

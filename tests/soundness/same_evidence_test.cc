@@ -122,9 +122,16 @@ void MeasureArraysInC(const Arrays& arrays, const CContract& contract, int threa
                       CSummary* into) {
   kcc_arrays given = {};
   given.struct_size = sizeof given;
-  kcc_array* sides[] = {arrays.logits ? &given.train_logits : &given.train_logprobs,
-                        arrays.logits ? &given.infer_logits : &given.infer_logprobs};
+  kcc_array* sides[] = {arrays.logits[0] ? &given.train_logits : &given.train_logprobs,
+                        arrays.logits[1] ? &given.infer_logits : &given.infer_logprobs};
   for (size_t side = 0; side < 2; ++side) *sides[side] = {arrays.values[side].data(), KCC_F32, 0};
+  const auto data = [](const auto& list) { return list.empty() ? nullptr : list.data(); };
+  given.train_top_ids = data(arrays.top_ids[0]);
+  given.train_top_logprobs = data(arrays.top_logprobs[0]);
+  given.train_top_k = arrays.top_k[0];
+  given.infer_top_ids = data(arrays.top_ids[1]);
+  given.infer_top_logprobs = data(arrays.top_logprobs[1]);
+  given.infer_top_k = arrays.top_k[1];
   given.rows = static_cast<int64_t>(arrays.tokens.size());
   given.vocab_size = arrays.info.vocab_size;
   given.temperature = arrays.info.temperature;
@@ -405,10 +412,16 @@ class SameEvidence {
               Comparison* comparison) {
     const auto vocab = static_cast<int>(evidence.train.info.vocab_size);
     for (const int k : {dice_.From(1, vocab - 1), vocab}) {
-      Write(TopKForm(evidence, k), "train-top", "infer-top");
-      Compare("top-" + std::to_string(k), drawn,
-              MeasureDirs(dir_ / "train-top", dir_ / "infer-top", plan), Form::kWeaker, comparison,
-              "token.logprob");
+      const std::string name = "top-" + std::to_string(k);
+      const Evidence lists = TopKForm(evidence, k);
+      Write(lists, "train-top", "infer-top");
+      const auto summary = MeasureDirs(dir_ / "train-top", dir_ / "infer-top", plan);
+      Compare(name, drawn, summary, Form::kWeaker, comparison, "token.logprob");
+      if (!summary) return;
+      for (const bool train_full : {true, false}) {
+        Mixed(LogitsAgainstLists(evidence, lists, train_full), name, drawn, plan,
+              Judge(drawn.contract, *summary), comparison);
+      }
     }
     Evidence sampled = SampledForm(evidence);
     Write(sampled, "train-sampled", "infer-sampled");
@@ -425,6 +438,28 @@ class SameEvidence {
     ASSERT_TRUE(estimated.has_value()) << place_ << ": " << estimated.error().Format();
     ExpectRlFigures(dir_ / "train-sampled", dir_ / "infer-sampled", *estimated, 1e-12,
                     place_ + ", rl of log-probs");
+  }
+
+  // Full logits on one side: as full evidence or weaker, and never weaker than lists on both.
+  void Mixed(const Evidence& mixed, const std::string& name, const DrawnContract& drawn,
+             const Plan& plan, const Judgement& of_lists, Comparison* comparison) {
+    Write(mixed, "train-mixed", "infer-mixed");
+    const std::string place = "logits against " + name;
+    const auto summary = MeasureDirs(dir_ / "train-mixed", dir_ / "infer-mixed", plan);
+    Compare(place, drawn, summary, Form::kWeaker, comparison, "token.logprob");
+    if (!summary) return;
+    Comparison of_mixed(drawn, Judge(drawn.contract, *summary), place_ + ", " + place);
+    of_mixed.Expect(name + " on both sides", of_lists, Form::kWeaker, "token.logprob");
+    if (mixed.train.gold) return;
+    const Arrays arrays(mixed);
+    const auto in_memory = MeasureArrays(arrays.Pair(), plan);
+    Compare("arrays", drawn, in_memory, Form::kOneRecord, &of_mixed);
+    if (!in_memory) return;
+    const CContract contract(drawn.yaml);
+    CSummary in_c;
+    MeasureArraysInC(arrays, contract, dice_.From(1, 5), &in_c);
+    if (in_c.summary == nullptr) return;
+    EXPECT_TRUE(in_c.Bytes() == EncodeSummary(*in_memory)) << place_ << ", " << place << " in C";
   }
 
   const MemoryDir& dir_;
