@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kcc/base/strings.h"
+#include "kcc/judge/same_sides.h"
 #include "kcc/predicate/fields.h"
 #include "kcc/summary/series.h"
 
@@ -63,6 +64,22 @@ void CheckDeclared(const Binding& bound, const SourceSide& side, std::string_vie
   }
 }
 
+// What the kernels declare, against what the contract binds on each side.
+void CheckSides(const Contract& contract, const SourceSide& train, const SourceSide& infer,
+                Relevance* relevance) {
+  CheckDeclared(contract.train, train, "train", relevance);
+  if (relevance->mismatch.empty()) CheckDeclared(contract.infer, infer, "infer", relevance);
+}
+
+// Says where the kernels would fit the contract the other way round.
+void CheckExchanged(const Contract& contract, const Source& source, Relevance* relevance) {
+  Relevance exchanged;
+  CheckSides(contract, source.infer, source.train, &exchanged);
+  if (!exchanged.mismatch.empty() || !exchanged.unstated.empty()) return;
+  relevance->mismatch +=
+      "; the other way round both would fit: exchange what --train and --infer name";
+}
+
 void CheckRequestSet(const Contract& contract, const Source& source, Relevance* relevance) {
   if (contract.request_set.empty()) return;
   if (source.request_set.empty()) {
@@ -84,10 +101,8 @@ Relevance RelevanceOf(const Contract& contract, const Summary& summary) {
     CheckTemperature(contract, source, &relevance);
     if (relevance.mismatch.empty()) CheckModel(contract, source, &relevance);
     if (relevance.mismatch.empty()) {
-      CheckDeclared(contract.train, source.train, "train", &relevance);
-    }
-    if (relevance.mismatch.empty()) {
-      CheckDeclared(contract.infer, source.infer, "infer", &relevance);
+      CheckSides(contract, source.train, source.infer, &relevance);
+      if (!relevance.mismatch.empty()) CheckExchanged(contract, source, &relevance);
     }
     if (relevance.mismatch.empty()) CheckRequestSet(contract, source, &relevance);
     if (!relevance.mismatch.empty()) return relevance;
@@ -283,6 +298,7 @@ std::vector<std::string> WarningsOf(const Contract& contract, const Summary& sum
   for (const std::string_view name : judged) {
     AddOfSlice(contract, summary, *contract.FindSlice(name), alone, &warnings);
   }
+  WarnOfSameSides(summary, &warnings);
   AddBreaches(contract, summary, &warnings);
   if (summary.format == 1) {
     warnings.insert(

@@ -25,7 +25,8 @@ Relevance RelevanceOf(const Contract& contract, const Summary& summary);
 std::string UnvouchedBy(const Contract& contract, const Summary& summary, const Clause& clause,
                         const Slice& slice, std::optional<size_t> index);
 
-// What holds although it rests on infer's word alone, in words.
+// What a reader of the verdicts must know, in words: what holds although it rests on infer's word
+// alone, premises that the evidence breaches, and two sides that are one (same_sides.h).
 std::vector<std::string> WarningsOf(const Contract& contract, const Summary& summary,
                                     const Judgement& judgement);
 

@@ -84,7 +84,8 @@ struct Judgement {
   double eta2 = 1;
   std::optional<Action> action;        // none: nothing is ordered
   std::vector<ClauseVerdict> clauses;  // in the contract's order; those of other stages left out
-  // What a reader of the verdict must know: where it rests on the judged side's word alone.
+  // What a reader of the verdict must know: where it rests on the judged side's word alone, and
+  // where the two sides are one.
   std::vector<std::string> warnings;
 };
 
