@@ -19,24 +19,13 @@ struct Sentence {
   std::string text;
 };
 
-std::string_view ActionWords(Action action) {
-  switch (action) {
-    case Action::kLog:
-      return "log (record it and carry on)";
-    case Action::kGuard:
-      return "guard (serve on the guarded route until it is settled)";
-    case Action::kFreeze:
-      return "freeze (stop promotions and updates; serve what is there)";
-    case Action::kFallback:
-      return "fallback (serve from the fallback kernel)";
-    case Action::kRollback:
-      break;
-  }
-  return "rollback (put back the last promoted triple at once)";
+// "fallback (serve from the fallback kernel)".
+std::string ActionWords(Action action) {
+  return std::string(Name(action)) + " (" + std::string(Meaning(action)) + ")";
 }
 
 std::string ActionSentence(const Contract& contract, const Clause& clause) {
-  std::string text(ActionWords(ActionOf(contract.escalation, clause)));
+  std::string text = ActionWords(ActionOf(contract.escalation, clause));
   if (clause.action) return text + ", as the clause itself orders";
   for (const ActionOverride& row : contract.escalation.overrides) {
     const bool family_fits = !row.family || *row.family == clause.family;

@@ -6,16 +6,10 @@
 
 #include "kcc/base/check.h"
 #include "kcc/base/constants.h"
-#include "kcc/metric/metric.h"
+#include "kcc/judge/severity.h"
 
 namespace kcc {
 namespace {
-
-std::optional<double> Ratio(double part, double whole) {
-  if (std::isnan(part) || part < 0 || whole < 0) return {};
-  if (whole == 0) return part == 0 ? 0.0 : kInf;
-  return part / whole;
-}
 
 void Raise(const std::optional<double>& value, std::optional<double>* most) {
   if (value && (!*most || *value > **most)) *most = value;
@@ -98,19 +92,6 @@ void Decide(ThreeStateTest* test) {
 }
 
 }  // namespace
-
-std::optional<double> Severity(const ClauseVerdict& clause, const SliceVerdict& slice) {
-  if (!clause.hard) {
-    if (!slice.exceedance || slice.exceedance->windows == 0) return {};
-    return Ratio(slice.exceedance->rate(), slice.exceedance->budget);
-  }
-  if (!slice.value.known()) return {};
-  if (clause.bound == BoundKind::kAtMost) return Ratio(slice.value.hi, slice.threshold);
-  const auto metric = ParseMetric(clause.metric);
-  const double most = metric.has_value() ? MetricMax(*metric) : kInf;
-  if (std::isfinite(most)) return Ratio(most - slice.value.lo, most - slice.threshold);
-  return Ratio(slice.threshold, slice.value.lo);
-}
 
 std::string_view Name(ContractState state) {
   constexpr std::array<std::string_view, 6> kNames = {

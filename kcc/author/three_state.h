@@ -21,11 +21,6 @@ struct JudgedEvidence {
   Judgement judgement;
 };
 
-// How bad a clause-slice pair is: 1 at the threshold (a soft clause: at its budget), less within,
-// more beyond; +inf beyond a threshold of 0. Nothing where it was not measured. For `atLeast` on a
-// share the distance from 1 counts: 0.96 against 0.98 is 2.
-std::optional<double> Severity(const ClauseVerdict& clause, const SliceVerdict& slice);
-
 enum class ContractState : uint8_t {
   kTellsApart,         // accepts the one and rejects the other
   kUntested,           // accepts conforming evidence; there was none to reject

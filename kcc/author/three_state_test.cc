@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "kcc/judge/severity.h"
+
 namespace kcc {
 namespace {
 

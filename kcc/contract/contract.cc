@@ -50,6 +50,21 @@ Action ActionOf(const Escalation& escalation, const Clause& clause) {
 std::string_view Name(Family family) { return kFamilyWords[static_cast<size_t>(family)]; }
 std::string_view Name(ViolationLevel level) { return kLevelWords[static_cast<size_t>(level)]; }
 std::string_view Name(Action action) { return kActionWords[static_cast<size_t>(action)]; }
+std::string_view Meaning(Action action) {
+  switch (action) {
+    case Action::kLog:
+      return "record it and carry on";
+    case Action::kGuard:
+      return "serve on the guarded route until it is settled";
+    case Action::kFreeze:
+      return "stop promotions and updates; serve what is there";
+    case Action::kFallback:
+      return "serve from the fallback kernel";
+    case Action::kRollback:
+      break;
+  }
+  return "put back the last promoted triple at once";
+}
 std::string_view Name(Stage stage) { return kStageWords[static_cast<size_t>(stage)]; }
 std::string_view Name(Population about) {
   return about == Population::kTraffic ? "traffic" : "evaluation-set";

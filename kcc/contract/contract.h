@@ -154,6 +154,7 @@ Action ActionOf(const Escalation& escalation, const Clause& clause);
 std::string_view Name(Family family);          // "numerical"
 std::string_view Name(ViolationLevel level);   // "L2"
 std::string_view Name(Action action);          // "fallback"
+std::string_view Meaning(Action action);       // "serve from the fallback kernel"
 std::string_view Name(Stage stage);            // "canary"
 std::string_view Name(Population about);       // "evaluation-set"
 std::string_view Name(AdvantageKind kind);     // "outcome"
