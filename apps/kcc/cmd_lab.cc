@@ -59,20 +59,29 @@ Result<ExperimentInput> ReadInput(const LabOptions& options, const Console& cons
   }
 }
 
-// Writes page, table and figures, and prints the table.
-Result<> Publish(const std::string& directory, const std::string& name, const std::string& page,
-                 const std::string& table, const std::string& figures, Console& console) {
+// An experiment in its four forms.
+struct Published {
+  std::string_view name;
+  std::string page;
+  std::string table;    // Markdown
+  std::string figures;  // JSON
+  std::string text;     // for the terminal
+};
+
+// Writes page, table and figures, and prints the text.
+Result<> Publish(const std::string& directory, const Published& made, Console& console) {
+  const std::string name(made.name);
   std::error_code failed;
   std::filesystem::create_directories(directory, failed);
   if (failed) return IoError("cannot make the directory: " + failed.message(), Place{directory});
   const std::string base = directory + "/" + name;
-  KCC_TRY_VOID(WriteFilesTogether(
-      directory, std::array{NamedBytes{name + ".html", page}, NamedBytes{name + ".md", table},
-                            NamedBytes{name + ".json", figures}}));
+  KCC_TRY_VOID(WriteFilesTogether(directory, std::array{NamedBytes{name + ".html", made.page},
+                                                        NamedBytes{name + ".md", made.table},
+                                                        NamedBytes{name + ".json", made.figures}}));
   if (console.json) {
-    console.out << figures;
+    console.out << made.figures;
   } else {
-    console.out << table << "\nopen " << Shown(base) << ".html\n";
+    console.out << made.text << "\nopen " << Shown(base) << ".html\n";
   }
   return {};
 }
@@ -85,13 +94,16 @@ Result<> E1To(const LabOptions& options, const Contract& contract, const Experim
   size_t count = input.requests.size();
   if (options.quick) {
     count = 5;
+    e1.preview = true;
     e1.long_requests = 5;
     e1.long_tokens = 256;
   }
   if (options.requests_max > 0) count = static_cast<size_t>(options.requests_max);
   KCC_TRY(const E1Result result,
           RunE1(input.checkpoint, SpreadRequests(input.requests, count), contract, e1));
-  return Publish(options.output, "e1", E1Page(result), E1Markdown(result), E1Json(result), console);
+  return Publish(options.output,
+                 {"e1", E1Page(result), E1Markdown(result), E1Json(result), E1Text(result)},
+                 console);
 }
 
 Result<> E2To(const LabOptions& options, const Contract& contract, const ExperimentInput& input,
@@ -110,7 +122,9 @@ Result<> E2To(const LabOptions& options, const Contract& contract, const Experim
     length.requests = std::min(length.requests, input.requests.size());
   }
   KCC_TRY(const E2Result result, RunE2(input.checkpoint, input.requests, contract, e2));
-  return Publish(options.output, "e2", E2Page(result), E2Markdown(result), E2Json(result), console);
+  return Publish(options.output,
+                 {"e2", E2Page(result), E2Markdown(result), E2Json(result), E2Text(result)},
+                 console);
 }
 
 int RunExperiment(const LabOptions& options, Console& console, decltype(&E1To) run) {

@@ -261,12 +261,13 @@ Result<E1Result> RunE1(const Checkpoint& checkpoint, std::span<const KernelReque
     }
   }
   result.report = report.Finish();
+  result.report.preview = options.preview;
   return result;
 }
 
 ExperimentReport E1Report(const E1Result& result) {
   ExperimentReport report = result.report;
-  report.findings = E1Findings(result);
+  if (!report.preview) report.findings = E1Findings(result);
   return report;
 }
 

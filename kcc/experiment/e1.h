@@ -67,6 +67,7 @@ struct E1Options {
   // So many of the requests are asked again after other requests, with prompts of this length.
   size_t long_requests = 20;
   size_t long_tokens = 512;
+  bool preview = false;  // too few requests to conclude anything: no finding is stated
   ExperimentProgress progress;
 };
 
@@ -82,5 +83,6 @@ ExperimentReport E1Report(const E1Result& result);
 std::string E1Page(const E1Result& result);
 std::string E1Markdown(const E1Result& result);
 std::string E1Json(const E1Result& result);
+std::string E1Text(const E1Result& result);  // for a terminal
 
 }  // namespace kcc

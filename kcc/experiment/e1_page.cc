@@ -6,6 +6,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/experiment/e1.h"
 #include "kcc/experiment/experiment_page.h"
+#include "kcc/experiment/experiment_text.h"
 #include "kcc/report/text.h"
 
 namespace kcc {
@@ -263,46 +264,47 @@ std::string CountsText(const E1Result& result) {
 }  // namespace
 
 std::string E1Page(const E1Result& result) {
-  const std::vector<PageSection> sections = {
-      {"seen", "What was seen", "The paper's expectations, against these figures.",
-       FindingsHtml(E1Findings(result))},
+  const ExperimentReport report = E1Report(result);
+  ExperimentParts parts;
+  parts.title = "E1: what each switch does when thrown alone";
+  parts.lead = "Numerical drift of the lab's kernels, one perturbation at a time, on " +
+               CountsText(result) + " of the shipped model's evaluation set.";
+  parts.foot = "Made by kcc lab e1; the same figures give the same page.";
+  parts.figures = {
       {"histograms", "Histograms by slice",
        "One row a perturbation, thrown alone. Every panel has one logarithmic scale for all "
-       "slices, "
-       "so that slices can be compared; what is exactly 0 has no bar.",
+       "slices, so that slices can be compared; what is exactly 0 has no bar.",
        Histograms(result)},
       {"slices", "Where it concentrates",
        "p99 of KL on a slice against that of all tokens. Framed: more than twice as much.",
        Concentration(result)},
       {"curves", "Disagreement by margin",
        "The share of a slice's tokens whose best token, or whose five best, differ and whose "
-       "margin "
-       "(best logit minus second) is at most x. The five perturbations that change most; beside "
-       "each, the share of tokens in the end.",
+       "margin (best logit minus second) is at most x. The five perturbations that change most; "
+       "beside each, the share of tokens in the end.",
        Curves(result)},
       {"envelopes", "Measured against the envelope",
        "The largest logit drift beside the worst case that weights and ranges allow, and beside "
        "what is typical.",
        Envelopes(result)},
-      {"numbers", "Numbers", "p50, p95 and p99 behind the pictures.", Numbers(result)},
-      ReportSection(E1Report(result))};
-  return ExperimentPage("E1: what each switch does when thrown alone",
-                        "Numerical drift of the lab's kernels, one perturbation at a time, on " +
-                            CountsText(result) + " of the shipped model's evaluation set.",
-                        sections, "Made by kcc lab e1; the same figures give the same page.");
+      {"numbers", "Numbers", "p50, p95 and p99 behind the pictures.", Numbers(result)}};
+  parts.seen = {"seen", "What was seen", "The paper's expectations, against these figures.", ""};
+  parts.report = ReportSection(report);
+  return ExperimentPage(parts, report.findings, report.preview);
 }
 
 std::string E1Markdown(const E1Result& result) {
+  const ExperimentReport report = E1Report(result);
   std::string text =
-      "# E1: one perturbation at a time\n\nWhat each switch of the lab does to the shipped model "
+      "# " + std::string(report.preview ? "Preview of " : "") +
+      "E1: one perturbation at a time\n\nWhat each switch of the lab does to the shipped model "
       "when it is thrown alone, on " +
       CountsText(result) +
       ", some of the requests again in contexts of hundreds of tokens. Made by `kcc lab e1` (`make "
       "results` writes this page again); the page `e1.html` that it writes beside it has the "
-      "histograms and disagreement curves of every slice.\n\n## What the paper expects, and what "
-      "was seen\n\n" +
-      FindingsMarkdown(E1Findings(result)) +
-      "\n## Figures\n\n*Base* is the kernel that both sides share. *Worst case* is the envelope of "
+      "histograms and disagreement curves of every slice.\n\n" +
+      (report.preview ? std::string(kPreviewText) + "\n\n" : "") +
+      "## Figures\n\n*Base* is the kernel that both sides share. *Worst case* is the envelope of "
       "that source alone, *typical* its statistical form, *tightness* what is measured over worst "
       "case.\n\n";
   const std::vector<std::string> head = {"perturbation",
@@ -335,7 +337,25 @@ std::string E1Markdown(const E1Result& result) {
          ReadableNumber(row.linf_max / row.envelope), ReadableNumber(row.typical),
          ReadableNumber(row.linf_max / row.typical)});
   }
-  return text + MarkdownTable(head, rows) + "\n" + ExperimentReportMarkdown(E1Report(result));
+  return text + MarkdownTable(head, rows) + "\n" + SeenMarkdown(report) +
+         ExperimentReportMarkdown(report);
+}
+
+std::string E1Text(const E1Result& result) {
+  const ExperimentReport report = E1Report(result);
+  const std::vector<std::string> head = {"perturbation",         "source",        "KL p99",
+                                         "worst slice (KL p99)", "top-1 changed", "top-5 changed"};
+  std::vector<std::vector<std::string>> rows;
+  for (const E1Row& row : result.rows) {
+    const E1Slice& all = row.by_slice[0];
+    const size_t worst = WorstSlice(row);
+    rows.push_back(
+        {row.name, std::string(Name(row.source)), BriefNumber(all.drift[3].p99),
+         result.slices[worst] + " (" + BriefNumber(row.by_slice[worst].drift[3].p99) + ")",
+         Percent(all.curve.back().top1), Percent(all.curve.back().top5)});
+  }
+  return TextParagraph("E1: one perturbation at a time, on " + CountsText(result)) + "\n" +
+         TextTable(head, rows) + SeenText(report);
 }
 
 std::string E1Json(const E1Result& result) {

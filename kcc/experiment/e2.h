@@ -32,10 +32,11 @@ struct E2Options {
   std::vector<E2Length> lengths;
   std::vector<E2Load> loads;
   std::vector<Slice> slices;
+  bool preview = false;  // too few requests to conclude anything: no finding is stated
   ExperimentProgress progress;
 
   static E2Options Default();
-  static E2Options Quick();  // a few requests, for tests
+  static E2Options Quick();  // a few requests: a preview
 };
 
 // A clause that the tokens of a slice decide: its metric is an aggregate of a token quantity.
@@ -103,5 +104,6 @@ std::string RoutingRule(const E2Result& result, size_t engine, size_t slice);
 std::string E2Page(const E2Result& result);
 std::string E2Markdown(const E2Result& result);
 std::string E2Json(const E2Result& result);
+std::string E2Text(const E2Result& result);  // for a terminal
 
 }  // namespace kcc

@@ -6,6 +6,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/experiment/e2.h"
 #include "kcc/experiment/experiment_page.h"
+#include "kcc/experiment/experiment_text.h"
 #include "kcc/report/text.h"
 
 namespace kcc {
@@ -167,6 +168,33 @@ std::vector<std::vector<std::string>> RoutingRows(const E2Result& result, std::s
   return rows;
 }
 
+std::vector<std::string> PassHead(const E2Result& result) {
+  std::vector<std::string> head = {"engine", "load"};
+  for (const E2Length& length : result.lengths) head.push_back(LengthText(length));
+  head.push_back("preempted");
+  return head;
+}
+
+std::vector<std::vector<std::string>> PassRows(const E2Result& result, std::string_view quote) {
+  std::vector<std::vector<std::string>> rows;
+  for (size_t e = 0; e < result.engines.size(); ++e) {
+    for (size_t w = 0; w < result.loads.size(); ++w) {
+      std::vector<std::string>& row = rows.emplace_back();
+      row = {std::string(quote) + "lab:" + result.engines[e] + std::string(quote),
+             LoadText(result.loads[w])};
+      uint64_t preemptions = 0;
+      for (size_t n = 0; n < result.lengths.size(); ++n) {
+        const E2Row& measured = result.row(e, w, n);
+        const E2Cell& cell = measured.by_slice[0];
+        preemptions += measured.preemptions;
+        row.push_back(Percent(ShareOf(cell)) + " " + std::string(MarkOf(cell)));
+      }
+      row.push_back(std::to_string(preemptions));
+    }
+  }
+  return rows;
+}
+
 std::string ClausesText(const E2Result& result) {
   std::string text;
   for (const E2Clause& clause : result.clauses) {
@@ -187,37 +215,40 @@ std::string RequestsText(const E2Result& result) {
 }  // namespace
 
 std::string E2Page(const E2Result& result) {
+  const ExperimentReport report = E2Report(result);
   std::string maps = Legend();
   for (size_t e = 0; e < result.engines.size(); ++e) maps += EngineMap(result, e);
-  const std::vector<PageSection> sections = {
-      {"seen", "What was seen", "The paper's expectations of the sweep, against these figures.",
-       FindingsHtml(E2Findings(result))},
+  ExperimentParts parts;
+  parts.title = "E2: where an engine stops keeping the contract";
+  parts.lead = "The contract " + result.contract + " on engines of the lab against " +
+               "lab:train, by slice, length, batch and load. Clauses: " + ClausesText(result) + ".";
+  parts.foot = "Requests: " + RequestsText(result) +
+               ". Longer prompts are requests after whole other requests. Made by kcc "
+               "lab e2; the same figures give the same page.";
+  parts.figures = {
       {"maps", "Pass rates",
        "Rows are slices; columns are lengths of the prompt, and within each how many sequences run "
        "at once. The number is the share of requests, in percent, on which every clause holds; the "
        "mark is the verdict on the slice as a whole.",
-       maps},
+       std::move(maps)},
       {"near", "Where it fails next",
        "Cells within a fifth of their threshold, nearest first: the ones to watch.",
        CardTable(NearHead(), NearRows(result, 40))},
       {"routing", "Routing rules",
        "The longest prompts up to which an engine holds every clause on a slice, whatever the "
        "load.",
-       CardTable(RoutingHead(result), RoutingRows(result, ""))},
-      ReportSection(E2Report(result))};
-  return ExperimentPage(
-      "E2: where an engine stops keeping the contract",
-      "The contract " + result.contract + " on engines of the lab against " +
-          "lab:train, by slice, length, batch and load. Clauses: " + ClausesText(result) + ".",
-      sections,
-      "Requests: " + RequestsText(result) +
-          ". Longer prompts are requests after whole other requests. Made by kcc "
-          "lab e2; the same figures give the same page.");
+       CardTable(RoutingHead(result), RoutingRows(result, ""))}};
+  parts.seen = {"seen", "What was seen",
+                "The paper's expectations of the sweep, against these figures.", ""};
+  parts.report = ReportSection(report);
+  return ExperimentPage(parts, report.findings, report.preview);
 }
 
 std::string E2Markdown(const E2Result& result) {
+  const ExperimentReport report = E2Report(result);
   std::string text =
-      "# E2: pass rates over slice, engine, length, batch and load\n\nThe contract " +
+      "# " + std::string(report.preview ? "Preview of " : "") +
+      "E2: pass rates over slice, engine, length, batch and load\n\nThe contract " +
       result.contract + " on the lab's engines against `lab:train`, made by `kcc lab e2` (`make " +
       "results` writes this page again). Clauses: " + ClausesText(result) +
       ". Requests: " + RequestsText(result) +
@@ -225,39 +256,27 @@ std::string E2Markdown(const E2Result& result) {
       "decode path; *under pressure* the KV cache holds one and a half of the longest sequences, "
       "and the rest are preempted and computed again. Loads repeat the same requests and slices "
       "overlap, so cells are not independent, and those of few requests are coarse. The page "
-      "`e2.html` that the command writes beside it is "
-      "the heat map with every slice.\n\n## What the paper expects, and what was seen\n\n";
-  text += FindingsMarkdown(E2Findings(result));
+      "`e2.html` that the command writes beside it is the heat map with every slice.\n";
+  if (report.preview) text += "\n" + std::string(kPreviewText) + "\n";
   text +=
       "\n## Pass rates over all requests\n\nThe share of requests on which every clause holds, and "
       "the verdict on them together: ✓ passes, △ narrowly, ▽ fails narrowly, ✕ fails. *Preempted* "
       "counts preemptions.\n\n";
-  std::vector<std::string> head = {"engine", "load"};
-  for (const E2Length& length : result.lengths) head.push_back(LengthText(length));
-  head.push_back("preempted");
-  std::vector<std::vector<std::string>> rows;
-  for (size_t e = 0; e < result.engines.size(); ++e) {
-    for (size_t w = 0; w < result.loads.size(); ++w) {
-      std::vector<std::string>& row = rows.emplace_back();
-      row = {"`lab:" + result.engines[e] + "`", LoadText(result.loads[w])};
-      uint64_t preemptions = 0;
-      for (size_t n = 0; n < result.lengths.size(); ++n) {
-        const E2Row& measured = result.row(e, w, n);
-        const E2Cell& cell = measured.by_slice[0];
-        preemptions += measured.preemptions;
-        row.push_back(Percent(ShareOf(cell)) + " " + std::string(MarkOf(cell)));
-      }
-      row.push_back(std::to_string(preemptions));
-    }
-  }
-  text += MarkdownTable(head, rows);
+  text += MarkdownTable(PassHead(result), PassRows(result, "`"));
   text +=
       "\n## Routing rules\n\nThe longest prompts up to which an engine holds every clause on a "
       "slice, whatever the load.\n\n";
   text += MarkdownTable(RoutingHead(result), RoutingRows(result, "`"));
   text += "\n## Where it fails next\n\nCells within a fifth of their threshold, nearest first.\n\n";
   text += MarkdownTable(NearHead(), NearRows(result, 20));
-  return text + "\n" + ExperimentReportMarkdown(E2Report(result));
+  return text + "\n" + SeenMarkdown(report) + ExperimentReportMarkdown(report);
+}
+
+std::string E2Text(const E2Result& result) {
+  return TextParagraph("E2: the contract " + result.contract +
+                       " on the lab's engines against lab:train. Shares of requests on which every "
+                       "clause holds; ✓ passes, △ narrowly, ▽ fails narrowly, ✕ fails") +
+         "\n" + TextTable(PassHead(result), PassRows(result, "")) + SeenText(E2Report(result));
 }
 
 std::string E2Json(const E2Result& result) {

@@ -4,39 +4,30 @@
 #include <cmath>
 #include <cstdio>
 
+#include "kcc/experiment/experiment_text.h"
 #include "kcc/experiment/lab_page_assets.h"
-#include "kcc/report/page_assets.h"
 #include "kcc/report/text.h"
 
 namespace kcc {
 
-std::string ExperimentPage(std::string_view title, std::string_view lead,
-                           std::span<const PageSection> sections, std::string_view foot) {
-  std::string page =
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'; script-src 'unsafe-inline'\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"robots\" "
-      "content=\"noindex\">\n<title>" +
-      MarkupEscaped(title) + "</title>\n<style>\n" + std::string(kPage_style_css) +
-      std::string(kPage_experiment_css) +
-      "</style>\n</head>\n<body>\n<div class=\"bar\"><div class=\"wrap\"><div "
-      "class=\"brand\">kcc <span>lab</span></div><nav aria-label=\"Sections\">";
-  for (const PageSection& section : sections) {
-    page += "<a href=\"#" + std::string(section.id) + "\">" + MarkupEscaped(section.title) + "</a>";
+std::string ExperimentPage(const ExperimentParts& parts, std::span<const Finding> findings,
+                           bool preview) {
+  std::vector<PageSection> sections = parts.figures;
+  if (!preview) {
+    sections.push_back(parts.seen);
+    sections.back().body = FindingsHtml(findings);
   }
-  page += "</nav><button class=\"tool\" id=\"theme\" hidden>Dark</button></div></div>\n";
-  page += "<main class=\"wrap\">\n<div class=\"hero lead\"><h1>" + MarkupEscaped(title) +
-          "</h1><p class=\"headline\">" + MarkupEscaped(lead) + "</p></div>\n";
-  for (const PageSection& section : sections) {
-    page += "<section id=\"" + std::string(section.id) + "\"><header><div><h2>" +
-            MarkupEscaped(section.title) + "</h2><p>" + MarkupEscaped(section.explained) +
-            "</p></div></header>\n" + section.body + "</section>\n";
-  }
-  return page + "<footer>" + MarkupEscaped(foot) + "</footer>\n</main>\n<script>" +
-         std::string(kPage_theme_js) + std::string(kPage_experiment_js) +
-         "</script>\n</body>\n</html>\n";
+  sections.push_back(parts.report);
+  const std::string title = (preview ? "Preview of " : "") + parts.title;
+  StaticPage page;
+  page.kind = "lab";
+  page.title = title;
+  page.lead = parts.lead;
+  if (preview) page.note = "<p class=\"warning\">" + MarkupEscaped(kPreviewText) + "</p>";
+  page.sections = sections;
+  page.foot = parts.foot;
+  page.style = kPage_experiment_css;
+  return StaticPageHtml(page);
 }
 
 std::string FindingsHtml(std::span<const Finding> findings) {
@@ -99,19 +90,6 @@ std::string MarkdownTable(std::span<const std::string> head,
   table += "\n";
   for (const std::vector<std::string>& row : rows) table += MarkdownRow(row);
   return table;
-}
-
-std::string TableHtml(std::span<const std::string> head,
-                      std::span<const std::vector<std::string>> rows) {
-  std::string table = "<div class=\"table-scroll\"><table class=\"grid\"><thead><tr>";
-  for (const std::string& cell : head) table += "<th>" + MarkupEscaped(cell) + "</th>";
-  table += "</tr></thead><tbody>\n";
-  for (const std::vector<std::string>& row : rows) {
-    table += "<tr>";
-    for (const std::string& cell : row) table += "<td>" + MarkupEscaped(cell) + "</td>";
-    table += "</tr>\n";
-  }
-  return table + "</tbody></table></div>";
 }
 
 }  // namespace kcc

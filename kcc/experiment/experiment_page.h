@@ -1,6 +1,5 @@
-// The parts that the pages of experiments share: head and foot under the report's style, the list
-// of predictions, scales and marks. Pictures are inline SVG without text in them, so that they
-// stretch with the page; words and numbers around them are HTML. No script but the choice of theme.
+// The parts that the pages of experiments share, within the frame of report/static_page.h: the list
+// of predictions, scales and marks.
 #pragma once
 
 #include <span>
@@ -9,19 +8,22 @@
 #include <vector>
 
 #include "kcc/experiment/experiment.h"
+#include "kcc/report/static_page.h"
 
 namespace kcc {
 
-struct PageSection {
-  std::string_view id;
-  std::string_view title;
-  std::string_view explained;  // one paragraph
-  std::string body;
+// One self-contained page: the figures, then what was seen in them (`findings`, none of a preview),
+// then the template's parts.
+struct ExperimentParts {
+  std::string title;
+  std::string lead;
+  std::string foot;
+  std::vector<PageSection> figures;
+  PageSection seen;    // its body is made from the findings
+  PageSection report;  // experiment_report.h
 };
-
-// One self-contained page.
-std::string ExperimentPage(std::string_view title, std::string_view lead,
-                           std::span<const PageSection> sections, std::string_view foot);
+std::string ExperimentPage(const ExperimentParts& parts, std::span<const Finding> findings,
+                           bool preview);
 
 std::string FindingsHtml(std::span<const Finding> findings);
 std::string FindingsMarkdown(std::span<const Finding> findings);
@@ -38,9 +40,6 @@ struct LogScale {
   std::string labels() const;        // HTML: a decade every few
 };
 
-// Texts are escaped here.
-std::string TableHtml(std::span<const std::string> head,
-                      std::span<const std::vector<std::string>> rows);
 std::string MarkdownRow(std::span<const std::string> cells);
 std::string MarkdownTable(std::span<const std::string> head,
                           std::span<const std::vector<std::string>> rows);

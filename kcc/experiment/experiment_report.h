@@ -144,6 +144,7 @@ struct IncidentFigures {
 
 struct ExperimentReport {
   std::string experiment;  // "e1"
+  bool preview = false;    // a few requests, to see the form: states no finding
   ReportedContract contract;
   std::string model_digest;
   std::vector<ReportedRequests> requests;
@@ -166,6 +167,10 @@ std::string ExperimentJsonSchema();
 // The parts but the findings, which the pages show first: a heading of the second level and what
 // follows it, and a section of the page.
 std::string ExperimentReportMarkdown(const ExperimentReport& report);
+// What the paper expects and what was seen: a heading and a table, or lines for a terminal, where a
+// preview says that it is one. The Markdown of a preview has said so at its top.
+std::string SeenMarkdown(const ExperimentReport& report);
+std::string SeenText(const ExperimentReport& report);
 PageSection ReportSection(const ExperimentReport& report);
 
 }  // namespace kcc

@@ -170,6 +170,7 @@ class PartWriter {
 
 void WriteExperimentReport(const ExperimentReport& report, JsonWriter* json) {
   json->Field("kccExperiment", kExperimentFormat).Field("experiment", report.experiment);
+  if (report.preview) json->Field("preview", true);
   WriteIdentity(report, *json);
   WriteFindings(report, *json);
   PartWriter parts(*json);

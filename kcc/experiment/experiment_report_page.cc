@@ -6,6 +6,7 @@
 
 #include "kcc/base/check.h"
 #include "kcc/experiment/experiment_report.h"
+#include "kcc/experiment/experiment_text.h"
 #include "kcc/report/text.h"
 
 namespace kcc {
@@ -212,6 +213,17 @@ std::string ExperimentReportMarkdown(const ExperimentReport& report) {
                        [&](const auto& part) { return Lines(CostTable(report, part)); });
   return text + PartMarkdown("Incidents", report.incidents,
                              [&](const auto& part) { return Lines(IncidentTable(report, part)); });
+}
+
+std::string SeenMarkdown(const ExperimentReport& report) {
+  if (report.preview) return "";
+  return "## What the paper expects, and what was seen\n\n" + FindingsMarkdown(report.findings) +
+         "\n";
+}
+
+std::string SeenText(const ExperimentReport& report) {
+  if (report.preview) return "\n" + TextParagraph(kPreviewText);
+  return "\nWhat the paper expects, and what was seen\n" + FindingsText(report.findings);
 }
 
 PageSection ReportSection(const ExperimentReport& report) {

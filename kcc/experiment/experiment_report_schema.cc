@@ -132,6 +132,7 @@ Schema Root() {
   Schema root = Object({
       {"kccExperiment", "{\"const\":" + std::to_string(kExperimentFormat) + "}"},
       {"experiment", Text("e1, e2 …")},
+      {"preview", Bool("a few requests, to see the form: states no finding"), false},
       {"identity", IdentitySchema()},
       {"findings", ListOf(finding, "")},
       {"passRates", OrNull(PassRatesSchema())},

@@ -6,6 +6,5 @@
 namespace kcc {
 
 extern const std::string_view kPage_experiment_css;
-extern const std::string_view kPage_experiment_js;
 
 }  // namespace kcc

@@ -11,5 +11,8 @@ extern const std::string_view kPage_theme_js;
 extern const std::string_view kPage_data_js;
 extern const std::string_view kPage_charts_js;
 extern const std::string_view kPage_page_js;
+// Of the pages that are written whole (static_page.h).
+extern const std::string_view kPage_static_css;
+extern const std::string_view kPage_static_js;
 
 }  // namespace kcc

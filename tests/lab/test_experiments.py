@@ -264,5 +264,32 @@ def test_the_committed_results_are_of_this_program(experiments, name):
         return [line for line in text.splitlines() if line.startswith(("#", "| engine", "| perturbation", "| the paper"))]
 
     committed = (ROOT / "docs/results" / f"{name}.md").read_text()
-    drop = lambda lines: [line for line in lines if not line.startswith("| engine | load")]  # noqa: E731
+    # A preview has another title and states no finding.
+    drop = lambda lines: [line for line in lines if not line.startswith(("| engine | load", "## What the paper", "| the paper", "# "))]  # noqa: E731
     assert drop(shape(committed)) == drop(shape((experiments / f"{name}.md").read_text()))
+    headings = [line for line in committed.splitlines() if line.startswith("## ")]
+    assert headings[-2:] == ["## What the paper expects, and what was seen", "## Report"], "figures first"
+
+
+@pytest.mark.parametrize("name", ["e1", "e2"])
+def test_a_preview_says_so_and_claims_nothing(browser, experiments, name):
+    report = figures(experiments, name)
+    assert report["preview"] is True and report["findings"] == []
+    text = (experiments / f"{name}.md").read_text()
+    assert text.startswith(f"# Preview of E{name[1]}") and "It claims nothing" in text
+    assert "What the paper expects" not in text
+    page = browser.new_page()
+    page.goto((experiments / f"{name}.html").as_uri())
+    assert page.locator("h1").inner_text().startswith("Preview of E")
+    assert "It claims nothing" in page.locator(".warning").inner_text()
+    assert page.locator("#seen").count() == 0
+    assert page.locator("main section").first.get_attribute("id") in ("histograms", "maps"), "figures first"
+
+
+def test_the_terminal_prints_text(kcc, tmp_path):
+    done = kcc("lab", "e2", "--quick", "--max-requests", 1, "--length", 0, "-o", tmp_path / "e2")
+    assert done.code == 0, done.err
+    assert not any(line.startswith(("#", "|")) for line in done.out.splitlines())
+    assert "`" not in done.out and "**" not in done.out
+    assert "This is a preview" in done.out and done.out.rstrip().endswith("e2.html")
+    assert max(map(len, done.out.splitlines()[:-1])) <= 100

@@ -1,3 +1,3 @@
 'use strict';
-// The only thing the experiments' pages need a script for.
+// The only thing that the pages written whole need a script for.
 themeToggle(document.getElementById('theme')).hidden = false;
