@@ -106,13 +106,13 @@ void DeclareGenerate(Program& program) {
 void DeclareAttribute(Program& program) {
   auto& options = program.attribute;
   options.kernels.batch = 64;
-  CLI::App* app =
-      Declare(program, "attribute", "Split the drift between two kernels among its four sources",
-              "kcc attribute --train lab:train --infer lab:fp8 --max-requests 40\n"
-              "kcc attribute --train lab:f32 --infer 'lab:custom?kv=e4m3' --first-divergence\n"
-              "kcc attribute --train 'exec:./engine.py' --infer 'exec:./engine.py --kv=fp8' "
-              "--requests r.jsonl",
-              [&](Console& console) { return RunAttribute(options, console); });
+  CLI::App* app = Declare(
+      program, "attribute", "Split the drift between two kernels among its four sources",
+      "kcc attribute --train lab:train --infer lab:fp8 --max-requests 40 -o attribution.html\n"
+      "kcc attribute --train lab:f32 --infer 'lab:custom?kv=e4m3' --first-divergence\n"
+      "kcc attribute --train 'exec:./engine.py' --infer 'exec:./engine.py --kv=fp8' "
+      "--requests r.jsonl",
+      [&](Console& console) { return RunAttribute(options, console); });
   DeclarePair(app, options.train, options.infer);
   app->add_option("--contract", options.contract, "Attribute on the slices of this contract too")
       ->type_name(std::string(kFileValue));
@@ -123,6 +123,8 @@ void DeclareAttribute(Program& program) {
   app->add_option("--max-requests", options.requests_max, "Use N requests, spread evenly; 0: all")
       ->type_name("N")
       ->check(AtLeastZero());
+  app->add_option("-o,--output", options.output, "Write the page with the waterfalls")
+      ->type_name(std::string(kFileValue));
   AddSwitch(app, "--first-divergence", options.first_divergence,
             "Instead, name the first operator at which two lab kernels differ");
   DeclareKernelFlags(app, options.kernels);

@@ -1,6 +1,7 @@
 // kcc attribute: which error source brings which part of the drift, and where two kernels part.
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "apps/kcc/commands.h"
 #include "apps/kcc/kernels.h"
@@ -8,9 +9,11 @@
 #include "apps/kcc/safe_output.h"
 #include "apps/kcc/shipped.h"
 #include "kcc/attribution/attribution.h"
+#include "kcc/attribution/attribution_page.h"
 #include "kcc/attribution/corners.h"
 #include "kcc/attribution/divergence.h"
 #include "kcc/attribution/source_envelope.h"
+#include "kcc/base/file.h"
 #include "kcc/base/strings.h"
 #include "kcc/kernel/spread_requests.h"
 #include "kcc/lab/lab_kernel.h"
@@ -97,8 +100,27 @@ void Pad(std::string_view text, size_t width, std::ostream& out) {
   for (size_t i = text.size() + 1; i < width; ++i) out << ' ';
 }
 
+// A line a source: its share in the quantity's own unit, the interval of it, and its part of the
+// total.
+void PrintCell(const AttributedCell& cell, Console& console) {
+  console.out << "  mean " << cell.quantity << ' ' << ReadableNumber(cell.shapley.total) << '\n';
+  for (size_t i = 0; i < kShapleySources; ++i) {
+    Pad("    " + std::string(Name(kErrorSources[i])), 16, console.out);
+    Pad(ReadableNumber(cell.shapley.share[i]), 14, console.out);
+    Pad("[" + ReadableNumber(cell.interval[i].lo) + ", " + ReadableNumber(cell.interval[i].hi) +
+            "]",
+        28, console.out);
+    console.out << Percent(cell.shapley.share[i], cell.shapley.total) << '\n';
+  }
+  Pad("    interaction", 16, console.out);
+  Pad(ReadableNumber(cell.shapley.interaction), 14 + 28, console.out);
+  console.out << Percent(cell.shapley.interaction, cell.shapley.total) << '\n';
+}
+
 void PrintCells(const Attributed& made, Console& console) {
   const Attribution& a = made.attribution;
+  const std::string headline = AttributionHeadline(a);
+  if (!headline.empty()) console.out << headline << '\n';
   console.out << "train  " << Shown(a.train_fingerprint) << "\ninfer  "
               << Shown(a.infer_fingerprint) << '\n';
   std::string slice;
@@ -109,22 +131,8 @@ void PrintCells(const Attributed& made, Console& console) {
                   << Paint(Style::kBold, Shown(slice), console.colour_out) << ": "
                   << Counted(static_cast<size_t>(cell.requests), "request") << ", "
                   << Counted(static_cast<size_t>(cell.tokens), "token") << '\n';
-      Pad("  mean of", 18, console.out);
-      Pad("total", 12, console.out);
-      for (const ErrorSource source : kErrorSources) {
-        Pad(Name(source), 36, console.out);
-      }
-      console.out << "interaction\n";
     }
-    Pad("  " + cell.quantity, 18, console.out);
-    Pad(ReadableNumber(cell.shapley.total), 12, console.out);
-    for (size_t i = 0; i < kShapleySources; ++i) {
-      Pad(Percent(cell.shapley.share[i], cell.shapley.total) + " [" +
-              ReadableNumber(cell.interval[i].lo) + ", " + ReadableNumber(cell.interval[i].hi) +
-              "]",
-          36, console.out);
-    }
-    console.out << Percent(cell.shapley.interaction, cell.shapley.total) << '\n';
+    PrintCell(cell, console);
   }
   if (!made.envelopes) return;
   console.out << "\nlargest logit_linf beside its envelope (worst case; statistical)\n";
@@ -220,6 +228,14 @@ void PrintDivergence(const FirstDivergence& found, Console& console) {
   }
 }
 
+// The page links the report that stands beside it.
+Result<> WritePage(const Attributed& made, const std::string& path) {
+  const std::filesystem::path report = std::filesystem::path(path).parent_path() / "report.html";
+  std::error_code unknown;
+  const bool beside = std::filesystem::exists(report, unknown);
+  return WriteFileAtomically(path, AttributionHtml(made.attribution, made.envelopes, beside));
+}
+
 }  // namespace
 
 int RunAttribute(const AttributeOptions& options, Console& console) {
@@ -238,10 +254,15 @@ int RunAttribute(const AttributeOptions& options, Console& console) {
   const Result<Attributed> made =
       Compute(options, contract ? &contract->contract : nullptr, console);
   if (!made.has_value()) return ReportError(made.error(), console);
+  if (!options.output.empty()) {
+    const Result<> written = WritePage(*made, options.output);
+    if (!written.has_value()) return ReportError(written.error(), console);
+  }
   if (console.json) {
     WriteJson(*made, console);
   } else {
     PrintCells(*made, console);
+    if (!options.output.empty()) console.out << "\npage in " << Shown(options.output) << '\n';
   }
   return kExitOk;
 }

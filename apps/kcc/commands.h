@@ -146,6 +146,7 @@ struct AttributeOptions {
   std::vector<std::string> quantities;
   int64_t requests_max = 0;
   bool first_divergence = false;
+  std::string output;  // the page; empty: none
   KernelFlags kernels;
 };
 int RunAttribute(const AttributeOptions& options, Console& console);

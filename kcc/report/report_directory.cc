@@ -16,6 +16,7 @@
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
 #include "kcc/base/temporary.h"
+#include "kcc/report/static_page.h"
 
 namespace kcc {
 namespace {
@@ -156,6 +157,10 @@ Result<> ReportDirectory::Clear(const AskedFormats& asked) {
       note(ForeignFile(path));
     }
   }
+  // The page that a report links to is of the earlier run too.
+  const std::string linked = File(kAttributionPage);
+  const Result<std::string> page = ReadRegularFile(linked, kReportBytesMax);
+  if (page.has_value() && IsStaticPage(*page, kAttributionKind)) remove(linked);
   RemoveStaleTemporaries(path_);
   if (removed) SyncDirectory(path_);
   written_.clear();

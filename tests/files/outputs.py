@@ -148,6 +148,8 @@ def table(inputs):
         Output("import --replace", variants(*vllm, "--replace", a=["--fingerprint", "a"], b=["--fingerprint", "b"])),
         Output("score", variants("score", *one, *scratch, "-o", "{}/t", a=["lab:f32"], b=["lab:bf16"]), fresh=True),
         Output("generate", variants("generate", *one, *scratch, "--max-tokens", 4, "-o", "{}/t", a=["lab:f32"], b=["lab:bf16"]), fresh=True),
+        Output("attribute page", variants("attribute", "--train", "lab:f32", *one, *scratch, "-o", "{}/a.html", a=["--infer", "lab:fp8"],
+                                          b=["--infer", "lab:bf16"])),
         Output("attribute", variants("attribute", "--train", "lab:f32", *one, *scratch, a=["--infer", "lab:fp8"], b=["--infer", "lab:bf16"])),
         Output("lab", variants(*lab, a=["--engine", "f32"], b=["--engine", "bf16"]), vouches="e2.json"),
         Output("rl diagnose", variants("rl", "diagnose", "-o", "{}/s.kccrl", a=[rl], b=[inputs / "step.npz"])),
@@ -158,4 +160,4 @@ def table(inputs):
 
 
 NAMES = ["measure", "measure engines", "merge", "run", "run summary", "run engines", "judge", "report", "author", "fmt", "import", "import npy",
-         "import --replace", "score", "generate", "attribute", "lab", "rl diagnose", "rl correct", "rl replay"]  # fmt: skip
+         "import --replace", "score", "generate", "attribute page", "attribute", "lab", "rl diagnose", "rl correct", "rl replay"]  # fmt: skip
