@@ -14,6 +14,7 @@
 #include "kcc/judge/judge.h"
 #include "kcc/measure/exact_quantiles.h"
 #include "kcc/report/from_summary.h"
+#include "kcc/report/next_steps.h"
 #include "kcc/report/worst_context.h"
 #include "kcc/summary/file.h"
 
@@ -49,11 +50,12 @@ Result<> WriteFiles(const ReportData& report, const Summary& summary,
 // answer to a measurement of hours.
 int JudgeAndReport(const ValidContract& contract, const std::string& file, const Summary& summary,
                    const std::string& summary_file, std::span<const PairedTraces> traces,
-                   const JudgeFlags& flags, std::optional<ReportDirectory>& directory,
-                   Console& console) {
+                   const ReportInputs& inputs, const JudgeFlags& flags,
+                   std::optional<ReportDirectory>& directory, Console& console) {
   const Judgement judgement = Judge(contract.contract, summary, ToJudgeOptions(flags));
   ReportData report =
       MakeReport(contract.contract, DisplayName(file), Version(), summary, judgement);
+  report.inputs = inputs;
   Result<> done;
   for (const PairedTraces& pair : traces) {
     if (done.has_value()) done = AddWorstContext(pair, &report);
@@ -119,7 +121,12 @@ int RunJudge(const JudgeCommandOptions& options, Console& console) {
     const Result<> exact = AddExactQuantiles(traces[0], contract->contract, threads, &*summary);
     if (!exact.has_value()) return ReportError(exact.error(), console);
   }
-  return JudgeAndReport(*contract, options.contract, *summary, "", traces, options.flags,
+  ReportInputs inputs;
+  if (options.traces.size() == 1) {
+    const auto names = SplitTraces(options.traces[0]);  // OpenSource has split it already
+    if (names.has_value()) inputs = {KeptInput(names->first), KeptInput(names->second), ""};
+  }
+  return JudgeAndReport(*contract, options.contract, *summary, "", traces, inputs, options.flags,
                         *directory, console);
 }
 
@@ -137,7 +144,9 @@ int RunRun(const RunOptions& options, Console& console) {
   if (!summary.has_value()) return ReportError(summary.error(), console);
   std::span<const PairedTraces> known;
   if (traces) known = {&*traces, 1};
-  return JudgeAndReport(*contract, options.contract, *summary, options.summary, known,
+  const ReportInputs inputs{KeptInput(options.train), KeptInput(options.infer),
+                            options.kernels.requests};
+  return JudgeAndReport(*contract, options.contract, *summary, options.summary, known, inputs,
                         options.flags, *directory, console);
 }
 

@@ -121,6 +121,17 @@ TEST(ReportMarkdown, ShowsForeignTextAsText) {
   EXPECT_THAT(OutsideCodeSpans(text), Not(HasSubstr("<img")));
 }
 
+TEST(ReportMarkdown, AnswersWhyAndWhatNow) {
+  const std::string text = ReportMarkdown(SampleReport());
+  EXPECT_THAT(text, HasSubstr("Worst on "));
+  EXPECT_THAT(text, HasSubstr("fallback (serve from the fallback kernel)"));
+  EXPECT_THAT(text, HasSubstr("Slice: `prompt_tokens >= 8192`."));
+  EXPECT_THAT(text, HasSubstr("Clause: half the smallest margin that the safety set has"));
+  EXPECT_THAT(text,
+              HasSubstr("```sh\nkcc author --evidence 'traces/torch bf16:traces/vllm-fp8'\n```"));
+  EXPECT_THAT(ReportMarkdown(ConvergentSample()), Not(HasSubstr("What to do next")));
+}
+
 TEST(ReportMarkdown, StaysBelowTheLimitOfAComment) {
   const std::string text = ReportMarkdown(LargeSample());
   EXPECT_LT(text.size(), 65'536u);

@@ -45,6 +45,29 @@ std::vector<OwnLabel> OwnLabelsOf(const Contract& contract, const Summary& summa
   return labels;
 }
 
+// The slices that a judged clause names, in the contract's order.
+std::vector<ReportSlice> NamedSlices(const Contract& contract, const Judgement& judgement) {
+  std::set<std::string_view> named;
+  for (const ClauseVerdict& clause : judgement.clauses) {
+    for (const SliceVerdict& slice : clause.slices) named.insert(slice.slice);
+  }
+  std::vector<ReportSlice> slices;
+  for (const Slice& slice : contract.slices) {
+    if (!named.contains(slice.name)) continue;
+    slices.push_back({slice.name, slice.where ? slice.where->Canonical() : ""});
+  }
+  return slices;
+}
+
+std::vector<ClauseReason> ReasonsOf(const Contract& contract, const Judgement& judgement) {
+  std::vector<ClauseReason> reasons;
+  for (const ClauseVerdict& verdict : judgement.clauses) {
+    const Clause* clause = contract.FindClause(verdict.id);
+    if (clause != nullptr && !clause->why.empty()) reasons.push_back({clause->id, clause->why});
+  }
+  return reasons;
+}
+
 // Percentiles are shown at the safe end of their bucket: the upper edge where lower is better.
 QuantityStatistics StatisticsOf(const SeriesView& view, const Quantity& quantity) {
   const bool higher = quantity.direction == Direction::kHigherIsBetter;
@@ -205,6 +228,8 @@ ReportData MakeReport(const Contract& contract, const std::string& file, std::st
   ReportData report;
   report.contract = {contract.name, contract.version, ContractDigest(contract), file};
   report.judgement = judgement;
+  report.slices = NamedSlices(contract, judgement);
+  report.reasons = ReasonsOf(contract, judgement);
   report.provenance = ProvenanceOf(summary, version);
   report.bounds = BoundsOf(contract, judgement);
   const auto named = NamedByClauses(contract, summary);

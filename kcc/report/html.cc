@@ -7,13 +7,19 @@
 #include "kcc/base/check.h"
 #include "kcc/base/sha256.h"
 #include "kcc/base/strings.h"
+#include "kcc/report/next_steps.h"
 #include "kcc/report/page_assets.h"
 #include "kcc/report/report_json.h"
+#include "kcc/report/report_markdown.h"
 #include "kcc/report/shown.h"
 #include "kcc/report/text.h"
 
 namespace kcc {
 namespace {
+
+// What "Copy as Markdown" gives: the findings, and as much of the folded tables as fits a comment
+// that people still read.
+constexpr size_t kCopiedBytesMax = 12'000;
 
 // JSON inside a <script>: no "<" can end the element or open a comment, and none is needed, for
 // "<" occurs in JSON only inside strings.
@@ -101,6 +107,15 @@ std::string StaticNotes(const Judgement& all, const Judgement& shown) {
   return notes;
 }
 
+std::string StaticSteps(const ReportData& report) {
+  std::string list;
+  for (const NextStep& step : NextSteps(report)) {
+    list += "<li>" + MarkupEscaped(step.question) + "<br><code>" + MarkupEscaped(step.command) +
+            "</code></li>\n";
+  }
+  return list.empty() ? list : "<h2>What to do next</h2>\n<ul>" + list + "</ul>\n";
+}
+
 // What a reader without scripts sees; the page's script takes it away once it has drawn.
 std::string StaticSummary(const ReportData& report, const Judgement& shown) {
   const Judgement& judgement = report.judgement;
@@ -108,9 +123,10 @@ std::string StaticSummary(const ReportData& report, const Judgement& shown) {
   for (const ClauseVerdict& clause : judgement.clauses) rows += StaticClauseRow(clause);
   return "<h1>" + MarkupEscaped(report.contract.name + " " + report.contract.version) + ": " +
          std::string(Name(judgement.verdict)) + "</h1>\n<p>" + MarkupEscaped(Headline(judgement)) +
-         " Action: " + std::string(ActionText(judgement)) + ". Health " +
-         ShortNumber(judgement.health) + ": " + HealthText(judgement) + ".</p>\n" +
-         StaticNotes(judgement, shown) + StaticFindings(shown) +
+         " " + MarkupEscaped(WorstText(judgement)) +
+         " Action: " + std::string(ActionText(judgement)) + " (" +
+         std::string(ActionMeaning(judgement)) + "). " + RiskText(judgement) + ".</p>\n" +
+         StaticNotes(judgement, shown) + StaticFindings(shown) + StaticSteps(report) +
          "<h2>Clauses</h2>\n<table><thead><tr><th>clause</th><th>metric</th><th>level</th>"
          "<th>verdict</th><th>slices</th></tr></thead>\n<tbody>" +
          rows + "</tbody></table>\n<p>Contract " + MarkupEscaped(report.contract.digest) +
@@ -142,15 +158,21 @@ std::string Filled(std::string_view page,
 }  // namespace
 
 std::string ReportHtml(const ReportData& report) {
-  const std::string script = "\n" + std::string(kPage_theme_js) + std::string(kPage_data_js) +
-                             std::string(kPage_charts_js) + std::string(kPage_page_js);
+  std::string script = "\n";
+  for (const std::string_view part :
+       {kPage_theme_js, kPage_elements_js, kPage_data_js, kPage_share_js, kPage_charts_js,
+        kPage_findings_js, kPage_page_js}) {
+    script += part;
+  }
   const std::string policy = "default-src 'none'; style-src 'unsafe-inline'; script-src " +
-                             PolicyHash(script) + "; base-uri 'none'; form-action 'none'";
+                             PolicyHash(script) +
+                             "; img-src data:; base-uri 'none'; form-action 'none'";
   const std::string title =
       MarkupEscaped(std::string(Name(report.judgement.verdict)) + " · " +
                     OneLine(report.contract.name) + " " + OneLine(report.contract.version));
   const ReportData shown = ShownOnPage(report);
-  const std::string data = ScriptSafe(PageJson(shown, report.judgement));
+  const std::string data =
+      ScriptSafe(PageJson(shown, report.judgement, ReportMarkdown(report, kCopiedBytesMax)));
   const std::string summary = StaticSummary(report, shown.judgement);
   return Filled(kPage_page_html, {{"policy", policy},
                                   {"title", title},

@@ -55,7 +55,7 @@ TEST(ReportHtml, ShowsASummaryWithoutScripts) {
   const std::string summary = page.substr(page.find("<main id=\"static\""));
   EXPECT_THAT(summary, HasSubstr("qwen3-8b-fp8-serving 1.3.0: violated"));
   EXPECT_THAT(summary, HasSubstr("<td>N-1</td><td>long-context</td><td>violated</td>"));
-  EXPECT_THAT(summary, HasSubstr("Action: fallback."));
+  EXPECT_THAT(summary, HasSubstr("Action: fallback (serve from the fallback kernel)."));
 }
 
 }  // namespace

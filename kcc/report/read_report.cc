@@ -325,6 +325,24 @@ void ReadWorst(const Node& root, ReportData* report) {
   }
 }
 
+// What people wrote: the reasons of clauses, the slices' predicates, the names of the inputs.
+void ReadWords(const Node& root, ReportData* report) {
+  for (const Node& clause : root.At("clauses").Items()) {
+    if (clause.Has("why")) {
+      report->reasons.push_back({clause.At("id").Text(), clause.At("why").Text()});
+    }
+  }
+  if (root.Has("slices")) {
+    for (const Node& slice : root.ItemsOf("slices")) {
+      report->slices.push_back({slice.At("name").Text(), slice.At("where").Text()});
+    }
+  }
+  if (root.Has("inputs")) {
+    const Node inputs = root.At("inputs");
+    report->inputs = {inputs.TextOr("train"), inputs.TextOr("infer"), inputs.TextOr("requests")};
+  }
+}
+
 KernelProvenance ReadKernel(const Node& node) {
   return {node.TextOr("fingerprint"), node.TextOr("trace"), node.TextOr("model")};
 }
@@ -345,6 +363,7 @@ ReportData ReadAll(const Node& root) {
   report.contract = {contract.At("name").Text(), contract.At("version").Text(),
                      contract.At("digest").Text(), contract.TextOr("file")};
   report.judgement = ReadJudgement(root);
+  ReadWords(root, &report);
   ReadQuantities(root, &report);
   ReadOwnLabels(root, &report);
   ReadHistograms(root, &report);

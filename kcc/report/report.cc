@@ -1,10 +1,13 @@
 #include "kcc/report/report.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numeric>
 
 #include "kcc/base/check.h"
+#include "kcc/base/strings.h"
+#include "kcc/judge/severity.h"
 #include "kcc/report/text.h"
 
 namespace kcc {
@@ -33,6 +36,34 @@ size_t KeysWith(const ReportHistogram& histogram, int dropped_bits) {
                           EdgeKey(histogram.edges[i - 1], dropped_bits);
   }
   return keys;
+}
+
+// "2.9 times its limit of 0.015"; what the limit is depends on the kind of clause.
+std::string BeyondText(const WorstPair& worst) {
+  const SliceVerdict& slice = *worst.slice;
+  const bool soft = !worst.clause->hard && slice.exceedance;
+  const std::string limit = soft ? "its budget of " + Percent(slice.exceedance->budget)
+                                 : "its limit of " + ShortestNumber(slice.threshold);
+  if (!worst.factor || !(*worst.factor >= 1)) return "beyond " + limit;
+  if (!std::isfinite(*worst.factor)) return "beyond " + limit;
+  // What is hardly beyond its limit still reads as beyond.
+  const double shown = *worst.factor > 1 && *worst.factor < 1.095
+                           ? std::ceil(*worst.factor * 100) / 100
+                           : std::round(*worst.factor * 10) / 10;
+  const std::string times = ShortNumber(shown) + " times ";
+  const bool at_least = worst.clause->bound == BoundKind::kAtLeast && !soft;
+  return at_least
+             ? times + "as far down as its limit of " + ShortestNumber(slice.threshold) + " allows"
+             : times + limit;
+}
+
+// "On all requests N-1 holds.", where it does: the average hides what the slice shows.
+std::string HoldsOnAll(const ClauseVerdict& clause, const SliceVerdict& worst) {
+  for (const SliceVerdict& slice : clause.slices) {
+    if (slice.slice != "all" || worst.slice == "all") continue;
+    if (slice.verdict() == Verdict::kSatisfied) return " On all requests " + clause.id + " holds.";
+  }
+  return "";
 }
 
 void DropEmptyEnds(ReportHistogram* histogram) {
@@ -100,14 +131,82 @@ std::string Headline(const Judgement& judgement) {
   return text + ".";
 }
 
+std::optional<WorstPair> FindWorstPair(const Judgement& judgement) {
+  std::optional<WorstPair> worst;
+  const auto beyond = [](const WorstPair& pair) { return pair.factor.value_or(0); };
+  for (const ClauseVerdict& clause : judgement.clauses) {
+    for (const SliceVerdict& slice : clause.slices) {
+      if (slice.verdict() != Verdict::kViolated) continue;
+      const WorstPair pair{&clause, &slice, Severity(clause, slice)};
+      if (worst && clause.level < worst->clause->level) continue;
+      if (worst && clause.level == worst->clause->level && beyond(pair) <= beyond(*worst)) continue;
+      worst = pair;
+    }
+  }
+  return worst;
+}
+
+std::string WorstText(const Judgement& judgement) {
+  const std::optional<WorstPair> worst = FindWorstPair(judgement);
+  if (!worst) return "";
+  const SliceVerdict& slice = *worst->slice;
+  const bool soft = !worst->clause->hard && slice.exceedance;
+  const std::string value = soft ? Percent(slice.exceedance->rate()) +
+                                       " of the windows are beyond " +
+                                       ShortestNumber(slice.threshold)
+                                 : IntervalText(slice.value);
+  return "Worst on " + slice.slice + ": " + worst->clause->metric + (soft ? ": " : " is ") + value +
+         ", " + BeyondText(*worst) + " (" + worst->clause->id + ")." +
+         HoldsOnAll(*worst->clause, slice);
+}
+
+std::string ReasonOf(const ReportData& report, std::string_view clause) {
+  const auto found = std::find_if(report.reasons.begin(), report.reasons.end(),
+                                  [&](const ClauseReason& row) { return row.clause == clause; });
+  return found == report.reasons.end() ? "" : found->why;
+}
+
+std::string WhereOf(const ReportData& report, std::string_view slice) {
+  const auto found = std::find_if(report.slices.begin(), report.slices.end(),
+                                  [&](const ReportSlice& row) { return row.name == slice; });
+  return found == report.slices.end() ? "" : found->where;
+}
+
+std::string KernelName(const KernelProvenance& kernel, const std::string& input) {
+  constexpr size_t kShort = 48;
+  if (!kernel.fingerprint.empty() && DisplayWidth(kernel.fingerprint) <= kShort) {
+    return kernel.fingerprint;
+  }
+  if (!input.empty()) return input;
+  return kernel.fingerprint.empty() ? "unnamed" : Truncated(kernel.fingerprint, kShort);
+}
+
+bool AnythingMeasured(const Judgement& judgement) {
+  for (const ClauseVerdict& clause : judgement.clauses) {
+    for (const SliceVerdict& slice : clause.slices) {
+      if (slice.value.known() || slice.exceedance) return true;
+    }
+  }
+  return false;
+}
+
 std::string HealthText(const Judgement& judgement) {
   if (judgement.health < judgement.eta1) return "no L2 or L3 clause is violated";
   if (judgement.health < judgement.eta2) return "an L2 clause is violated, no L3 clause";
   return "an L3 clause is violated";
 }
 
+std::string RiskText(const Judgement& judgement) {
+  if (!AnythingMeasured(judgement)) return "Risk unknown: nothing was measured";
+  return "Risk " + ShortNumber(judgement.health) + " (0 is good): " + HealthText(judgement);
+}
+
 std::string_view ActionText(const Judgement& judgement) {
   return judgement.action ? Name(*judgement.action) : "none";
+}
+
+std::string_view ActionMeaning(const Judgement& judgement) {
+  return judgement.action ? Meaning(*judgement.action) : "nothing is ordered";
 }
 
 ReportHistogram Coarsen(ReportHistogram histogram, size_t buckets_max) {

@@ -116,9 +116,33 @@ struct OwnLabel {
   std::string definition;
 };
 
+// What the user named on the command line, so that a next command can be written with it
+// (next_steps.h). Only names of traces and of the lab's kernels are kept: a program's command line
+// or a server's address may hold a secret. Each may be empty.
+struct ReportInputs {
+  std::string train;  // a trace's directory or "lab:…"
+  std::string infer;
+  std::string requests;  // a file
+};
+
+// A slice as the contract defines it.
+struct ReportSlice {
+  std::string name;
+  std::string where;  // canonical; empty: every request
+};
+
+// Why the contract has a clause, in its author's words.
+struct ClauseReason {
+  std::string clause;
+  std::string why;
+};
+
 struct ReportData {
   ReportContract contract;
   Judgement judgement;
+  std::vector<ReportSlice> slices;    // those that a clause names; empty where that is not known
+  std::vector<ClauseReason> reasons;  // of the clauses that have one
+  ReportInputs inputs;
   std::vector<QuantitySlice> quantities;    // grouped by quantity
   std::vector<ReportHistogram> histograms;  // grouped by quantity
   std::vector<DisagreementCurve> curves;
@@ -144,11 +168,39 @@ VerdictTotals CountClauses(const Judgement& judgement);
 // One sentence: "2 of 14 clauses are violated, on 3 of 38 clause-slice pairs."
 std::string Headline(const Judgement& judgement);
 
+// The violated pair of the gravest level, of those the one farthest beyond its limit.
+struct WorstPair {
+  const ClauseVerdict* clause = nullptr;
+  const SliceVerdict* slice = nullptr;
+  std::optional<double> factor;  // of the limit (judge/severity.h); none: not measured
+};
+std::optional<WorstPair> FindWorstPair(const Judgement& judgement);
+
+// "Worst on long-context: mean_kl is 0.04359, 2.9 times its limit of 0.015 (N-1). On all requests
+// N-1 holds." Empty where nothing is violated.
+std::string WorstText(const Judgement& judgement);
+
+// Empty where the contract gives none, or the report does not know it.
+std::string ReasonOf(const ReportData& report, std::string_view clause);
+std::string WhereOf(const ReportData& report, std::string_view slice);
+
+// What a kernel is called where there is little room: its fingerprint, or the user's name for it
+// where the fingerprint is long. "unnamed" where neither is known.
+std::string KernelName(const KernelProvenance& kernel, const std::string& input);
+
 // What the health says: "an L3 clause is violated".
 std::string HealthText(const Judgement& judgement);
 
+// "Risk 31.06 (0 is good): an L3 clause is violated", or that nothing was measured.
+std::string RiskText(const Judgement& judgement);
+
 // "none" where nothing is ordered.
 std::string_view ActionText(const Judgement& judgement);
+// "serve from the fallback kernel".
+std::string_view ActionMeaning(const Judgement& judgement);
+
+// False where no clause has a value: then a health of 0 says nothing.
+bool AnythingMeasured(const Judgement& judgement);
 
 // Adjacent buckets merged by the leading bits of their lower edges (equal ratios of width), until
 // at most `buckets_max` are left. Counts are kept; empty buckets at either end are dropped.

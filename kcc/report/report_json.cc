@@ -4,7 +4,9 @@
 #include <map>
 #include <set>
 
+#include "kcc/judge/severity.h"
 #include "kcc/metric/metric.h"
+#include "kcc/report/next_steps.h"
 #include "kcc/report/shown.h"
 #include "kcc/report/text.h"
 
@@ -72,7 +74,8 @@ void WriteExceedance(const std::optional<ExceedanceCount>& exceedance, JsonWrite
   json->EndObject();
 }
 
-void WriteSlice(const SliceVerdict& slice, Population other, JsonWriter* json) {
+void WriteSlice(const ClauseVerdict& clause, const SliceVerdict& slice, Population other,
+                JsonWriter* json) {
   json->BeginObject();
   json->Field("slice", slice.slice).Field("verdict", Name(slice.verdict()));
   NumberField("value", slice.value.exact() ? slice.value.lo : kNotMeasured, json);
@@ -93,6 +96,7 @@ void WriteSlice(const SliceVerdict& slice, Population other, JsonWriter* json) {
   IntervalField("confidenceInterval", slice.other.confidence_interval, json);
   OptionalField("moreRequests", slice.other.more_requests, json);
   json->EndObject();
+  OptionalField("severity", Severity(clause, slice), json);
   NumberField("deviation", slice.deviation, json);
   NumberField("weight", slice.weight, json);
   json->EndObject();
@@ -131,20 +135,20 @@ std::optional<MetricParts> PartsOf(const std::string& name, const OwnLabels& own
 }
 
 // One verdict on one line: where there are thousands, indentation would be most of the file.
-std::string SliceLine(const SliceVerdict& slice, Population other) {
+std::string SliceLine(const ClauseVerdict& clause, const SliceVerdict& slice, Population other) {
   JsonWriter line(JsonWriter::Style::kCompact);
-  WriteSlice(slice, other, &line);
+  WriteSlice(clause, slice, other, &line);
   std::string text = line.Take();
   text.pop_back();  // the line feed
   return text;
 }
 
-void WriteClause(const ClauseVerdict& clause, const OwnLabels& own, Population other, bool spread,
-                 JsonWriter* json) {
+void WriteClause(const ClauseVerdict& clause, const ReportData& report, Population other,
+                 bool spread, JsonWriter* json) {
   json->BeginObject();
   json->Field("id", clause.id).Field("family", Name(clause.family));
   json->Field("metric", clause.metric);
-  if (const auto parts = PartsOf(clause.metric, own)) {
+  if (const auto parts = PartsOf(clause.metric, report.own)) {
     json->Field("quantity", parts->quantity);
     json->Field("aggregate", parts->aggregate);
   }
@@ -152,22 +156,50 @@ void WriteClause(const ClauseVerdict& clause, const OwnLabels& own, Population o
   json->Field("hard", clause.hard).Field("action", Name(clause.action));
   json->Field("verdict", Name(clause.verdict));
   json->Field("line", clause.mark.line).Field("column", clause.mark.column);
+  if (const std::string why = ReasonOf(report, clause.id); !why.empty()) json->Field("why", why);
   json->Key("slices").BeginArray();
   for (const SliceVerdict& slice : clause.slices) {
     if (spread) {
-      WriteSlice(slice, other, json);
+      WriteSlice(clause, slice, other, json);
     } else {
-      json->Raw(SliceLine(slice, other));
+      json->Raw(SliceLine(clause, slice, other));
     }
   }
   json->EndArray();
   json->EndObject();
 }
 
-// `counted` is what the totals and the headline speak of: the same judgement, or the one of which
-// `judgement` is what a page shows.
-void WriteJudgement(const Judgement& judgement, const Judgement& counted, const OwnLabels& own,
-                    JsonWriter* json) {
+// The violated pair to look at first, and what to do about it. Made from the rest, as headline is.
+void WriteWhatNow(const ReportData& report, const Judgement& counted, JsonWriter* json) {
+  if (const std::optional<WorstPair> worst = FindWorstPair(counted)) {
+    json->Key("worstPair").BeginObject();
+    json->Field("clause", worst->clause->id).Field("slice", worst->slice->slice);
+    OptionalField("factor", worst->factor, json);
+    json->Field("text", WorstText(counted)).EndObject();
+  }
+  const std::vector<NextStep> steps = NextSteps(report);
+  if (steps.empty()) return;
+  json->Key("next").BeginArray();
+  for (const NextStep& step : steps) {
+    json->BeginObject().Field("name", step.name).Field("question", step.question);
+    json->Field("command", step.command).EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteSlices(const std::vector<ReportSlice>& slices, JsonWriter* json) {
+  if (slices.empty()) return;
+  json->Key("slices").BeginArray();
+  for (const ReportSlice& slice : slices) {
+    json->BeginObject().Field("name", slice.name).Field("where", slice.where).EndObject();
+  }
+  json->EndArray();
+}
+
+// `counted` is what the totals and the headline speak of: the report's own judgement, or the one of
+// which the report's is what a page shows.
+void WriteJudgement(const ReportData& report, const Judgement& counted, JsonWriter* json) {
+  const Judgement& judgement = report.judgement;
   const Population other =
       judgement.about == Population::kTraffic ? Population::kEvaluationSet : Population::kTraffic;
   json->Field("verdict", Name(judgement.verdict)).Field("convergent", judgement.convergent);
@@ -177,6 +209,7 @@ void WriteJudgement(const Judgement& judgement, const Judgement& counted, const 
   Number(judgement.eta2, json);
   json->EndArray();
   json->Field("action", ActionText(judgement));
+  json->Field("actionMeaning", ActionMeaning(judgement));
   json->Field("about", Name(judgement.about)).Field("stage", Name(judgement.stage));
   NumberField("confidence", judgement.confidence, json);
   json->Field("headline", Headline(counted)).Field("healthText", HealthText(judgement));
@@ -194,7 +227,7 @@ void WriteJudgement(const Judgement& judgement, const Judgement& counted, const 
   json->Key("clauses").BeginArray();
   const bool spread = pairs.all() <= static_cast<int64_t>(kSpreadPairsMax);
   for (const ClauseVerdict& clause : judgement.clauses) {
-    WriteClause(clause, own, other, spread, json);
+    WriteClause(clause, report, other, spread, json);
   }
   json->EndArray();
 }
@@ -309,26 +342,37 @@ void WriteWorst(const std::vector<WorstToken>& worst, JsonWriter* json) {
   json->EndArray();
 }
 
-void WriteKernel(std::string_view key, const KernelProvenance& kernel, JsonWriter* json) {
+void WriteInputs(const ReportInputs& inputs, JsonWriter* json) {
+  if (inputs.train.empty() && inputs.infer.empty() && inputs.requests.empty()) return;
+  json->Key("inputs").BeginObject();
+  json->Field("train", inputs.train).Field("infer", inputs.infer);
+  json->Field("requests", inputs.requests).EndObject();
+}
+
+void WriteKernel(std::string_view key, const KernelProvenance& kernel, const std::string& input,
+                 JsonWriter* json) {
   json->Key(key).BeginObject();
+  json->Field("name", KernelName(kernel, input));
   json->Field("fingerprint", kernel.fingerprint).Field("trace", kernel.trace);
   json->Field("model", kernel.model);
   json->EndObject();
 }
 
-void WriteProvenance(const Provenance& provenance, JsonWriter* json) {
+void WriteProvenance(const ReportData& report, JsonWriter* json) {
+  const Provenance& provenance = report.provenance;
   json->Key("provenance").BeginObject();
   json->Field("kcc", provenance.kcc);
-  WriteKernel("train", provenance.train, json);
-  WriteKernel("infer", provenance.infer, json);
+  WriteKernel("train", provenance.train, report.inputs.train, json);
+  WriteKernel("infer", provenance.infer, report.inputs.infer, json);
   json->Field("evidence", provenance.evidence).Field("plan", provenance.plan);
   json->Field("requests", provenance.requests);
   if (!provenance.backend.empty()) json->Field("backend", provenance.backend);
   json->EndObject();
 }
 
+// `markdown` is for the page alone, which offers it to be copied.
 std::string Json(const ReportData& report, const Judgement& counted, const ReportFiles& files,
-                 JsonWriter::Style style) {
+                 JsonWriter::Style style, std::string_view markdown = {}) {
   JsonWriter json(style);
   json.BeginObject();
   json.Field("kccReport", kReportFormat);
@@ -336,7 +380,9 @@ std::string Json(const ReportData& report, const Judgement& counted, const Repor
   json.Field("name", report.contract.name).Field("version", report.contract.version);
   json.Field("digest", report.contract.digest).Field("file", report.contract.file);
   json.EndObject();
-  WriteJudgement(report.judgement, counted, report.own, &json);
+  WriteJudgement(report, counted, &json);
+  WriteSlices(report.slices, &json);
+  WriteWhatNow(report, counted, &json);
   const auto statistics = [](const QuantitySlice& row, JsonWriter* out) {
     WriteStatistics(row.statistics, out);
   };
@@ -357,12 +403,14 @@ std::string Json(const ReportData& report, const Judgement& counted, const Repor
   if (report.slices_without_detail > 0) {
     json.Field("slicesWithoutDetail", report.slices_without_detail);
   }
-  WriteProvenance(report.provenance, &json);
+  WriteInputs(report.inputs, &json);
+  WriteProvenance(report, &json);
   if (!files.empty()) {
     json.Key("files").BeginObject();
     for (const auto& [name, digest] : files) json.Field(name, digest);
     json.EndObject();
   }
+  if (!markdown.empty()) json.Field("markdown", markdown);
   json.EndObject();
   return json.Take();
 }
@@ -381,8 +429,8 @@ bool IsReportJson(std::string_view bytes) {
   return WithoutBlanks(bytes.substr(0, 256)).starts_with("{\"kccReport\":");
 }
 
-std::string PageJson(const ReportData& shown, const Judgement& all) {
-  return Json(shown, all, {}, JsonWriter::Style::kCompact);
+std::string PageJson(const ReportData& shown, const Judgement& all, std::string_view markdown) {
+  return Json(shown, all, {}, JsonWriter::Style::kCompact, markdown);
 }
 
 }  // namespace kcc

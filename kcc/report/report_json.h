@@ -26,7 +26,7 @@ std::string ReportJson(const ReportData& report, const ReportFiles& files);
 // Whether ReportJson wrote these bytes (report_formats.h, ReportFormat::has_mark).
 bool IsReportJson(std::string_view bytes);
 // What a page carries: the report as it shows it (shown.h), with the totals of all.
-std::string PageJson(const ReportData& shown, const Judgement& all);
+std::string PageJson(const ReportData& shown, const Judgement& all, std::string_view markdown);
 
 // What ReportJson wrote, by this version or an earlier one; keys it does not know are ignored. A
 // verdict, total, health or action that does not follow from the clauses is an error: the file was

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kcc/report/choices.h"
+#include "kcc/report/next_steps.h"
 #include "kcc/report/text.h"
 
 namespace kcc {
@@ -35,6 +36,16 @@ class BoundedRows {
   int64_t left_out_ = 0;
 };
 
+size_t LongestRun(std::string_view text, char wanted) {
+  size_t longest = 0;
+  size_t run = 0;
+  for (const char c : text) {
+    run = c == wanted ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  return longest;
+}
+
 std::string PairRow(const ClauseVerdict& clause, const SliceVerdict& slice) {
   std::string value = IntervalText(slice.value);
   if (slice.exceedance && !clause.hard) value += "; " + ExceedanceText(*slice.exceedance);
@@ -44,7 +55,24 @@ std::string PairRow(const ClauseVerdict& clause, const SliceVerdict& slice) {
          std::string(Name(clause.level)) + " |";
 }
 
-void WriteFindings(const Judgement& judgement, size_t bytes_max, std::string* text) {
+// Why the pair has its verdict, what would have passed, and why the contract asks for it.
+std::string WhyText(const ReportData& report, const ClauseVerdict& clause,
+                    const SliceVerdict& slice) {
+  std::string why = slice.about.reason;
+  if (!why.empty() && !why.ends_with('.')) why += ".";
+  if (slice.smallest_passing) {
+    why += " Would pass at " + PassingNumber(clause.bound, *slice.smallest_passing) + ".";
+  }
+  why = MarkdownText(why);
+  const std::string where = WhereOf(report, slice.slice);
+  if (!where.empty()) why += " Slice: " + MarkdownCode(where) + ".";
+  const std::string reason = ReasonOf(report, clause.id);
+  if (!reason.empty()) why += " Clause: " + MarkdownText(reason);
+  return why;
+}
+
+void WriteFindings(const ReportData& report, size_t bytes_max, std::string* text) {
+  const Judgement& judgement = report.judgement;
   if (CountPairs(judgement).of(Verdict::kSatisfied) == CountPairs(judgement).all()) return;
   *text += "\n| verdict | clause | metric | slice | value | bound | level | why |\n";
   *text += "|---|---|---|---|---|---|---|---|\n";
@@ -53,15 +81,24 @@ void WriteFindings(const Judgement& judgement, size_t bytes_max, std::string* te
     for (const ClauseVerdict& clause : judgement.clauses) {
       for (const SliceVerdict& slice : clause.slices) {
         if (slice.verdict() != verdict) continue;
-        std::string why = slice.about.reason;
-        if (slice.smallest_passing) {
-          why += " Would pass at " + PassingNumber(clause.bound, *slice.smallest_passing) + ".";
-        }
-        rows.Add(PairRow(clause, slice) + " " + MarkdownText(why) + " |\n");
+        rows.Add(PairRow(clause, slice) + " " + WhyText(report, clause, slice) + " |\n");
       }
     }
   }
   rows.Finish();
+}
+
+// Each command in a block of its own, so that it is pasted without its question; the fence is
+// longer than any run of backticks in it.
+void WriteNextSteps(const ReportData& report, std::string* text) {
+  const std::vector<NextStep> steps = NextSteps(report);
+  if (steps.empty()) return;
+  *text += "\n**What to do next**\n";
+  for (const NextStep& step : steps) {
+    const std::string fence(std::max<size_t>(3, LongestRun(step.command, '`') + 1), '`');
+    *text += "\n" + MarkdownText(step.question) + "\n\n" + fence + "sh\n" + step.command + "\n" +
+             fence + "\n";
+  }
 }
 
 void WriteAllPairs(const Judgement& judgement, size_t bytes_max, std::string* text) {
@@ -181,12 +218,7 @@ std::string MarkdownText(std::string_view raw) {
 std::string MarkdownCode(std::string_view raw) {
   const std::string text = OneLine(raw);
   // A fence longer than any run of backticks inside.
-  size_t longest = 0;
-  size_t run = 0;
-  for (const char c : text) {
-    run = c == '`' ? run + 1 : 0;
-    longest = std::max(longest, run);
-  }
+  const size_t longest = LongestRun(text, '`');
   const std::string fence(longest + 1, '`');
   const bool blank = text.find_first_not_of(' ') == std::string::npos;
   if (blank) return "";
@@ -210,10 +242,14 @@ std::string ReportMarkdown(const ReportData& report, size_t bytes_max) {
   std::string text = "## " + MarkdownVerdict(judgement.verdict) + ": " +
                      MarkdownText(report.contract.name) + " " +
                      MarkdownText(report.contract.version) + "\n\n";
-  text += Headline(judgement) + "\n\n";
-  text += "**Action:** " + std::string(ActionText(judgement)) + " · **Health:** " +
-          ShortNumber(judgement.health) + " (η₁ " + ShortNumber(judgement.eta1) + ", η₂ " +
-          ShortNumber(judgement.eta2) + ": " + HealthText(judgement) + ") · **Stage:** " +
+  text += MarkdownCode(KernelName(report.provenance.infer, report.inputs.infer)) + " against " +
+          MarkdownCode(KernelName(report.provenance.train, report.inputs.train)) + ". " +
+          Headline(judgement);
+  const std::string worst = WorstText(judgement);
+  text += (worst.empty() ? "" : " " + MarkdownText(worst)) + "\n\n";
+  text += "**Action:** " + std::string(ActionText(judgement)) + " (" +
+          std::string(ActionMeaning(judgement)) + ") · **" + RiskText(judgement) + "** (η₁ " +
+          ShortNumber(judgement.eta1) + ", η₂ " + ShortNumber(judgement.eta2) + ") · **Stage:** " +
           std::string(Name(judgement.stage)) + " · **About:** " +
           std::string(Name(judgement.about)) + "\n";
   for (const std::string& warning : judgement.warnings) {
@@ -221,7 +257,8 @@ std::string ReportMarkdown(const ReportData& report, size_t bytes_max) {
   }
   // Findings may use most of the room, the folded tables what is left; the provenance is short.
   const size_t room = bytes_max > 4'000 ? bytes_max - 4'000 : 0;
-  WriteFindings(judgement, room * 3 / 4, &text);
+  WriteFindings(report, room * 3 / 4, &text);
+  WriteNextSteps(report, &text);
   WriteAllPairs(judgement, room * 17 / 20, &text);
   WriteBounds(report.bounds, room * 18 / 20, &text);
   WriteWorst(report.worst, room * 19 / 20, &text);

@@ -41,6 +41,9 @@ Schema SliceSchema() {
                         {"confidenceInterval", Ref("intervalOrNull")},
                         {"moreRequests", CountOrNull("")}},
                        "the verdict for the population the contract does not speak about")},
+      {"severity",
+       RefDescribed("numberOrNull", "1 at the limit (a soft clause: at its budget), more beyond"),
+       false},
       {"deviation", RefDescribed("number", "phi, 0 within the threshold, at most 2")},
       {"weight", RefDescribed("number", "lambda, its weight in the health")},
   });
@@ -60,6 +63,7 @@ Schema ClauseSchema() {
       {"verdict", Ref("verdict")},
       {"line", Count("in the contract's source; 0: unknown")},
       {"column", Count("")},
+      {"why", Text("why the contract has the clause, in its author's words"), false},
       {"slices", ListOf(Ref("slice"), "in the clause's order")},
   });
 }
@@ -92,7 +96,11 @@ Schema TotalsSchema() {
 }
 
 Schema ProvenanceSchema() {
-  const Schema kernel = Object({{"fingerprint", Text("identifies the kernel build")},
+  const Schema kernel = Object({{"name",
+                                 Text("for people: the fingerprint, or what the user "
+                                      "named where that is long"),
+                                 false},
+                                {"fingerprint", Text("identifies the kernel build")},
                                 {"trace", Text("the trace's identity")},
                                 {"model", Text("digest; empty: not recorded")}});
   return Object({{"kcc", Text("version")},
@@ -131,17 +139,19 @@ Definitions DefinitionsOfReport() {
   return made;
 }
 
-Schema Root() {
-  const Schema worst =
-      Object({{"quantity", Text("")},
-              {"slice", Text("")},
-              {"value", Ref("numberOrNull")},
-              {"request", Text("request id")},
-              {"position", "{\"type\":\"integer\"}"},
-              {"token", "{\"type\":\"integer\"}"},
-              {"context", Text("the tokens or the text around it; it stands in ⟦⟧"), false},
-              {"tags", ListOf(Text(""), "of its request"), false}});
-  const Schema bound = Object(
+Schema WorstTokenSchema() {
+  return Object({{"quantity", Text("")},
+                 {"slice", Text("")},
+                 {"value", Ref("numberOrNull")},
+                 {"request", Text("request id")},
+                 {"position", "{\"type\":\"integer\"}"},
+                 {"token", "{\"type\":\"integer\"}"},
+                 {"context", Text("the tokens or the text around it; it stands in ⟦⟧"), false},
+                 {"tags", ListOf(Text(""), "of its request"), false}});
+}
+
+Schema BoundSchema() {
+  return Object(
       {{"clause", Text("")},
        {"text", Text("what is bounded, and under which assumptions")},
        {"value", Ref("numberOrNull")},
@@ -151,6 +161,27 @@ Schema Root() {
        {"exceedance",
         Described("\"type\":\"number\"", "share of windows, at most, in which it may not hold"),
         false}});
+}
+
+Schema WorstPairSchema() {
+  return Object({{"clause", Text("")},
+                 {"slice", Text("")},
+                 {"factor", RefDescribed("numberOrNull",
+                                         "how many times its limit; of the budget, where the "
+                                         "clause has one")},
+                 {"text", Text("one sentence")}},
+                "the violated pair of the gravest level that is farthest beyond its limit");
+}
+
+Schema Root() {
+  const Schema step = Object({{"name", Text("the command of kcc that it is")},
+                              {"question", Text("what the command answers")},
+                              {"command", Text("quoted for a POSIX shell")}});
+  const Schema inputs =
+      Object({{"train", Text("a trace's directory or a kernel of the lab; empty: something else")},
+              {"infer", Text("")},
+              {"requests", Text("a file; empty: none was named")}},
+             "as named on the command line");
   return Object({
       {"kccReport", "{\"const\":" + std::to_string(kReportFormat) + "}"},
       {"contract", Object({{"name", Text("")},
@@ -164,6 +195,7 @@ Schema Root() {
        "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/number\"},\"minItems\":2,"
        "\"maxItems\":2,\"description\":\"eta1 and eta2 of the health\"}"},
       {"action", OneOf(kActions, "of the most severe violated clause", "none")},
+      {"actionMeaning", Text("what the action says to do"), false},
       {"about", RefDescribed("population", "what the verdicts speak about")},
       {"stage", OneOf(kStages, "")},
       {"confidence", Ref("number")},
@@ -173,17 +205,24 @@ Schema Root() {
       {"totals", Object({{"clauses", Ref("totals")}, {"pairs", Ref("totals")}},
                         "clauses, and clause-slice pairs, by verdict")},
       {"clauses", ListOf(Ref("clause"), "in the contract's order")},
+      {"slices",
+       ListOf(Object({{"name", Text("")}, {"where", Text("its predicate; empty: every request")}}),
+              "those that the clauses name"),
+       false},
+      {"worstPair", WorstPairSchema(), false},
+      {"next", ListOf(step, "commands that answer what the verdict leaves open"), false},
       {"quantities", MapOf(MapOf(Ref("statistics"), "by slice"), "by quantity")},
       {"histograms", MapOf(MapOf(Ref("histogram"), "by slice"), "by quantity")},
       {"labels", MapOf(Ref("label"), "the catalog's rows of the quantities shown")},
       {"curves", ListOf(Ref("curve"), "cumulative disagreement by margin")},
-      {"worst", ListOf(worst, "worst tokens by quantity and slice")},
-      {"bounds", ListOf(bound, "what the clauses imply if they hold")},
+      {"worst", ListOf(WorstTokenSchema(), "worst tokens by quantity and slice")},
+      {"bounds", ListOf(BoundSchema(), "what the clauses imply if they hold")},
       {"slicesWithoutDetail",
        "{\"type\":\"integer\",\"minimum\":1,\"description\":\"slices that only the clauses speak "
        "of, "
        "since there are too many\"}",
        false},
+      {"inputs", inputs, false},
       {"provenance", ProvenanceSchema()},
       {"files",
        MapOf("{\"type\":\"string\",\"pattern\":\"^sha256:[0-9a-f]{64}$\"}",

@@ -62,6 +62,82 @@ TEST(HealthText, FollowsTheTwoThresholds) {
   EXPECT_EQ(HealthText(judgement), "an L3 clause is violated");
 }
 
+ClauseVerdict ViolatedOn(const std::string& id, ViolationLevel level, const std::string& slice,
+                         double value, double threshold) {
+  ClauseVerdict clause;
+  clause.id = id;
+  clause.metric = "mean_kl";
+  clause.level = level;
+  clause.verdict = Verdict::kViolated;
+  clause.slices.resize(1);
+  clause.slices[0].slice = slice;
+  clause.slices[0].about.verdict = Verdict::kViolated;
+  clause.slices[0].value = {value, value};
+  clause.slices[0].threshold = threshold;
+  return clause;
+}
+
+TEST(WorstText, NamesTheGravestLevelThenTheFarthestBeyond) {
+  Judgement judgement;
+  EXPECT_EQ(WorstText(judgement), "");
+  judgement.clauses = {ViolatedOn("N-1", ViolationLevel::kL2, "code", 9, 1),
+                       ViolatedOn("N-2", ViolationLevel::kL3, "safety", 0.02, 0.01),
+                       ViolatedOn("N-3", ViolationLevel::kL3, "long", 0.0435912, 0.015)};
+  EXPECT_EQ(WorstText(judgement),
+            "Worst on long: mean_kl is 0.04359, 2.9 times its limit of 0.015 (N-3).");
+  EXPECT_DOUBLE_EQ(*FindWorstPair(judgement)->factor, 0.0435912 / 0.015);
+  judgement.clauses = {ViolatedOn("N-1", ViolationLevel::kL2, "code", 1.0001, 1)};
+  EXPECT_EQ(WorstText(judgement), "Worst on code: mean_kl is 1, 1.01 times its limit of 1 (N-1).");
+}
+
+TEST(WorstText, SaysThatTheAverageHidesIt) {
+  Judgement judgement;
+  judgement.clauses = {ViolatedOn("N-1", ViolationLevel::kL3, "long", 3, 1)};
+  SliceVerdict all;
+  all.slice = "all";
+  all.about.verdict = Verdict::kSatisfied;
+  judgement.clauses[0].slices.push_back(all);
+  EXPECT_EQ(
+      WorstText(judgement),
+      "Worst on long: mean_kl is 3, 3 times its limit of 1 (N-1). On all requests N-1 holds.");
+}
+
+TEST(WorstText, ReadsForEveryKindOfLimit) {
+  Judgement judgement;
+  judgement.clauses = {ViolatedOn("S-1", ViolationLevel::kL3, "long", 0.8472, 0.9)};
+  ClauseVerdict& clause = judgement.clauses[0];
+  clause.metric = "mean_top5_overlap";
+  clause.bound = BoundKind::kAtLeast;
+  EXPECT_EQ(WorstText(judgement),
+            "Worst on long: mean_top5_overlap is 0.8472, 1.5 times as far down as its limit of 0.9 "
+            "allows (S-1).");
+  clause = ViolatedOn("N-1", ViolationLevel::kL3, "long", 3, 0);
+  EXPECT_EQ(WorstText(judgement), "Worst on long: mean_kl is 3, beyond its limit of 0 (N-1).");
+  clause.hard = false;
+  clause.slices[0].threshold = 1;
+  clause.slices[0].exceedance = ExceedanceCount{100, 6, 0.02};
+  EXPECT_EQ(WorstText(judgement),
+            "Worst on long: mean_kl: 6% of the windows are beyond 1, 3 times its budget of 2% "
+            "(N-1).");
+}
+
+TEST(KernelName, IsTheFingerprintUnlessThatIsLong) {
+  KernelProvenance kernel{"vllm-0.18/fp8", "", ""};
+  EXPECT_EQ(KernelName(kernel, "traces/vllm"), "vllm-0.18/fp8");
+  kernel.fingerprint = std::string(80, 'x');
+  EXPECT_EQ(KernelName(kernel, "lab:fp8"), "lab:fp8");
+  EXPECT_EQ(KernelName(kernel, ""), std::string(47, 'x') + "…");
+  EXPECT_EQ(KernelName({}, ""), "unnamed");
+}
+
+TEST(RiskText, DoesNotCallUnmeasuredGood) {
+  Judgement judgement;
+  EXPECT_EQ(RiskText(judgement), "Risk unknown: nothing was measured");
+  judgement.clauses = {ViolatedOn("N-1", ViolationLevel::kL3, "long", 3, 1)};
+  judgement.health = 31.06;
+  EXPECT_EQ(RiskText(judgement), "Risk 31.06 (0 is good): an L3 clause is violated");
+}
+
 ReportHistogram HistogramOver(std::vector<double> edges, std::vector<int64_t> counts) {
   return {"kl", "all", std::move(edges), std::move(counts), 0};
 }

@@ -53,11 +53,19 @@ function ticksOf(kind, lo, hi, wanted) {
   return [...side.map((v) => -v).reverse(), 0, ...side].filter((v) => v >= lo && v <= hi);
 }
 
+// Ticks whose labels would touch the one before are left without one.
 function axisBelow(scale, y, from, to, unit) {
+  let edge = -Infinity;
+  const labelled = (v) => {
+    const half = short(v).length * 3.4 + 3;
+    if (scale(v) - half < edge) return false;
+    edge = scale(v) + half;
+    return true;
+  };
   return [s('line', { class: 'axis', x1: from, x2: to, y1: y, y2: y }),
     scale.ticks().map((v) => [
       s('line', { class: 'axis', x1: scale(v), x2: scale(v), y1: y, y2: y + 4 }),
-      s('text', { x: scale(v), y: y + 17, 'text-anchor': 'middle' }, short(v))]),
+      labelled(v) ? s('text', { x: scale(v), y: y + 17, 'text-anchor': 'middle' }, short(v)) : null]),
     unit ? s('text', { x: to, y: y + 33, 'text-anchor': 'end' }, unit) : null];
 }
 
@@ -138,7 +146,7 @@ function drawHistogram(quantity, slice, width) {
   if (whole) chart.append(outlineOf(behind, y, floor));
   chart.append(...[axisBelow(x, floor, 8, width - 8, '')].flat(3).filter(Boolean));
   if (statistics) chart.append(percentileRow(statistics, x, floor + 30));
-  if (unitOf(quantity)) chart.append(s('text', { x: width - 8, y: floor + 60, 'text-anchor': 'end' }, 'in ' + unitOf(quantity) + 's'));
+  if (unitOf(quantity)) chart.append(s('text', { x: width - 8, y: floor + 60, 'text-anchor': 'end' }, inUnit(unitOf(quantity))));
   for (const mark of marks) {
     mark.high = 12 + mark.lane * 16;
     chart.append(s('line', { class: 'tone-line v-' + mark.pair.verdict, x1: mark.x, x2: mark.x, y1: mark.high - 9, y2: floor, 'stroke-width': 1.5, 'stroke-dasharray': '4 3' }));
@@ -249,18 +257,23 @@ function drawCurves(slice, width) {
   return chart;
 }
 
-// Value, interval and threshold of one pair on a line from zero.
-function drawBullet(clause, slice, width) {
-  const threshold = num(slice.threshold);
-  const ends = (slice.interval || []).map(num);
-  const around = (slice.confidenceInterval || (slice.other || {}).confidenceInterval || []).map(num).filter(Number.isFinite);
-  const finite = [threshold, ...ends].filter(Number.isFinite);
+// From where to where the bullets of a clause reach, so that its slices can be compared by eye.
+function bulletRange(clause) {
+  const finite = clause.slices.flatMap((slice) => [slice.threshold, ...(slice.interval || [])]).map(num).filter(Number.isFinite);
   let [lo, hi] = [Math.min(0, ...finite), Math.max(...finite)];
   // Values near their threshold but far from zero would look alike on a line from zero.
   const near = Math.min(...finite);
   if (lo === 0 && near > 0 && hi / near < 1.08) lo = Math.max(0, near - (hi - near || near * 0.02) * 6);
   hi += (hi - lo || 1) * 0.14;
   if (lo < 0) lo -= (hi - lo) * 0.08;
+  return [lo, hi];
+}
+
+// Value, interval and threshold of one pair on a line from zero.
+function drawBullet(clause, slice, width, [lo, hi] = bulletRange({ slices: [slice] })) {
+  const threshold = num(slice.threshold);
+  const ends = (slice.interval || []).map(num);
+  const around = (slice.confidenceInterval || (slice.other || {}).confidenceInterval || []).map(num).filter(Number.isFinite);
   const x = (v) => 6 + ((Math.min(Math.max(v, lo), hi) - lo) / (hi - lo)) * (width - 12);
   const beyond = clause.bound === 'atMost' ? [x(threshold), width - 6] : [6, x(threshold)];
   const picture = s('svg', { class: 'bullet v-' + slice.verdict, viewBox: `0 0 ${width} 46`, preserveAspectRatio: 'xMinYMid', role: 'img',
@@ -281,8 +294,9 @@ function drawBullet(clause, slice, width) {
   return picture;
 }
 
-// Three zones of equal width, since the weights set them apart by orders of magnitude.
-function drawHealth(width) {
+// The health as a risk, in three zones of equal width, since the weights set them apart by orders of
+// magnitude. Grey where nothing was measured.
+function drawRisk(width) {
   const [eta1, eta2] = report.thresholds.map(num);
   const health = num(report.health);
   let most = 0;
@@ -294,10 +308,11 @@ function drawHealth(width) {
   const x = Math.min(Math.max(at, 7), width - 7);
   const tones = ['satisfied', 'inconclusive', 'violated'];
   const now = health < eta1 ? 0 : health < eta2 ? 1 : 2;
-  return s('svg', { viewBox: `0 0 ${width} 44`, role: 'img', 'aria-label': 'Health ' + short(health) + ': ' + report.healthText },
+  return s('svg', { viewBox: `0 0 ${width} 44`, role: 'img', class: measured ? null : 'unmeasured',
+    'aria-label': measured ? 'Risk ' + short(health) + ': ' + report.healthText : 'Risk: nothing was measured' },
     tones.map((tone, i) => s('rect', { class: 'v-' + tone, x: i * zone + 1, y: 12, width: zone - 2, height: 8, rx: 4,
-      fill: i === now ? 'var(--tone)' : 'var(--edge)' })),
-    s('circle', { class: 'v-' + tones[now], cx: x, cy: 16, r: 7, fill: 'var(--card)', stroke: 'var(--tone)', 'stroke-width': 3 }),
+      fill: !measured ? 'var(--line-strong)' : i === now ? 'var(--tone)' : 'var(--edge)' })),
+    measured ? s('circle', { class: 'v-' + tones[now], cx: x, cy: 16, r: 7, fill: 'var(--card)', stroke: 'var(--tone)', 'stroke-width': 3 }) : null,
     ['0', 'η₁ ' + short(eta1), 'η₂ ' + short(eta2)].map((text, i) =>
       s('text', { x: i * zone + (i ? 0 : 2), y: 40, 'text-anchor': i ? 'middle' : 'start', fill: 'var(--faint)', 'font-size': 11.5 }, text)));
 }

@@ -1,12 +1,18 @@
 // The page: sections built once, and one selection (clause, slice, quantity) that they share.
 
-const DENSE_ABOVE = 8; // slices; beyond, cells show their glyph alone
-const FINDINGS_SHOWN = 8;
+// So many slices fit beside the details, and so many below them, on a screen of 1280 px; beyond,
+// cells show their glyph alone, and then smaller.
+const BESIDE_MAX = 5;
+const DENSE_ABOVE = 9;
+const TINY_ABOVE = 36;
+const STRIPS_WIDE_MAX = 16;
 
 const state = { clause: 0, slice: sliceNames[0], quantity: [...quantities.keys()][0] };
 const watchers = []; // called after every change of the state
 function select(change) {
   Object.assign(state, change);
+  if (change.clause !== undefined) keepLink('clauses', report.clauses[state.clause].id, state.slice);
+  else if (change.quantity !== undefined || change.slice !== undefined) keepLink('distributions', state.quantity, state.slice);
   for (const watch of watchers) watch(change);
 }
 
@@ -14,81 +20,7 @@ const section = (id, title, lead, ...children) =>
   h('section', { id, 'aria-labelledby': id + '-title' },
     h('header', null, h('div', null, h('h2', { id: id + '-title' }, title), lead ? h('p', null, lead) : null)), ...children);
 
-// ---- verdict
-
-function hero() {
-  const totals = report.totals.pairs;
-  const all = VERDICTS.reduce((sum, verdict) => sum + totals[verdict], 0);
-  const now = ACTIONS.indexOf(report.action);
-  return h('div', { class: 'hero v-' + report.verdict, id: 'verdict' },
-    h('div', { class: 'hero-grid' },
-      h('div', null,
-        h('div', { class: 'verdict' }, glyph(report.verdict),
-          h('div', null,
-            h('h1', { class: 't-' + report.verdict }, report.verdict === 'error' ? 'Error' : report.verdict[0].toUpperCase() + report.verdict.slice(1)),
-            h('p', { class: 'name' }, h('b', null, report.contract.name), ' ', report.contract.version))),
-        h('p', { class: 'headline' }, report.headline),
-        (report.warnings || []).map((warning) => h('p', { class: 'warning' }, h('b', null, 'Warning: '), warning)),
-        h('p', { class: 'facts' },
-          h('span', null, report.convergent ? 'the pair is ' : 'the pair is not ', h('b', null, 'C-convergent')),
-          h('span', null, 'about ', h('b', null, report.about)),
-          h('span', null, 'stage ', h('b', null, report.stage)),
-          h('span', null, 'confidence ', h('b', null, percent(num(report.confidence)))),
-          h('span', null, h('b', null, grouped(report.provenance.requests)), ' requests'),
-          h('span', null, 'evidence ', h('b', null, report.provenance.evidence))),
-        h('div', { class: 'totals' },
-          h('div', { class: 'stack', 'aria-hidden': 'true' },
-            VERDICTS.filter((verdict) => totals[verdict]).map((verdict) => h('i', { class: 'v-' + verdict, style: `flex:${totals[verdict]}` }))),
-          h('ul', null, VERDICTS.map((verdict) => h('li', { 'data-total': verdict }, glyph(verdict), h('span', null, h('b', null, grouped(totals[verdict])), ' ' + verdict))),
-            h('li', null, h('span', null, 'of ', h('b', null, grouped(all)), ' clause–slice pairs'))))),
-      h('div', { class: 'orders' },
-        h('span', { class: 'label' }, 'Action'),
-        h('ol', { class: 'ladder', 'aria-label': 'Action: ' + report.action },
-          ACTIONS.map((action, i) => h('li', { class: (i <= now ? 'on ' : '') + (i === now ? 'now' : ''), 'aria-current': i === now ? 'true' : null }, action))),
-        h('div', { class: 'health' },
-          h('div', { class: 'health-line' }, h('span', { class: 'label' }, 'Health'), h('b', { id: 'health' }, short(report.health))),
-          drawHealth(320),
-          h('p', null, report.healthText)))));
-}
-
-// ---- findings
-
-function allFindings() {
-  const found = [];
-  report.clauses.forEach((clause, index) => clause.slices.forEach((slice) => {
-    if (slice.verdict !== 'satisfied') found.push({ clause, index, slice });
-  }));
-  const rank = ({ clause, slice }) => VERDICTS.indexOf(slice.verdict) * 10 - Number(clause.level[1]);
-  return found.sort((a, b) => rank(a) - rank(b));
-}
-
-function finding({ clause, index, slice }) {
-  const advice = [];
-  if (slice.smallestPassing !== null) advice.push('would pass at ' + passing(clause, slice.smallestPassing));
-  if (slice.smallestBudget !== null) advice.push((advice.length ? 'or ' : 'would pass ') + 'with a budget of ' + percent(num(slice.smallestBudget)));
-  return h('li', { class: 'v-' + slice.verdict }, glyph(slice.verdict),
-    h('div', { class: 'where' },
-      h('button', { type: 'button', on: { click: () => showPair(index, slice.slice) } }, clause.id + ' on ' + slice.slice),
-      h('small', null, clause.metric + ' · ' + clause.level + ' · ' + slice.verdict)),
-    h('div', { class: 'why' }, slice.reason, advice.length ? h('small', null, advice.join(', ')) : null),
-    h('div', { class: 'gauge' }, drawBullet(clause, slice, 210)));
-}
-
-function findings() {
-  const found = allFindings();
-  if (!report.clauses.length) return null;
-  if (!found.length) return null;
-  const list = h('ul', { class: 'findings' }, found.slice(0, FINDINGS_SHOWN).map(finding));
-  const box = h('div', { class: 'card flows' }, list);
-  if (found.length > FINDINGS_SHOWN) {
-    const more = h('button', { type: 'button', class: 'more' }, 'Show ' + plural(found.length - FINDINGS_SHOWN, 'more finding'));
-    const rest = () => { if (more.isConnected) { list.append(...found.slice(FINDINGS_SHOWN).map(finding)); more.remove(); } };
-    more.addEventListener('click', rest);
-    window.addEventListener('beforeprint', rest);
-    box.append(more);
-  }
-  return section('findings', 'What is not satisfied', 'The most severe first.', box);
-}
+// ---- matrix
 
 function showPair(index, slice) {
   select({ clause: index, slice });
@@ -96,8 +28,6 @@ function showPair(index, slice) {
   if (cell) cell.focus({ preventScroll: true });
   document.getElementById('clauses').scrollIntoView();
 }
-
-// ---- matrix
 
 function cellButton(clause, index, slice, dense) {
   const text = intervalText(slice.interval);
@@ -108,9 +38,9 @@ function cellButton(clause, index, slice, dense) {
   glyph(slice.verdict), dense ? null : h('span', null, slice.interval ? text : '–'));
 }
 
-function matrixTable(names, dense, onlyOpen) {
+function matrixTable(names, dense, tiny, onlyOpen) {
   const head = h('tr', null, h('th', { scope: 'col', class: 'clause' }, 'clause'),
-    names.map((name) => h('th', { scope: 'col', class: 'slice', title: name }, h('span', null, name))));
+    names.map((name) => h('th', { scope: 'col', class: 'slice', title: whereText(name) ? name + ': ' + whereText(name) : name }, h('span', null, name))));
   const body = [];
   for (const family of FAMILIES) {
     const rows = [];
@@ -126,7 +56,7 @@ function matrixTable(names, dense, onlyOpen) {
     });
     if (rows.length) body.push(h('tr', { class: 'family' }, h('th', { colspan: names.length + 1, scope: 'rowgroup' }, family)), ...rows);
   }
-  return h('table', { class: 'matrix' + (dense ? ' dense' : ''), 'aria-label': 'Verdicts by clause and slice' },
+  return h('table', { class: 'matrix' + (dense ? ' dense' : '') + (tiny ? ' tiny' : ''), 'aria-label': 'Verdicts by clause and slice' },
     h('thead', null, head), h('tbody', null, body));
 }
 
@@ -156,6 +86,7 @@ function clausesSection() {
   const named = new Set(report.clauses.flatMap((clause) => clause.slices.map((slice) => slice.slice)));
   const names = sliceNames.filter((name) => named.has(name));
   const dense = names.length > DENSE_ABOVE;
+  const tiny = names.length > TINY_ABOVE;
   const scroll = h('div', { class: 'scroll card', on: { keydown: moveInMatrix } });
   const panel = h('aside', { class: 'details card', 'aria-live': 'polite', 'aria-label': 'The selected verdict' });
   const mark = () => {
@@ -169,22 +100,22 @@ function clausesSection() {
   };
   const draw = (onlyOpen) => {
     const open = new Set(report.clauses.flatMap((clause) => clause.slices.filter((slice) => slice.verdict !== 'satisfied').map((slice) => slice.slice)));
-    scroll.replaceChildren(matrixTable(onlyOpen ? names.filter((name) => open.has(name)) : names, dense, onlyOpen));
+    scroll.replaceChildren(matrixTable(onlyOpen ? names.filter((name) => open.has(name)) : names, dense, tiny, onlyOpen));
     mark();
   };
   draw(false);
   watchers.push(() => { mark(); panel.replaceChildren(...detailsOf()); });
-  const first = allFindings()[0];
+  const first = groupedFindings()[0];
   if (first) {
     const quantity = quantities.has(first.clause.quantity) ? first.clause.quantity : state.quantity;
-    Object.assign(state, { clause: first.index, slice: first.slice.slice, quantity });
+    Object.assign(state, { clause: first.index, slice: first.pairs[0].slice, quantity });
   } else if (report.clauses.length) state.slice = report.clauses[0].slices[0].slice;
   const only = h('label', null, h('input', { type: 'checkbox', on: { change: (event) => draw(event.target.checked) } }), 'only what is not satisfied');
   const page = section('clauses', 'Clauses by slice', 'Select a verdict to see what it rests on; arrow keys move.',
-    h('div', { class: 'matrix-area' + (dense ? ' stacked' : '') },
+    h('div', { class: 'matrix-area' + (names.length > BESIDE_MAX ? ' stacked' : '') },
       h('div', null, scroll, h('ul', { class: 'legend' }, VERDICTS.map((verdict) => h('li', null, glyph(verdict), verdict)), h('li', null, '· not named by the clause'))),
       panel));
-  page.querySelector('header').append(h('div', { class: 'controls' }, allFindings().length ? only : null));
+  page.querySelector('header').append(h('div', { class: 'controls' }, groupedFindings().length ? only : null));
   return page;
 }
 
@@ -193,9 +124,11 @@ function detailsOf() {
   const slice = clause && clause.slices.find((pair) => pair.slice === state.slice);
   if (!slice) return [h('p', { class: 'quiet' }, clause ? clause.id + ' does not name the slice ' + state.slice + '.' : 'The contract has no clause at this stage.')];
   const rows = [];
-  const row = (field, label, text) => rows.push(h('dt', null, label), h('dd', { 'data-field': field }, text));
-  row('value', slice.interval && slice.interval[0] !== slice.interval[1] ? 'Value lies in' : 'Value', intervalText(slice.interval, full));
-  row('threshold', 'Threshold', boundText(clause, slice));
+  // What is shown, and every digit of it on hover.
+  const row = (field, label, text, digits) => rows.push(h('dt', null, label), h('dd', { 'data-field': field, title: digits || null }, text));
+  row('value', slice.interval && slice.interval[0] !== slice.interval[1] ? 'Value lies in' : 'Value', intervalText(slice.interval), intervalText(slice.interval, full));
+  row('threshold', 'Threshold', boundText(clause, slice, short), boundText(clause, slice));
+  if (slice.verdict === 'violated' && num(slice.severity) > 1) row('severity', 'Of its limit', timesText(slice.severity), full(slice.severity));
   if (slice.exceedance) {
     const e = slice.exceedance;
     row('exceedance', 'Beyond it', `${grouped(e.exceeding)} of ${plural(e.windows, 'window')} (${percent(num(e.rate))})`);
@@ -203,27 +136,32 @@ function detailsOf() {
   }
   row('requests', 'Requests', grouped(slice.count.requests));
   row('tokens', 'Tokens', grouped(slice.count.tokens));
-  if (slice.smallestPassing !== null) row('smallestPassing', 'Would pass at', full(slice.smallestPassing));
-  if (slice.smallestBudget !== null) row('smallestBudget', 'or with budget', percent(num(slice.smallestBudget)));
+  if (slice.smallestPassing !== null) row('smallestPassing', 'Would pass at', passing(clause, slice.smallestPassing), full(slice.smallestPassing));
+  if (slice.smallestBudget !== null) row('smallestBudget', 'or with budget', percent(num(slice.smallestBudget)), full(slice.smallestBudget));
   if (slice.confidenceInterval) row('interval', percent(num(report.confidence)) + ' interval', intervalText(slice.confidenceInterval));
   if (slice.moreRequests !== null) row('more', 'Would settle it', 'about ' + plural(slice.moreRequests, 'more request'));
-  row('health', 'In the health', short(num(slice.deviation) * num(slice.weight)) + ' = φ ' + short(slice.deviation) + ' × λ ' + short(slice.weight));
+  row('health', 'In the risk', short(num(slice.deviation) * num(slice.weight)) + ' = φ ' + short(slice.deviation) + ' × λ ' + short(slice.weight));
   row('order', 'If violated', clause.level + ', ' + clause.action + (clause.hard ? ', hard' : ', soft'));
   if (clause.line) row('line', 'In the contract', 'line ' + clause.line);
   const other = slice.other;
+  const where = whereText(slice.slice);
   const quantity = quantities.has(clause.quantity) ? clause.quantity : null;
   return [h('div', { class: 'head' }, glyph(slice.verdict),
     h('h3', null, clause.id + ' on ' + slice.slice, h('small', null, clause.metric + ' · ', h('span', { class: 't-' + slice.verdict, 'data-field': 'verdict' }, slice.verdict)))),
   h('p', { class: 'reason', 'data-field': 'reason' }, slice.reason),
+  where ? h('p', { class: 'defined' }, 'Slice ', h('code', { 'data-field': 'where' }, where)) : null,
+  clause.why ? h('p', { class: 'defined' }, 'Why the contract asks: ', h('span', { 'data-field': 'why' }, clause.why)) : null,
   drawBullet(clause, slice, 292),
   h('dl', { class: 'pairs facts-list' }, rows),
   h('div', { class: 'other' }, glyph(other.verdict), ' For ' + (other.about === 'traffic' ? 'traffic' : 'the evaluation set') + ': ',
     h('b', { class: 't-' + other.verdict, 'data-field': 'other' }, other.verdict), other.reason ? '. ' + other.reason : '.',
     other.confidenceInterval ? h('div', { class: 'quiet' }, percent(num(report.confidence)) + ' interval ' + intervalText(other.confidenceInterval)) : null),
-  quantity ? h('button', { type: 'button', class: 'tool', on: { click: () => {
-    select({ quantity });
-    document.getElementById('distributions').scrollIntoView();
-  } } }, 'See the distribution of ' + quantity) : null].filter(Boolean);
+  h('div', { class: 'share' },
+    quantity ? h('button', { type: 'button', class: 'tool', on: { click: () => {
+      select({ quantity });
+      document.getElementById('distributions').scrollIntoView();
+    } } }, 'See the distribution of ' + quantity) : null,
+    copyButton(() => location.href.split('#')[0] + linkTo('clauses', clause.id, slice.slice), 'link to this verdict', 'Copy link', 'tool'))].filter(Boolean);
 }
 
 // ---- distributions
@@ -270,7 +208,8 @@ function histogramPanel() {
         s('svg', { viewBox: '0 0 26 10', 'aria-hidden': 'true' }, s('path', { d: 'M1 8h6V3h8v4h10', fill: 'none', stroke: 'var(--faint)', 'stroke-width': 1.3 })), 'slice all, for comparison')) : '',
       histogram && histogram.infinite ? h('p', { class: 'quiet' }, plural(histogram.infinite, 'value') + ' overflowed and stand in no bucket.') : '',
       histogram ? tableBehind('Table of the histogram', [['from', true], ['to', true], ['count', true]],
-        () => histogram.counts.map((count, i) => [full(histogram.edges[i]), full(histogram.edges[i + 1]), grouped(count)])) : '');
+        () => histogram.counts.map((count, i) => [exact(histogram.edges[i]), exact(histogram.edges[i + 1]), grouped(count)])) : '',
+      chart ? h('div', { class: 'share' }, pngButton(() => panel.querySelector('svg.chart'), state.quantity + ' on ' + slice)) : '');
   };
   watchers.push(draw);
   redrawOnResize(panel, draw);
@@ -278,7 +217,7 @@ function histogramPanel() {
 }
 
 function stripsPanel() {
-  const rows = h('div', { class: 'strips', role: 'radiogroup', 'aria-label': 'Slice' });
+  const rows = h('div', { class: 'strips' + (sliceNames.length > STRIPS_WIDE_MAX ? ' many' : ''), role: 'radiogroup', 'aria-label': 'Slice' });
   const keyMark = (child) => s('svg', { viewBox: '0 0 26 10', 'aria-hidden': 'true' }, child);
   const behind = h('div');
   const panel = h('figure', { class: 'panel card' }, h('h3', null, 'Percentiles by slice'),
@@ -291,7 +230,10 @@ function stripsPanel() {
   let drawn = null;
   const draw = () => {
     const slices = quantities.get(state.quantity);
-    const width = Math.max(90, panel.clientWidth - 38 - 132 - 74 - 52);
+    // As wide as the column is, which the style decides; guessed until something stands in it.
+    const column = rows.querySelector('.strip svg');
+    const wide = column ? column.getBoundingClientRect().width : 0;
+    const width = Math.max(90, Math.round(wide || panel.clientWidth - 38 - 132 - 74 - 52));
     if (drawn !== state.quantity + width) {
       drawn = state.quantity + width;
       const x = stripScale(state.quantity, width);
@@ -306,7 +248,7 @@ function stripsPanel() {
       rows.scrollTop = scroll;
       behind.replaceChildren(tableBehind('Table of all slices',
         [['slice', false, 'id'], ['count', true], ['mean', true], ['min', true], ...PERCENTILES.map(([, text]) => [text, true]), ['max', true]],
-        () => [...slices].map(([name, v]) => [name, grouped(v.count), full(v.mean), full(v.min), ...PERCENTILES.map(([key]) => full(v[key])), full(v.max)])));
+        () => [...slices].map(([name, v]) => [name, grouped(v.count), exact(v.mean), exact(v.min), ...PERCENTILES.map(([key]) => exact(v[key])), exact(v.max)])));
     }
     for (const button of rows.querySelectorAll('button')) {
       const on = button.dataset.slice === state.slice;
@@ -314,6 +256,7 @@ function stripsPanel() {
       button.tabIndex = on ? 0 : -1;
     }
     if (!rows.querySelector('[aria-checked="true"]') && rows.firstChild) rows.firstChild.tabIndex = 0;
+    if (!column) draw();
   };
   rows.addEventListener('keydown', (event) => {
     const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
@@ -350,7 +293,8 @@ function disagreementSection() {
         h('span', null, s('svg', { viewBox: '0 0 26 10', 'aria-hidden': 'true' }, s('line', { x1: 0, x2: 26, y1: 5, y2: 5, stroke: 'var(--accent)', 'stroke-width': 2.2 })), 'most likely token differs'),
         h('span', null, s('svg', { viewBox: '0 0 26 10', 'aria-hidden': 'true' }, s('line', { x1: 0, x2: 26, y1: 5, y2: 5, stroke: 'var(--accent)', 'stroke-width': 2.2, 'stroke-dasharray': '6 4' })), 'five most likely differ')),
       tableBehind('Table of the curve on ' + slice, [['margin up to', true], ['tokens', true], ['top-1 differs', true], ['share of those', true], ['top-5 differs', true], ['share of those', true]],
-        () => curve.points.map((p) => [full(p.margin), grouped(p.tokens), grouped(p.top1), p.tokens ? percent(p.top1 / p.tokens) : '–', grouped(p.top5), p.tokens ? percent(p.top5 / p.tokens) : '–'])));
+        () => curve.points.map((p) => [exact(p.margin), grouped(p.tokens), grouped(p.top1), p.tokens ? percent(p.top1 / p.tokens) : '–', grouped(p.top5), p.tokens ? percent(p.top5 / p.tokens) : '–'])),
+      h('div', { class: 'share' }, pngButton(() => panel.querySelector('svg.chart'), 'disagreement on ' + slice)));
   };
   watchers.push(draw);
   redrawOnResize(panel, draw);
@@ -368,6 +312,7 @@ function contextNode(text) {
   return h('div', { class: 'context' }, match ? [match[1], h('mark', null, match[2]), match[3]] : line);
 }
 
+// Opens on what is violated: the tokens of the selected clause's quantity on the selected slice.
 function worstSection() {
   if (!report.worst.length) return null;
   const groups = [...new Map(report.worst.map((row) => [JSON.stringify([row.quantity, row.slice]), row])).keys()];
@@ -376,12 +321,22 @@ function worstSection() {
     [['quantity'], ['slice', false, 'id'], ['value', true], ['request', false, 'id'], ['position', true], ['token', true], ['context']],
     report.worst.filter((row) => !group || JSON.stringify([row.quantity, row.slice]) === group)
       .map((row) => [row.quantity, row.slice, h('b', { title: full(row.value) }, short(row.value)), h('span', null, h('code', null, row.request), row.tags ? h('div', { class: 'quiet' }, row.tags.join(', ')) : ''), grouped(row.position), String(row.token), contextNode(row.context)]), 'tall'));
-  draw('');
   const box = h('select', { 'aria-label': 'Worst tokens of', on: { change: (event) => draw(event.target.value) } },
     h('option', { value: '' }, 'every quantity and slice'),
     groups.map((group) => h('option', { value: group }, JSON.parse(group).join(' on '))));
+  const open = (group) => { box.value = group; draw(group); };
+  const groupOf = (quantity, slice) => groups.find((group) => group === JSON.stringify([quantity, slice]));
+  const violated = groupedFindings().flatMap(({ clause, pairs }) => pairs.map((slice) => groupOf(clause.quantity, slice.slice))).find(Boolean);
+  open(violated || '');
+  watchers.push((change) => {
+    const clause = report.clauses[state.clause];
+    const group = change.clause !== undefined && clause ? groupOf(clause.quantity, state.slice)
+      : change.quantity !== undefined || change.slice !== undefined ? groupOf(state.quantity, state.slice) : null;
+    if (group) open(group);
+  });
   const page = section('worst', 'Worst tokens', 'Where to look first.', h('div', { class: 'card flows' }, body));
-  page.querySelector('header').append(h('div', { class: 'controls' }, h('label', null, 'of', box)));
+  page.querySelector('header').append(h('div', { class: 'controls' }, h('label', null, 'of', box),
+    copyButton(() => markdownOfTable(body.querySelector('table')), 'worst tokens as Markdown', 'copy Markdown')));
   return page;
 }
 
@@ -393,27 +348,6 @@ function boundsSection() {
   return section('bounds', 'What the contract implies', 'Proven ceilings, for as long as the clause holds.',
     h('div', { class: 'card' }, dataTable([['clause', false, 'id'], ['holds'], ['at most', true], ['of']],
       report.bounds.map((bound) => [bound.clause, holds(bound), ceiling(bound), bound.text]))));
-}
-
-function copyButton(text, what) {
-  const button = h('button', { type: 'button', class: 'copy', 'aria-label': 'Copy the ' + what }, 'copy');
-  button.addEventListener('click', async () => {
-    let done = false;
-    try {
-      await navigator.clipboard.writeText(text);
-      done = true;
-    } catch {
-      const area = h('textarea', { class: 'hidden-text' });
-      area.value = text;
-      document.body.append(area);
-      area.select();
-      done = document.execCommand('copy');
-      area.remove();
-    }
-    button.textContent = done ? 'copied' : 'press Ctrl+C';
-    setTimeout(() => { button.textContent = 'copy'; }, 1600);
-  });
-  return button;
 }
 
 function provenanceSection() {
@@ -440,8 +374,8 @@ function redrawOnResize(element, draw) {
 }
 
 function start() {
-  const sections = [findings(), clausesSection(), distributionsSection(), disagreementSection(), worstSection(), boundsSection(), provenanceSection()].filter(Boolean);
-  const words = { findings: 'Findings', clauses: 'Clauses', distributions: 'Distributions', disagreement: 'Disagreement', worst: 'Worst tokens', bounds: 'Bounds', provenance: 'Provenance' };
+  const sections = [findings(), nextSection(), clausesSection(), distributionsSection(), disagreementSection(), worstSection(), boundsSection(), provenanceSection()].filter(Boolean);
+  const words = { findings: 'Findings', next: 'Next', clauses: 'Clauses', distributions: 'Distributions', disagreement: 'Disagreement', worst: 'Worst tokens', bounds: 'Bounds', provenance: 'Provenance' };
   const app = document.getElementById('app');
   app.append(
     h('div', { class: 'bar' }, h('div', { class: 'wrap' }, h('div', { class: 'brand' }, 'kcc ', h('span', null, 'report')),
@@ -451,6 +385,8 @@ function start() {
   app.hidden = false;
   document.getElementById('static').remove();
   select({});
+  if (location.hash) followLink();
+  window.addEventListener('hashchange', followLink);
 }
 
 start();

@@ -221,6 +221,14 @@ ReportData Build(double drift) {
   // clang-format on
   int line = 21;
   for (const ClauseShape& shape : clauses) AddClause(shape, slices, line++, &report);
+  report.slices = {{"all", ""},
+                   {"long-context", "prompt_tokens >= 8192"},
+                   {"safety", "'safety' in tags"},
+                   {"code", "'code' in tags"},
+                   {"late-tokens", "token.position >= 4096"}};
+  report.reasons = {{"N-1", "half the smallest margin that the safety set has"},
+                    {"R-1", "what the product promises"}};
+  report.inputs = {"traces/torch bf16", "traces/vllm-fp8", ""};
   AddWorst(slices[0], "kl", 8, 71, &report);
   AddWorst(slices[1], "logit_linf", 8, 72, &report);
   AddWorst(slices[2], "kl", 5, 73, &report);
@@ -360,6 +368,10 @@ ReportData HostileSample() {
   for (DisagreementCurve& curve : report.curves) {
     if (curve.slice == "safety") curve.slice = "constructor" + break_out;
   }
+  report.slices[2].name = "constructor" + break_out;
+  report.slices[1].where = break_out + quotes;
+  report.reasons = {{"__proto__", break_out + quotes}, {"S-1", quotes}};
+  report.inputs = {"it's `here`; $HOME", "-" + break_out, "requests\n.jsonl"};
   report.worst[0].request = break_out + quotes;
   report.worst[1].context = break_out + quotes;
   report.worst[1].value = std::numeric_limits<double>::infinity();
