@@ -1,36 +1,45 @@
 #!/usr/bin/env bash
-# The main job on the contracts that ship with kcc.
+# What kcc is for, in one screen: two kernels that agree on average and part on a slice. Then the
+# same with engines that run here, which source of error brings it, and three things to try.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kcc=build/kcc
+out=build/demo
+mkdir -p "$out"
 say() { printf '\n$ %s\n' "$*"; "$@"; }
 
-say $kcc check contracts/*.yaml
-say $kcc explain contracts/fp8-serving.yaml N-1
+# A verdict other than "satisfied" is the point here; a run that could not judge is not.
+violated() {
+  local code=0
+  say "$@" || code=$?
+  [ "$code" = 1 ] || { echo "demo: expected the verdict 'violated' (exit code 1), got exit code $code" >&2; exit 1; }
+}
 
-# A change under review: one threshold doubled, one budget halved.
-changed=$(mktemp --suffix=.yaml)
-trap 'rm -f "$changed"' EXIT
-sed '0,/atMost: \([0-9.e-]*\)/s//atMost: 9/' contracts/fp8-serving.yaml >"$changed"
-printf '\n$ kcc diff contracts/fp8-serving.yaml changed.yaml   # the first threshold raised to 9\n'
-$kcc diff contracts/fp8-serving.yaml "$changed" || true
+sides=(--train examples/traces/train --infer examples/traces/infer)
+sed -e 's/, slices: \[all[^]]*\]//' -e '/name: long-context/d' -e '/name: structured/d' \
+  examples/contract.yaml >"$out/average.yaml"
+echo "One model, two kernels. Judged on all requests together, they agree:"
+say $kcc run "$out/average.yaml" "${sides[@]}"
+printf '\nThe same evidence, judged on long prompts too:\n'
+violated $kcc run examples/contract.yaml "${sides[@]}" --report "$out"
 
-# Two kernels under a contract: close on average, far apart on long prompts. Violated is the point.
-say $kcc trace info examples/traces/infer
-say $kcc run examples/contract.yaml --train trace:examples/traces/train --infer trace:examples/traces/infer \
-  --report build/demo || true
-echo
-echo "open build/demo/report.html"
-
-# The lab: one binary, no torch, no server. FP8 passes on average and fails where it matters; then
-# which source of error brings the drift, and the first operator at which the two kernels part.
+# The lab: engines with a switch for every source of error, in this one program.
 if [ -f models/kcc-lab/model.safetensors ]; then
   requests=models/kcc-lab/eval.jsonl
-  say $kcc run contracts/lab.yaml --train lab:train --infer lab:fp8 --requests $requests --batch 64 \
-    --report build/demo-lab || true
+  printf '\nAn engine that runs here: a model served in FP8 keeps the contract on average, and breaks it on refusals:\n'
+  violated $kcc run examples/fp8.yaml --train lab:train --infer lab:fp8 --requests $requests --batch 64 \
+    --report "$out/fp8"
+  printf '\nWhich source of error brings the drift:\n'
   say $kcc attribute --train lab:train --infer lab:fp8 --requests $requests --max-requests 40 \
-    --contract contracts/lab.yaml --quantity kl
-  say $kcc attribute --train lab:train --infer lab:fp8 --requests $requests --max-requests 8 --first-divergence
-  echo
-  echo "open build/demo-lab/report.html"
+    --contract examples/fp8.yaml --quantity kl -o "$out/fp8/attribution.html"
 fi
+
+cat <<END
+
+Reports: $out/report.html and $out/fp8/report.html
+
+Three things to try:
+  $kcc run examples/contract.yaml --train examples/traces/train --infer examples/traces/fixed   # the next build, repaired
+  $kcc attribute --train lab:train --infer lab:fp8 --max-requests 8 --first-divergence   # where FP8 first differs
+  $kcc rl diagnose examples/rl/step.safetensors   # trainer against rollout engine, from one RL step
+END
