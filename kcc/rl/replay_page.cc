@@ -1,5 +1,6 @@
 // Replay as one self-contained HTML page: the JSON inside, a script that draws it.
 #include "kcc/base/check.h"
+#include "kcc/report/page_assets.h"
 #include "kcc/rl/replay.h"
 #include "kcc/rl/replay_assets.h"
 #include "kcc/rl/rl_version1.h"
@@ -37,7 +38,7 @@ std::string ReplayHtml(const RlReplay& replay, std::string_view title) {
   Fill(&page, "title", Escaped(title, "&lt;", "&amp;"));
   Fill(&page, "style", kPage_replay_css);
   Fill(&page, "data", Escaped(rl_version1::ReplayJson(replay), "\\u003c", "&"));
-  Fill(&page, "script", kPage_replay_js);
+  Fill(&page, "script", std::string(kPage_theme_js) + std::string(kPage_replay_js));
   return page;
 }
 

@@ -1,6 +1,5 @@
 // Draws the replay: bias against variance on logarithmic axes with the Pareto front, and the table,
 // for everything or for one slice. Data only from the page itself; text is set, never parsed.
-"use strict";
 (() => {
   const data = JSON.parse(document.getElementById("replay").textContent);
   const app = document.getElementById("app");
@@ -22,7 +21,9 @@
   const kept = (f) => f.tokens > 0 ? f.tokens_kept / f.tokens : 0;
 
   function head() {
-    app.append(element("h1", {}, document.title));
+    const top = element("div", { class: "top" });
+    top.append(element("h1", {}, document.title), themeToggle(element("button", { type: "button", class: "tool" })));
+    app.append(top);
     app.append(element("p", { class: "quiet" }, `${data.corrections.length} corrections over ${data.corrections[0].figures[0].tokens.toLocaleString("en")} tokens. Bias is E|W − φ| against the whole sequence's ratio, variance E φ²; both in units of the advantage times the score.`));
     const pick = element("div", { class: data.recommended >= 0 ? "pick" : "pick none" });
     pick.append(element("b", {}, data.recommended >= 0 ? data.corrections[data.recommended].text : "No correction is recommended"));
@@ -42,18 +43,22 @@
 
   function picture() {
     const figure = element("figure");
-    const svg = element("svg", { viewBox: "0 0 1100 460", role: "img", "aria-label": "Bias against variance of every correction" });
+    // Drawn for the width there is: a picture scaled down to a phone has letters nobody can read.
+    const width = Math.max(280, Math.min(1100, app.clientWidth - 26));
+    const narrow = width < 600;
+    const [left, right, floor] = [narrow ? 46 : 70, width - 20, narrow ? 290 : 410];
+    const svg = element("svg", { viewBox: `0 0 ${width} ${floor + 50}`, role: "img", "aria-label": "Bias against variance of every correction" });
     const points = data.corrections.map((c, i) => ({ c, i, f: c.figures[slice] }));
-    const y = scale(points.map((p) => number(p.f.bias_sequence)), 410, 20);
-    const x = scale(points.map((p) => number(p.f.variance)), 70, 1080);
+    const y = scale(points.map((p) => number(p.f.bias_sequence)), floor, 20);
+    const x = scale(points.map((p) => number(p.f.variance)), left, right);
     for (const t of x.ticks) {
-      svg.append(element("line", { class: "grid", x1: x.at(t), x2: x.at(t), y1: 20, y2: 410 }), element("text", { x: x.at(t), y: 428, "text-anchor": "middle" }, show(t)));
+      svg.append(element("line", { class: "grid", x1: x.at(t), x2: x.at(t), y1: 20, y2: floor }), element("text", { x: x.at(t), y: floor + 18, "text-anchor": "middle" }, show(t)));
     }
     for (const t of y.ticks) {
-      svg.append(element("line", { class: "grid", x1: 70, x2: 1080, y1: y.at(t), y2: y.at(t) }), element("text", { x: 62, y: y.at(t) + 4, "text-anchor": "end" }, show(t)));
+      svg.append(element("line", { class: "grid", x1: left, x2: right, y1: y.at(t), y2: y.at(t) }), element("text", { x: left - 8, y: y.at(t) + 4, "text-anchor": "end" }, show(t)));
     }
-    svg.append(element("line", { class: "axis", x1: 70, x2: 1080, y1: 410, y2: 410 }), element("line", { class: "axis", x1: 70, x2: 70, y1: 20, y2: 410 }));
-    svg.append(element("text", { x: 1080, y: 450, "text-anchor": "end" }, "variance E φ²"), element("text", { x: 10, y: 14 }, "bias"));
+    svg.append(element("line", { class: "axis", x1: left, x2: right, y1: floor, y2: floor }), element("line", { class: "axis", x1: left, x2: left, y1: 20, y2: floor }));
+    svg.append(element("text", { x: right, y: floor + 40, "text-anchor": "end" }, "variance E φ²"), element("text", { x: left + 6, y: 14 }, "bias"));
     const place = (p) => [x.at(number(p.f.variance)), y.at(number(p.f.bias_sequence))];
     if (slice === 0) {
       const front = points.filter((p) => p.c.pareto).map(place).sort((a, b) => a[0] - b[0]);
@@ -62,7 +67,7 @@
     for (const p of points) {
       const [cx, cy] = place(p);
       const danger = kept(p.f) < 0.5;
-      const dot = element("circle", { class: "dot" + (p.i === data.recommended ? " best" : danger ? " danger" : p.c.pareto ? " pareto" : ""), cx, cy, r: p.i === data.recommended ? 9 : 6 });
+      const dot = element("circle", { class: "dot" + (p.i === data.recommended ? " best" : danger ? " danger" : p.c.pareto ? " pareto" : ""), cx, cy, r: (p.i === data.recommended ? 9 : 6) * (narrow ? 0.7 : 1) });
       dot.append(element("title", {}, `${p.c.text}\nkeeps ${(100 * kept(p.f)).toFixed(1)} %, ESS ${show(p.f.ess)}, bias ${show(p.f.bias_sequence)}, variance ${show(p.f.variance)}`));
       svg.append(dot);
     }
@@ -91,16 +96,21 @@
     const t = element("table");
     const header = element("tr");
     columns.forEach(([name], k) => {
-      const th = element("th", { scope: "col" }, name);
-      th.addEventListener("click", () => { rising = key === k ? !rising : true; key = k; draw(); });
+      const th = element("th", { scope: "col", "aria-sort": key === k ? rising ? "ascending" : "descending" : "none" });
+      const button = element("button", { type: "button", "data-column": k }, name);
+      button.addEventListener("click", () => { sortBy(k, key === k ? !rising : true); app.querySelector(`th [data-column="${k}"]`).focus(); });
+      th.append(button);
       header.append(th);
     });
-    t.append(header);
+    const head = element("thead"), rowsOf = element("tbody");
+    head.append(header);
+    t.append(head, rowsOf);
     const rows = data.corrections.map((c, i) => ({ c, i, f: c.figures[slice] }));
     if (key !== null) {
       const value = columns[key][1];
       rows.sort((a, b) => {
         const u = value(a.c, a.f), v = value(b.c, b.f);
+        if (Number.isNaN(u) || Number.isNaN(v)) return Number.isNaN(u) - Number.isNaN(v); // unknown last, either way
         return (u < v ? -1 : u > v ? 1 : 0) * (rising ? 1 : -1);
       });
     }
@@ -109,17 +119,39 @@
       for (const [name, value, format] of columns) {
         const v = value(c, f);
         const danger = (name === "kept" || name === "worst slice keeps") && v < 0.5;
-        tr.append(element("td", danger ? { class: "danger" } : {}, typeof v === "string" ? v : (format || show)(v)));
+        tr.append(element("td", { "data-label": name, ...(danger ? { class: "danger" } : {}) }, typeof v === "string" ? v : (format || show)(v)));
       }
-      t.append(tr);
+      rowsOf.append(tr);
     }
     box.append(t);
     return box;
   }
 
+  // A phone has no header to click.
+  function sorter() {
+    const line = element("p", { class: "sorter" });
+    const select = element("select", { "aria-label": "Sort by" });
+    select.append(element("option", { value: "" }, "as tried"));
+    columns.forEach(([name], k) => {
+      for (const up of [true, false]) select.append(element("option", { value: `${k},${up}` }, name + (up ? " ↑" : " ↓")));
+    });
+    select.value = key === null ? "" : `${key},${rising}`;
+    select.addEventListener("change", () => {
+      const [k, up] = select.value.split(",");
+      sortBy(k === "" ? null : Number(k), up === "true");
+    });
+    line.append("Sort by ", select);
+    return line;
+  }
+
+  function sortBy(k, up) {
+    [key, rising] = [k, up];
+    draw();
+  }
+
   const body = element("div");
   function draw() {
-    body.replaceChildren(element("h2", {}, "Bias and variance"), picture(), element("h2", {}, "Every correction"), table());
+    body.replaceChildren(element("h2", {}, "Bias and variance"), picture(), element("h2", {}, "Every correction"), sorter(), table());
   }
   head();
   if (slices.length > 1) {
@@ -132,4 +164,10 @@
   }
   app.append(body);
   draw();
+  let drawn = app.clientWidth;
+  new ResizeObserver(() => {
+    if (Math.abs(app.clientWidth - drawn) < 2) return;
+    drawn = app.clientWidth;
+    draw();
+  }).observe(app);
 })();
