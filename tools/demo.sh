@@ -31,7 +31,7 @@ if [ -f models/kcc-lab/model.safetensors ]; then
     --report "$out/fp8"
   printf '\nWhich source of error brings the drift:\n'
   say $kcc attribute --train lab:train --infer lab:fp8 --requests $requests --max-requests 40 \
-    --contract examples/fp8.yaml --quantity kl -o "$out/fp8/attribution.html"
+    --contract examples/fp8.yaml --quantity logit_linf -o "$out/fp8/attribution.html"
 fi
 
 cat <<END
@@ -39,7 +39,10 @@ cat <<END
 Reports: $out/report.html and $out/fp8/report.html
 
 Three things to try:
-  $kcc run examples/contract.yaml --train examples/traces/train --infer examples/traces/fixed   # the next build, repaired
-  $kcc attribute --train lab:train --infer lab:fp8 --max-requests 8 --first-divergence   # where FP8 first differs
-  $kcc rl diagnose examples/rl/step.safetensors   # trainer against rollout engine, from one RL step
+  the next build, which is repaired
+    $kcc run examples/contract.yaml --train examples/traces/train --infer examples/traces/fixed
+  the first operator at which FP8 differs
+    $kcc attribute --train lab:train --infer lab:fp8 --max-requests 8 --first-divergence
+  trainer against rollout engine, from one step of RL
+    $kcc rl diagnose examples/rl/step.safetensors
 END
