@@ -14,8 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto element = static_cast<int64_t>(header->element_bytes());
     KCC_CHECK(header->data_offset + header->elements() * element == static_cast<int64_t>(size));
   }
-  const auto pickle = kcc::ParseTorchPickle(bytes);
-  if (pickle.has_value()) {
+  for (const kcc::PickleCalls calls : {kcc::PickleCalls::kRefuse, kcc::PickleCalls::kDescribe}) {
+    const auto pickle = kcc::ParseTorchPickle(bytes, calls);
+    if (!pickle.has_value()) continue;
     for (const kcc::TorchValue& value : pickle->values) {
       for (const int32_t item : value.items) {
         KCC_CHECK(item >= 0 && static_cast<size_t>(item) < pickle->values.size());
@@ -33,5 +34,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   (void)kcc::TorchFile::Open(file.path());
+  (void)kcc::TorchFile::Open(file.path(), kcc::PickleCalls::kDescribe);
   return 0;
 }

@@ -38,8 +38,10 @@ struct ZipMember {
   int64_t size = 0;
 };
 
-// Lists a zip archive (with zip64). Compressed and encrypted members are errors.
+// Lists a zip archive (with zip64). Compressed and encrypted members are errors. The second form
+// reads one that lies within a file; its members' offsets are the file's.
 Result<std::vector<ZipMember>> ListZip(const MappedFile& file);
+Result<std::vector<ZipMember>> ListZip(const MappedFile& file, int64_t begin, int64_t size);
 
 // One array: its name (file stem or member), its header and where its elements are.
 struct NpyArray {

@@ -6,12 +6,16 @@
 #include <optional>
 #include <utility>
 
+#include "kcc/format/torch_consolidated.h"
 #include "kcc/format/torch_file.h"
 
 namespace kcc {
 namespace {
 
 using Kind = TorchValue::Kind;
+constexpr std::string_view kConsolidated =
+    "tensordict._reductions _rebuild_tensordict_files_consolidated";
+constexpr int kConsolidatedMax = 16;
 constexpr size_t kMarkDepthMax = 1000;
 constexpr size_t kTorchRankMax = 16;
 constexpr size_t kKeyBytesMax = 256;
@@ -34,9 +38,10 @@ Error BrokenPickle(const std::string& what) {
 }
 
 // A pickle is a program for a stack machine, and loading one in Python runs what it names. This
-// machine runs the few opcodes that torch.save writes for data. It has two functions, OrderedDict()
-// and _rebuild_tensor_v2, which it knows by name and imitates; every other opcode or name is an
-// error. So a hostile file can be refused, or describe tensors, and nothing else.
+// machine runs the few opcodes that torch.save writes for data. It has a few functions, such as
+// OrderedDict() and _rebuild_tensor_v2, which it knows by name and imitates; every other opcode or
+// name is an error, or, if the caller asks, a kObject that names the call and its arguments. So a
+// hostile file can be refused, or describe tensors, and nothing else.
 //
 // Values live in pickle_.values and are named by index; the stack, the marks and the memo hold
 // indices. Nothing is copied when a value is used twice, so a file cannot grow in memory beyond a
@@ -49,7 +54,7 @@ Error BrokenPickle(const std::string& what) {
 //     .          the root is 0
 class Machine {
  public:
-  explicit Machine(std::string_view bytes) : bytes_(bytes) {}
+  Machine(std::string_view bytes, PickleCalls calls) : bytes_(bytes), calls_(calls) {}
 
   Result<TorchPickle> Run() {
     while (true) {
@@ -90,6 +95,17 @@ class Machine {
         return ReadText(4);
       case 0x8c:  // SHORT_BINUNICODE
         return ReadText(1);
+      case 0x8d:  // BINUNICODE8
+        return ReadText(8);
+      case 'C':  // SHORT_BINBYTES
+        return ReadBytes(1);
+      case 'B':  // BINBYTES
+        return ReadBytes(4);
+      case 0x8e:  // BINBYTES8
+      case 0x96:  // BYTEARRAY8
+        return ReadBytes(8);
+      case 0x8f:  // EMPTY_SET: a list without an order
+        return PushKind(Kind::kList);
       case '}':
         return PushKind(Kind::kDict);
       case ']':
@@ -119,6 +135,8 @@ class Machine {
         return Recall(4);
       case 'c':
         return ReadGlobal();
+      case 0x93:  // STACK_GLOBAL
+        return StackGlobal();
       case 't':
         return MarkedTuple();
       case 0x85:  // TUPLE1 …
@@ -128,6 +146,7 @@ class Machine {
       case 'a':
         return Append(1, Kind::kList);
       case 'e':
+      case 0x90:  // ADDITEMS
         return AppendMarked(Kind::kList);
       case 's':
         return Append(2, Kind::kDict);
@@ -137,10 +156,12 @@ class Machine {
         return PersistentId();
       case 'R':
         return Reduce();
-      case 'b':  // BUILD: attributes of an OrderedDict, which hold nothing of ours
-        if (stack_.size() < 2) return BrokenPickle("it is damaged");
-        stack_.pop_back();
-        return {};
+      case 0x81:  // NEWOBJ
+        return NewObject(2);
+      case 0x92:  // NEWOBJ_EX
+        return NewObject(3);
+      case 'b':
+        return Build();
       default:
         return BrokenPickle(
             "it holds more than dictionaries, lists, numbers, texts and tensors (opcode " +
@@ -167,7 +188,11 @@ class Machine {
       KCC_TRY(const uint8_t size, Load<uint8_t>());
       return size_t{size};
     }
-    KCC_TRY(const uint32_t size, Load<uint32_t>());
+    if (width == 4) {
+      KCC_TRY(const uint32_t size, Load<uint32_t>());
+      return size_t{size};
+    }
+    KCC_TRY(const uint64_t size, Load<uint64_t>());
     return size_t{size};
   }
 
@@ -220,6 +245,28 @@ class Machine {
     value.kind = Kind::kText;
     value.text = bytes_.substr(at_, size);
     at_ += size;
+    return Push(std::move(value));
+  }
+  // Bytes stay where they are: a file of torch.save can lie in them.
+  Result<> ReadBytes(size_t width) {
+    KCC_TRY(const size_t size, LoadSize(width));
+    if (!Has(size)) return BrokenPickle("it is truncated");
+    TorchValue value;
+    value.kind = Kind::kBytes;
+    value.integer = static_cast<int64_t>(at_);
+    value.size = static_cast<int64_t>(size);
+    at_ += size;
+    return Push(std::move(value));
+  }
+  Result<> StackGlobal() {
+    KCC_TRY(const std::vector<int32_t> names, Pop(2));
+    if (At(names[0]).kind != Kind::kText || At(names[1]).kind != Kind::kText ||
+        At(names[0]).text.size() + At(names[1]).text.size() > kKeyBytesMax) {  // it is copied
+      return BrokenPickle("it is damaged");
+    }
+    TorchValue value;
+    value.kind = Kind::kGlobal;
+    value.text = At(names[0]).text + " " + At(names[1]).text;
     return Push(std::move(value));
   }
   Result<> ReadGlobal() {
@@ -288,6 +335,8 @@ class Machine {
     return PushTuple(std::move(items));
   }
   Result<> AppendTo(Kind kind, const std::vector<int32_t>& items) {
+    // What a described object collects is not looked at.
+    if (!stack_.empty() && At(stack_.back()).kind == Kind::kObject) return {};
     if (stack_.empty() || At(stack_.back()).kind != kind ||
         (kind == Kind::kDict && items.size() % 2 != 0)) {
       return BrokenPickle("it is damaged");
@@ -355,8 +404,15 @@ class Machine {
     if (callable.text == "collections OrderedDict" && arguments.items.empty()) {
       return PushKind(Kind::kDict);
     }
+    if (callable.text == kConsolidated && arguments.items.size() == 2) {
+      // Each call adds a tensor for every name in the metadata, which may be one and the same.
+      if (++consolidated_ > kConsolidatedMax) return BrokenPickle("it holds too many TensorDicts");
+      KCC_TRY(TorchValue dict,
+              ConsolidatedTensors(arguments.items[0], arguments.items[1], &pickle_));
+      return Push(std::move(dict));
+    }
     if (callable.text != "torch._utils _rebuild_tensor_v2" || arguments.items.size() < 4) {
-      return BrokenPickle("it wants to call '" + callable.text + "', which kcc does not do");
+      return Describe(call[0], call[1]);
     }
     const TorchValue& storage = At(arguments.items[0]);
     if (storage.kind != Kind::kStorage || At(arguments.items[1]).kind != Kind::kInt) {
@@ -374,8 +430,37 @@ class Machine {
     return Push(std::move(tensor));
   }
 
+  // An object instead of the call, where the caller asked for that.
+  Result<> Describe(int32_t callable, int32_t arguments) {
+    if (calls_ == PickleCalls::kRefuse) {
+      return BrokenPickle("it wants to call '" + At(callable).text + "', which kcc does not do");
+    }
+    TorchValue object;
+    object.kind = Kind::kObject;
+    object.text = At(callable).text.substr(0, kKeyBytesMax);
+    object.items = {arguments};
+    return Push(std::move(object));
+  }
+  // A class and its arguments, with a dictionary of named ones as the third.
+  Result<> NewObject(size_t count) {
+    KCC_TRY(const std::vector<int32_t> call, Pop(count));
+    if (At(call[0]).kind != Kind::kGlobal) return BrokenPickle("it is damaged");
+    return Describe(call[0], call[1]);
+  }
+  // BUILD: the state of an object. That of an OrderedDict or a tensor holds nothing of ours.
+  Result<> Build() {
+    if (stack_.size() < 2) return BrokenPickle("it is damaged");
+    const int32_t state = stack_.back();
+    stack_.pop_back();
+    TorchValue& object = At(stack_.back());
+    if (object.kind == Kind::kObject && object.items.size() == 1) object.items.push_back(state);
+    return {};
+  }
+
   std::string_view bytes_;
+  PickleCalls calls_;
   size_t at_ = 0;
+  int consolidated_ = 0;
   TorchPickle pickle_;
   std::vector<int32_t> stack_;
   std::vector<size_t> marks_;
@@ -384,6 +469,8 @@ class Machine {
 
 }  // namespace
 
-Result<TorchPickle> ParseTorchPickle(std::string_view bytes) { return Machine(bytes).Run(); }
+Result<TorchPickle> ParseTorchPickle(std::string_view bytes, PickleCalls calls) {
+  return Machine(bytes, calls).Run();
+}
 
 }  // namespace kcc

@@ -32,11 +32,29 @@ struct Directory {
   uint64_t entries = 0;
 };
 
+// The part of a file that an archive fills; offsets count from its beginning.
+class Archive {
+ public:
+  Archive(const MappedFile& file, int64_t begin, int64_t size)
+      : file_(file), begin_(begin), size_(size) {}
+
+  int64_t size() const { return size_; }
+  int64_t begin() const { return begin_; }
+  Result<std::string> Read(int64_t offset, size_t size) const {
+    return file_.Read(begin_ + offset, size);
+  }
+
+ private:
+  const MappedFile& file_;
+  int64_t begin_;
+  int64_t size_;
+};
+
 Error BrokenZip(const std::string& what) {
   return InvalidError("not a readable zip archive: " + what);
 }
 
-Result<Directory> FindDirectory(const MappedFile& file) {
+Result<Directory> FindDirectory(const Archive& file) {
   const int64_t tail_size = std::min(file.size(), kEndBytes + kCommentMax);
   if (tail_size < kEndBytes) return BrokenZip("it is shorter than an empty one");
   const int64_t tail_begin = file.size() - tail_size;
@@ -91,7 +109,7 @@ bool ReadExtra(std::string_view extra, Entry* entry) {
   return true;
 }
 
-Result<ZipMember> Locate(const MappedFile& file, const Entry& entry) {
+Result<ZipMember> Locate(const Archive& file, const Entry& entry) {
   const auto file_size = static_cast<uint64_t>(file.size());
   if (file_size < 30 || entry.local > file_size - 30) {
     return BrokenZip("'" + entry.name + "' starts outside the file");
@@ -104,12 +122,18 @@ Result<ZipMember> Locate(const MappedFile& file, const Entry& entry) {
   if (begin > file_size || entry.size > file_size - begin) {
     return BrokenZip("'" + entry.name + "' is truncated");
   }
-  return ZipMember{entry.name, static_cast<int64_t>(begin), static_cast<int64_t>(entry.size)};
+  return ZipMember{entry.name, file.begin() + static_cast<int64_t>(begin),
+                   static_cast<int64_t>(entry.size)};
 }
 
 }  // namespace
 
-Result<std::vector<ZipMember>> ListZip(const MappedFile& file) {
+Result<std::vector<ZipMember>> ListZip(const MappedFile& mapped) {
+  return ListZip(mapped, 0, mapped.size());
+}
+
+Result<std::vector<ZipMember>> ListZip(const MappedFile& mapped, int64_t begin, int64_t size) {
+  const Archive file(mapped, begin, size);
   KCC_TRY(const Directory directory, FindDirectory(file));
   const auto file_size = static_cast<uint64_t>(file.size());
   if (directory.offset > file_size || directory.size > file_size - directory.offset ||
