@@ -48,6 +48,7 @@ void DecideUnits(const Clause& clause, UnitCounts units, Facts* facts) {
 }
 
 std::string NothingIn(const Facts& facts, const std::string& otherwise) {
+  if (!facts.why_empty.empty()) return facts.why_empty;
   return facts.samples.requests == 0 ? "no request of the evidence is in this slice" : otherwise;
 }
 
@@ -71,6 +72,23 @@ std::string Lacking(const Clause& clause, const CoverageCounts& counts) {
     text += (text.empty() ? "" : ", ") + in_words(fields[i], counts.lacking[i]);
   }
   return "missing: " + text;
+}
+
+// A field that the slice reads and nothing in the evidence has; empty where there is none. Then the
+// slice holds nothing for want of a record, whatever the requests are like.
+std::string NobodyHas(const Summary& summary, size_t index, const Slice& slice) {
+  if (!slice.where) return {};
+  const std::map<std::string, uint64_t>& noted = summary.slices[index].unvouched;
+  for (const std::string& field : slice.where->Fields()) {
+    const auto absent = noted.find(AbsentField(field));
+    if (absent != noted.end() && absent->second == summary.requests.size()) {
+      return "no request has the field '" + field + "', which the slice reads";
+    }
+    if (field == "token.advantage" && summary.advantage_abs_max < 0) {
+      return "no token has an advantage, which the slice reads";
+    }
+  }
+  return {};
 }
 
 // Why requests are in no window: the side that places them does not say when they came.
@@ -140,6 +158,9 @@ Facts FactReader::Read(const Clause& clause, const Slice& slice, Side outcomes) 
   const SliceStats& stats = summary_.slices[*facts.slice];
   facts.samples = {static_cast<int64_t>(stats.population.requests),
                    static_cast<int64_t>(stats.tokens)};
+  if (facts.samples.requests == 0 || facts.samples.tokens == 0) {
+    facts.why_empty = NobodyHas(summary_, *facts.slice, slice);
+  }
   if (!clause.hard()) {
     ReadWindows(clause, slice, &facts);
   } else if (clause.metric.quantity->level == QuantityLevel::kPopulation) {

@@ -50,6 +50,7 @@ struct Facts {
   uint64_t missing = 0;         // values or windows that should have counted
   uint64_t unmeasured = 0;      // requests of the traces that the summary lacks
   std::string why_not;          // for kNoEvidence and kBroken
+  std::string why_empty;        // of a slice without requests or tokens: a field that none has
   std::string unplaced;         // requests that are in no window, and why; empty: none
   std::string lacking;          // fields that requests lack, of a coverage clause; empty: none
   bool estimate = false;        // from sampled tokens: a Monte-Carlo mean, not a fact

@@ -168,7 +168,7 @@ std::string UnvouchedBy(const Contract& contract, const Summary& summary, const 
       return "slice " + Quoted(slice.name) + " rests on the length of answers, and of " +
              CountedOf(field, count) + " not as many rows are there as output_tokens claims";
     }
-    if (OutcomeLent(field) || contract.Trusts(field)) continue;
+    if (OutcomeLent(field) || IsAbsentField(field) || contract.Trusts(field)) continue;
     return "slice " + Quoted(slice.name) + " rests on " + Quoted(field) +
            ", which the infer side alone recorded (" + CountedOf(field, count) +
            "); record it on the train side too, give --requests, or put it into evidence.trust";
@@ -243,6 +243,7 @@ void AddOfSlice(const Contract& contract, const Summary& summary, const Slice& s
   const std::optional<size_t> at = summary.plan.FindSlice(slice, Side::kInfer);
   if (!at) return;
   for (const auto& [field, count] : summary.slices[*at].unvouched) {
+    if (IsAbsentField(field)) continue;
     if (const std::optional<std::string> lent = OutcomeLent(field)) {
       warnings->insert("slice " + Quoted(slice.name) + " reads " + Quoted(*lent) +
                        ", which the infer side does not record (" + CountedOf(*lent, count) +

@@ -99,7 +99,10 @@ void Accumulator::AddMissingTokens(int64_t count) {
 
 void Accumulator::AddUnvouched(const Unvouched& unvouched) {
   const std::string field(unvouched.rows_missing ? kLengthUnknown : unvouched.field);
-  ++summary_.slices[unvouched.slice].unvouched[unvouched.lent ? LentOutcome(field) : field];
+  const std::string key = unvouched.absent ? AbsentField(field)
+                          : unvouched.lent ? LentOutcome(field)
+                                           : field;
+  ++summary_.slices[unvouched.slice].unvouched[key];
 }
 
 Accumulator::Cell* Accumulator::TokenCellFor(const SliceBits& bits) {

@@ -7,6 +7,7 @@
 namespace kcc {
 namespace {
 constexpr std::string_view kLent = "@train";
+constexpr std::string_view kAbsent = "@absent";
 }  // namespace
 
 std::string LentOutcome(const std::string& field) { return field + std::string(kLent); }
@@ -15,6 +16,10 @@ std::optional<std::string> OutcomeLent(std::string_view key) {
   if (!key.ends_with(kLent)) return std::nullopt;
   return std::string(key.substr(0, key.size() - kLent.size()));
 }
+
+std::string AbsentField(const std::string& field) { return field + std::string(kAbsent); }
+
+bool IsAbsentField(std::string_view key) { return key.ends_with(kAbsent); }
 
 SliceStats::SliceStats(const Plan& plan, Kind kind)
     : series(kind == Kind::kWhole ? plan.series_count() : plan.token_series_end()),

@@ -23,6 +23,9 @@ namespace kcc {
 // field has such a name. And back: the field, or none if the key is a field itself.
 std::string LentOutcome(const std::string& field);
 std::optional<std::string> OutcomeLent(std::string_view key);
+// Likewise of a field that no record of the request has.
+std::string AbsentField(const std::string& field);
+bool IsAbsentField(std::string_view key);
 
 // Likewise the key of requests whose length decides and is not known, since rows are missing.
 inline constexpr std::string_view kLengthUnknown = "output_tokens@rows";
@@ -34,7 +37,8 @@ struct SliceStats {
 
   uint64_t tokens = 0;
   // By field: requests, or tokens, that are in the slice or not by infer's word alone; by
-  // LentOutcome(field), by train's outcome because infer states none.
+  // LentOutcome(field), by train's outcome because infer states none; by AbsentField(field),
+  // requests that do not have it at all.
   std::map<std::string, uint64_t> unvouched;
   std::vector<SeriesStats> series;     // by series
   std::vector<ClusterStats> clusters;  // by token series; none in a cell of tokens

@@ -197,6 +197,9 @@ Result<> SliceEvaluator::CheckFields(const RequestSides& sides,
     }
     if (unvouched == nullptr) continue;
     const bool vouched = Known(asked.value) || Known(train.value);
+    if (!vouched && !Known(infer.value)) {
+      for (const size_t slice : use.slices) unvouched->push_back({slice, use.name, false, true});
+    }
     NoteOneSided(use, vouched, Known(infer.value), unvouched);
   }
   return {};

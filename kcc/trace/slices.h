@@ -46,7 +46,7 @@ struct RequestSides {
 };
 
 // Whether a slice holds a request, or one of its tokens, rests on one side's word where two are
-// asked for.
+// asked for, or on a field that nobody recorded.
 struct Unvouched {
   size_t slice = 0;
   std::string_view field;  // with its "token." prefix; lives as long as the evaluator
@@ -56,6 +56,7 @@ struct Unvouched {
   // The length of the answer decides it and is not known, since rows are missing. Nobody's word can
   // stand for them.
   bool rows_missing = false;
+  bool absent = false;  // a field of the request that none of its records has
 };
 
 class SliceEvaluator {

@@ -104,6 +104,19 @@ TEST(SlicesTest, AFieldOfTheRequestIsOneForAll) {
       << "no slice reads it";
 }
 
+TEST(SlicesTest, AFieldThatNoRecordHasIsNotedAsAbsent) {
+  const SliceEvaluator slices =
+      SliceEvaluator::Make({Where("solved", "reward > 0"), Where("tagged", "'x' in tags")}).value();
+  Request request;
+  request.id = "a";
+  request.fields["tags"] = std::vector<std::string>();  // an empty list is a record
+  SliceBits bits;
+  std::vector<Unvouched> unvouched;
+  ASSERT_TRUE(slices.ForRequest({nullptr, &request, &request, -1}, &bits, &unvouched).has_value());
+  ASSERT_EQ(unvouched.size(), 1u);
+  EXPECT_TRUE(unvouched[0].absent && unvouched[0].field == "reward" && unvouched[0].slice == 0);
+}
+
 TEST(SlicesTest, TheOrderOfTagsMeansNothing) {
   using Tags = std::vector<std::string>;
   const Request ab{"r", {{"tags", Tags{"a", "b"}}}};
