@@ -22,6 +22,7 @@ struct Command {
 
 // Of the commands of kcc rl.
 struct RlProgram {
+  RlJudgeOptions judge;
   RlDiagnoseOptions diagnose;
   RlLintOptions lint;
   RlDialectsOptions dialects;

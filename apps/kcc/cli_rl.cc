@@ -1,6 +1,7 @@
 // The commands of `kcc rl`.
 #include "apps/kcc/cli_program.h"
 #include "kcc/rl/dialect.h"
+#include "kcc/rl/dialect_settings.h"
 
 namespace kcc::cli {
 namespace {
@@ -23,10 +24,16 @@ std::vector<std::string> DialectIds() {
 
 void AddStep(CLI::App* app, RlStepFlags& flags) {
   Argument(app, "DUMP", flags.files, kFileValue,
-           ".npz, .npy, .safetensors, .pt or .jsonl with train and rollout log-probs, a directory "
-           "of prime-rl token exports, or two traces")
+           ".npz, .npy, .safetensors, .pt or .jsonl with train and rollout log-probs, verl's "
+           "DataProto, a directory of prime-rl token exports, or two traces")
       ->required();
-  app->add_option("--slice-by", flags.slice_by, "A request field that slices traces")
+  app->add_option(
+         "--map", flags.names,
+         "The array THEIRS is OURS (train, rollout, mask, old, advantages, rewards, slice); "
+         "repeatable")
+      ->type_name("THEIRS=OURS")
+      ->allow_extra_args(false);
+  app->add_option("--slice-by", flags.slice_by, "A field of the requests or rows that slices them")
       ->type_name("FIELD");
   app->add_option("--threads", flags.threads, "Threads; results do not depend on them")
       ->type_name("N")
@@ -49,6 +56,35 @@ void AddCorrection(CLI::App* app, RlCorrectionFlags& flags, const char* help) {
   AddChoice(app, "--dialect", flags.framework.dialect, DialectIds(),
             "Or a framework's options instead");
   AddFunctionAndOptions(app, flags.framework);
+}
+
+void DeclareJudge(Program& program, CLI::App* group) {
+  RlJudgeOptions& options = program.rl.judge;
+  CLI::App* app =
+      DeclareIn(program, group, "judge",
+                "Judge a dump under a contract: verdict, report and exit code of run",
+                "kcc rl judge contracts/rl-post-training.yaml step.pt --report out\n"
+                "kcc rl judge contract.yaml step.npz --map logp_new=train --map logp_vllm=rollout",
+                RunRlJudge, options);
+  Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
+  AddStep(app, options.step);
+  app->add_option("--summary", options.summary, "Keep the summary here")
+      ->type_name(std::string(kFileValue));
+  app->add_option("--temperature", options.temperature,
+                  "Of the distributions that the log-probs are of; default: 1")
+      ->type_name("T")
+      ->check(CLI::PositiveNumber);
+  app->add_option(
+         "--sampling-temperature", options.sampling_temperature,
+         "At which the tokens were sampled, where that differs; 0: greedily, or by top-p or "
+         "top-k")
+      ->type_name("T")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--train-fingerprint", options.train_fingerprint, "What trained, for the report")
+      ->type_name("NAME");
+  app->add_option("--infer-fingerprint", options.infer_fingerprint, "What sampled, for the report")
+      ->type_name("NAME");
+  DeclareJudgeFlags(app, options.flags);
 }
 
 void DeclareDiagnose(Program& program, CLI::App* group) {
@@ -110,7 +146,9 @@ void DeclareReplay(Program& program, CLI::App* group) {
   RlReplayCommandOptions& options = program.rl.replay;
   CLI::App* app = DeclareIn(program, group, "replay",
                             "Every correction on one dump: kept, bias, variance, and which to take",
-                            "kcc rl replay step.npz -o replay.html", RunRlReplay, options);
+                            "kcc rl replay step.npz -o replay.html\n"
+                            "kcc rl replay step.npz --for verl",
+                            RunRlReplay, options);
   AddStep(app, options.step);
   AddOutput(app, options.output, "Write the page with the picture");
   app->add_option("--kept-min", options.kept_min, "Least share of a slice's tokens to keep")
@@ -121,6 +159,13 @@ void DeclareReplay(Program& program, CLI::App* group) {
       ->check(Between(0.0, 1.0));
   AddSwitch(app, "--token-advantages", options.token_advantages,
             "Advantages differ by token: judge the bias at fixed context");
+  app->add_option("--epsilon", options.epsilon, "PPO's clip range; default: 0.2")
+      ->type_name("EPSILON")
+      ->check(CLI::PositiveNumber);
+  std::vector<std::string> frameworks;
+  for (const std::string_view id : SettingsDialects()) frameworks.emplace_back(id);
+  AddChoice(app, "--for", options.framework, frameworks,
+            "Print the framework's settings for the recommendation");
 }
 
 void DeclareConform(Program& program, CLI::App* group) {
@@ -138,8 +183,11 @@ void DeclareConform(Program& program, CLI::App* group) {
 void DeclareRl(Program& program) {
   CLI::App* group = program.root.add_subcommand(
       "rl", "RL steps: trainer against rollout engine, from sampled log-probs");
-  group->footer("kcc rl diagnose step.npz\nkcc rl replay step.npz -o replay.html");
+  group->footer(
+      "kcc rl judge contracts/rl-post-training.yaml step.npz --report out\n"
+      "kcc rl diagnose step.npz\nkcc rl replay step.npz -o replay.html");
   group->require_subcommand(1);
+  DeclareJudge(program, group);
   DeclareDiagnose(program, group);
   DeclareLint(program, group);
   DeclareDialects(program, group);

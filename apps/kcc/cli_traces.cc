@@ -1,5 +1,6 @@
 // The commands about trace files: trace, import.
 #include "apps/kcc/cli_program.h"
+#include "kcc/rl/dump_import.h"
 #include "kcc/trace/import.h"
 
 namespace kcc::cli {
@@ -38,6 +39,7 @@ void DeclareImport(Program& program) {
                           [&](Console& console) { return RunImport(options, console); });
   std::vector<std::string> formats;
   for (const Importer& row : Importers()) formats.emplace_back(row.name);
+  for (const Importer& row : RlImporters()) formats.emplace_back(row.name);
   Argument(app, "FORMAT", options.format, Choices(formats), "What wrote the input")->required();
   Argument(app, "INPUT", options.inputs, kFileValue, "The files to read")->required();
   app->add_option("-o,--output", options.output, "Directory of the trace to write")
@@ -62,6 +64,10 @@ void DeclareImport(Program& program) {
             "Who chose the tokens");
   AddChoice(app, "--side", options.side, {"train", "infer"},
             "Which side to take where the input holds both");
+  app->add_option("--map", options.names,
+                  "The array THEIRS of a dump is OURS (train, rollout, mask, tokens); repeatable")
+      ->type_name("THEIRS=OURS")
+      ->allow_extra_args(false);
   AddSwitch(app, "--prompt", options.prompt, "Take the prompt's log-probs, not the output's");
   app->add_option("--prompt-tokens", import.prompt_tokens, "Length of the prompt, in tokens")
       ->type_name("N");

@@ -4,6 +4,8 @@
 #include "apps/kcc/commands.h"
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
+#include "kcc/rl/dump.h"
+#include "kcc/rl/dump_import.h"
 #include "kcc/trace/import.h"
 
 namespace kcc::cli {
@@ -18,13 +20,31 @@ std::optional<T> FromWord(const std::string& word, const std::array<T, kCount>& 
   return {};
 }
 
+const Importer* ImporterNamed(std::string_view name) {
+  for (const Importer& row : RlImporters()) {
+    if (row.name == name) return &row;
+  }
+  return FindImporter(name);
+}
+
+// Arrays have names in dumps alone; elsewhere --map would be ignored.
+Result<> TakeNames(const ImportCommandOptions& options, ImportOptions* import) {
+  if (options.names.empty()) return {};
+  if (FindImporter(options.format) != nullptr) {
+    return InvalidError("--map names arrays of a dump; '" + options.format + "' has none");
+  }
+  KCC_TRY(import->names, ParseNameMap(options.names));
+  return {};
+}
+
 }  // namespace
 
 int RunImport(const ImportCommandOptions& options, Console& console) {
-  const Importer* importer = FindImporter(options.format);
+  const Importer* importer = ImporterNamed(options.format);
   if (importer == nullptr) {
     std::vector<std::string_view> names;
     for (const Importer& row : Importers()) names.push_back(row.name);
+    for (const Importer& row : RlImporters()) names.push_back(row.name);
     std::string message = "unknown format '" + options.format + "'";
     const auto nearest = NearestWord(options.format, names);
     message += nearest ? "; did you mean '" + std::string(*nearest) + "'?"
@@ -39,6 +59,9 @@ int RunImport(const ImportCommandOptions& options, Console& console) {
   import.sampled_by = FromWord(
       options.sampled_by, std::array{SampledBy::kInfer, SampledBy::kTrain, SampledBy::kDataset});
   if (options.prompt) import.prompt = true;
+  if (const auto taken = TakeNames(options, &import); !taken.has_value()) {
+    return ReportError(taken.error(), console);
+  }
   if (!options.side.empty()) {
     import.side = options.side == "train" ? ImportSide::kTrain : ImportSide::kInfer;
   }

@@ -44,8 +44,22 @@ Result<> WriteFiles(const ReportData& report, const Summary& summary,
   return {};
 }
 
-// A summary alone does not hold what stands around the worst tokens; traces add it.
-//
+// TRAIN:INFER, which must be traces that the summary was measured from.
+Result<PairedTraces> OpenSource(const std::string& name, const Summary& summary) {
+  KCC_TRY(const auto names, SplitTraces(name));
+  KCC_TRY(PairedTraces pair, OpenPair(names.first, names.second, {}));
+  for (const Source& source : summary.sources) {
+    if (source.train.identity == pair.train().identity() &&
+        source.infer.identity == pair.infer().identity()) {
+      return pair;
+    }
+  }
+  return InvalidError("the summary was not measured from the traces '" + name +
+                      "'; name those it was, or leave --traces out");
+}
+
+}  // namespace
+
 // The verdict is printed before any file is written: a full disk may cost the report, and never the
 // answer to a measurement of hours.
 int JudgeAndReport(const ValidContract& contract, const std::string& file, const Summary& summary,
@@ -74,22 +88,6 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
   KeepIfPrinted(directory, console);
   return ExitCodeOf(judgement, flags.fail_on);
 }
-
-// TRAIN:INFER, which must be traces that the summary was measured from.
-Result<PairedTraces> OpenSource(const std::string& name, const Summary& summary) {
-  KCC_TRY(const auto names, SplitTraces(name));
-  KCC_TRY(PairedTraces pair, OpenPair(names.first, names.second, {}));
-  for (const Source& source : summary.sources) {
-    if (source.train.identity == pair.train().identity() &&
-        source.infer.identity == pair.infer().identity()) {
-      return pair;
-    }
-  }
-  return InvalidError("the summary was not measured from the traces '" + name +
-                      "'; name those it was, or leave --traces out");
-}
-
-}  // namespace
 
 JudgeOptions ToJudgeOptions(const JudgeFlags& flags) {
   JudgeOptions options;

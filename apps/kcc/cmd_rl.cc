@@ -10,6 +10,7 @@
 #include "kcc/rl/conform.h"
 #include "kcc/rl/diagnostics.h"
 #include "kcc/rl/dump.h"
+#include "kcc/rl/published.h"
 #include "kcc/rl/rl_json.h"
 #include "kcc/rl/rl_metrics.h"
 
@@ -39,7 +40,7 @@ Result<RlClause> ParseLimit(const std::string& text) {
   return clause;
 }
 
-Result<RlSummary> Summarize(const RlStepFlags& step) {
+Result<RlSummary> Summarize(const RlStepFlags& step, Console& console) {
   RlSummary summary;
   std::vector<std::string> files;
   for (const std::string& path : step.files) {
@@ -53,7 +54,7 @@ Result<RlSummary> Summarize(const RlStepFlags& step) {
     summary.Merge(*read);
   }
   if (files.empty()) return summary;
-  KCC_TRY(const RlDump dump, ReadRlDump(files, {.slice_by = step.slice_by}));
+  KCC_TRY(const RlDump dump, ReadRlStep(step, files, console));
   KCC_TRY(const RlBatch batch, dump.Batch());
   KCC_TRY_VOID(summary.Add(batch, step.threads));
   return summary;
@@ -173,7 +174,7 @@ int RunRlDiagnose(const RlDiagnoseOptions& options, Console& console) {
     if (!clause.has_value()) return ReportError(clause.error(), console);
     clauses.push_back(std::move(*clause));
   }
-  const auto summary = Summarize(options.step);
+  const auto summary = Summarize(options.step, console);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   if (summary->tokens() == 0) {
     return ReportError(BrokenEvidenceError("no token was compared: the mask is empty"), console);
@@ -190,6 +191,7 @@ int RunRlDiagnose(const RlDiagnoseOptions& options, Console& console) {
     console.out << DiagnoseJson(*metrics, *verdicts);
     return VerdictCode(*verdicts);
   }
+  console.out << Shown(DiagnosisSentence(*metrics)) << "\n\n";
   for (const RlMetrics& each : *metrics) PrintMetrics(each, console);
   PrintVerdicts(*verdicts, console);
   return VerdictCode(*verdicts);

@@ -12,6 +12,7 @@
 #include "kcc/rl/dialect.h"
 #include "kcc/rl/dump.h"
 #include "kcc/rl/replay.h"
+#include "kcc/rl/replay_advice.h"
 #include "kcc/rl/rl_json.h"
 
 namespace kcc::cli {
@@ -93,6 +94,43 @@ void PrintReplay(const RlReplay& replay, Console& console) {
   console.out << Shown(replay.reason) << '\n';
 }
 
+void PrintSpending(std::string_view what, const RlClipSpending& spent, Console& console) {
+  console.out << what << " " << ReadableNumber(100 * spent.share) << " % of it (mean |w - 1| "
+              << ReadableNumber(spent.mean_distance) << "), " << spent.tokens_outside << " of "
+              << Counted(static_cast<size_t>(spent.tokens), "token") << " all of it";
+}
+
+// What the gap spends of the range in which PPO does not clip.
+void PrintClipBudget(const RlClipBudget& clip, Console& console) {
+  console.out << "PPO's epsilon " << ShortestNumber(clip.epsilon) << ": ";
+  if (!clip.kernels || !clip.staleness) {
+    PrintSpending("kernels and staleness together spend", clip.together, console);
+    console.out << "; the dump has no log-probs of the weights that sampled (old) to tell them "
+                   "apart\n";
+    return;
+  }
+  PrintSpending("the kernels spend", *clip.kernels, console);
+  PrintSpending("; staleness spends", *clip.staleness, console);
+  console.out << '\n';
+}
+
+void PrintAdvice(const RlReplayAdvice& advice, Console& console) {
+  console.out << '\n'
+              << (advice.correction_needed
+                      ? Paint(Style::kYellow, "correction advised", console.colour_out)
+                      : Paint(Style::kGreen, "no correction needed", console.colour_out))
+              << ": " << Shown(advice.need_reason) << '\n';
+  PrintClipBudget(advice.clip, console);
+  if (advice.dialect.empty()) return;
+  if (!advice.settings_reason.empty()) console.out << Shown(advice.settings_reason) << '\n';
+  if (!advice.settings) return;
+  console.out << "settings for " << advice.dialect << ":\n";
+  for (const std::string& line : advice.settings->lines) console.out << "  " << line << '\n';
+  for (const std::string& note : advice.settings->notes) {
+    console.err << "note: " << Shown(note) << '\n';
+  }
+}
+
 }  // namespace
 
 Result<RlCorrection> RlCorrectionOf(const RlCorrectionFlags& flags, Console& console) {
@@ -135,7 +173,7 @@ int RunRlTranslate(const RlDialectFlags& options, Console& console) {
 int RunRlCorrect(const RlCorrectOptions& options, Console& console) {
   const auto correction = RlCorrectionOf(options.correction, console);
   if (!correction.has_value()) return ReportError(correction.error(), console);
-  const auto dump = ReadRlDump(options.step.files, {.slice_by = options.step.slice_by});
+  const auto dump = ReadRlStep(options.step, console);
   if (!dump.has_value()) return ReportError(dump.error(), console);
   const auto batch = dump->Batch();
   if (!batch.has_value()) return ReportError(batch.error(), console);
@@ -163,7 +201,7 @@ int RunRlCorrect(const RlCorrectOptions& options, Console& console) {
 }
 
 int RunRlReplay(const RlReplayCommandOptions& options, Console& console) {
-  const auto dump = ReadRlDump(options.step.files, {.slice_by = options.step.slice_by});
+  const auto dump = ReadRlStep(options.step, console);
   if (!dump.has_value()) return ReportError(dump.error(), console);
   const auto batch = dump->Batch();
   if (!batch.has_value()) return ReportError(batch.error(), console);
@@ -174,17 +212,20 @@ int RunRlReplay(const RlReplayCommandOptions& options, Console& console) {
   how.threads = options.step.threads;
   const auto replay = ReplayRl(*batch, ReplayGrid(), how);
   if (!replay.has_value()) return ReportError(replay.error(), console);
+  const auto advice = AdviseRl(*batch, *replay, how, options.epsilon, options.framework);
+  if (!advice.has_value()) return ReportError(advice.error(), console);
   if (!options.output.empty()) {
     const auto written = WriteFileAtomically(
         options.output, ReplayHtml(*replay, "Replay of " + options.step.files.front()));
     if (!written.has_value()) return ReportError(written.error(), console);
   }
   if (console.json) {
-    console.out << ReplayJson(*replay);
+    console.out << ReplayJson(*replay, &*advice);
   } else {
     PrintReplay(*replay, console);
+    PrintAdvice(*advice, console);
   }
-  return replay->recommended >= 0 ? kExitOk : kExitViolated;
+  return replay->recommended >= 0 || !advice->correction_needed ? kExitOk : kExitViolated;
 }
 
 }  // namespace kcc::cli

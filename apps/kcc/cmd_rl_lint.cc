@@ -61,7 +61,7 @@ int RunRlLint(const RlLintOptions& options, Console& console) {
     if (!given.has_value()) return ReportError(given.error(), console);
     correction = std::move(*given);
   }
-  const auto dump = ReadRlDump(options.step.files, {.slice_by = options.step.slice_by});
+  const auto dump = ReadRlStep(options.step, console);
   if (!dump.has_value()) return ReportError(dump.error(), console);
   const auto batch = dump->Batch();
   if (!batch.has_value()) return ReportError(batch.error(), console);

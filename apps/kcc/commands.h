@@ -16,6 +16,7 @@
 #include "kcc/kernel/kernel.h"
 #include "kcc/report/report_formats.h"
 #include "kcc/rl/correction.h"
+#include "kcc/rl/dump.h"
 #include "kcc/trace/import.h"
 
 namespace kcc::cli {
@@ -227,16 +228,34 @@ struct ImportCommandOptions {
   std::string output;
   std::string semantics, mode, sampled_by, side;  // words; empty: what the format says
   bool prompt = false;                            // false: what the record holds decides
+  std::vector<std::string> names;                 // THEIRS=OURS, of dumps
   ImportOptions import;                           // the rest
 };
 int RunImport(const ImportCommandOptions& options, Console& console);
 
-// The log-probs of a step; the same for diagnose, lint, correct and replay.
+// The log-probs of a step; the same for judge, diagnose, lint, correct and replay.
 struct RlStepFlags {
   std::vector<std::string> files;  // dumps, traces; of diagnose also summaries
-  std::string slice_by;            // a request field of traces
+  std::string slice_by;            // a field of requests or rows
+  std::vector<std::string> names;  // THEIRS=OURS
   int threads = 1;
 };
+// The step's dump; what it warns of is printed.
+Result<RlDump> ReadRlStep(const RlStepFlags& step, const std::vector<std::string>& files,
+                          Console& console);
+inline Result<RlDump> ReadRlStep(const RlStepFlags& step, Console& console) {
+  return ReadRlStep(step, step.files, console);
+}
+
+struct RlJudgeOptions {
+  std::string contract;
+  RlStepFlags step;
+  std::string summary;  // empty: not kept
+  std::optional<double> temperature, sampling_temperature;
+  std::string train_fingerprint, infer_fingerprint;
+  JudgeFlags flags;
+};
+int RunRlJudge(const RlJudgeOptions& options, Console& console);
 
 // A framework's own options.
 struct RlDialectFlags {
@@ -284,6 +303,8 @@ struct RlReplayCommandOptions {
   RlStepFlags step;
   double kept_min = 0.5, ess_min = 0.3;
   bool token_advantages = false;
+  double epsilon = 0.2;   // of PPO's clip
+  std::string framework;  // whose settings to print; empty: none
   std::string output;  // the page; empty: none
 };
 int RunRlReplay(const RlReplayCommandOptions& options, Console& console);

@@ -1,11 +1,27 @@
-// From the flags of judge, run and calibrate to the judge's options.
+// From the flags of judge, run and calibrate to the judge's options, and from a summary to a
+// verdict and its report.
 #pragma once
+
+#include <optional>
+#include <span>
+#include <string>
 
 #include "apps/kcc/commands.h"
 #include "kcc/judge/judge.h"
+#include "kcc/report/report_directory.h"
+#include "kcc/summary/summary.h"
+#include "kcc/trace/pairing.h"
 
 namespace kcc::cli {
 
 JudgeOptions ToJudgeOptions(const JudgeFlags& flags);
+
+// Judges, prints the verdict, then writes the summary (if `summary_file` names one) and the report;
+// gives the exit code. A summary alone does not hold what stands around the worst tokens; traces
+// add it.
+int JudgeAndReport(const ValidContract& contract, const std::string& file, const Summary& summary,
+                   const std::string& summary_file, std::span<const PairedTraces> traces,
+                   const ReportInputs& inputs, const JudgeFlags& flags,
+                   std::optional<ReportDirectory>& directory, Console& console);
 
 }  // namespace kcc::cli

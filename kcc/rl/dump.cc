@@ -14,57 +14,20 @@
 namespace kcc {
 namespace {
 
-struct Alias {
-  std::string_view canonical;
-  std::string_view names;  // separated by blanks
-};
-
 // So many slices may go without names and without rows.
 constexpr size_t kSlicesUnnamed = 1024;
 
-constexpr Alias kAliases[] = {
-    {"train",
-     "train train_logprobs train_log_probs old_log_probs old_per_token_logps trainer_logprobs "
-     "training_logprobs prev_logprobs"},
-    {"rollout",
-     "rollout rollout_logprobs rollout_log_probs sampling_per_token_logps inference_logprobs "
-     "infer_logprobs vllm_logprobs generation_logprobs"},
-    {"old", "old old_logprobs proximal_logprobs"},
-    {"mask", "mask response_mask completion_mask loss_mask action_mask token_mask"},
-    {"advantages", "advantages"},
-    {"slice", "slice slice_id slices"},
-    {"offsets", "offsets cu_seqlens"},
-    {"sample_mask", "sample_mask"},
-    {"rewards", "rewards"},
-    {"tool_mask", "tool_mask"},
-    {"current_logprobs", "current_logprobs"},
-};
-
-bool HasWord(std::string_view words, std::string_view word) {
-  while (!words.empty()) {
-    const size_t end = words.find(' ');
-    if (words.substr(0, end) == word) return true;
-    words = end == std::string_view::npos ? "" : words.substr(end + 1);
-  }
-  return false;
-}
-
-std::string_view Stem(std::string_view name) {
-  if (name.ends_with(".npy")) name.remove_suffix(4);
-  return name;
-}
-
-Result<> ReadNumpy(const std::string& path, RlDump* dump) {
+Result<> ReadNumpy(const std::string& path, DumpBuilder* to) {
   KCC_TRY(const NpyArrays arrays, NpyArrays::Open({path}));
   for (const NpyArray& array : arrays.arrays) {
-    if (CanonicalArrayName(Stem(array.name)).empty()) continue;
+    if (to->MeaningOf(array.name).empty()) continue;
     KCC_TRY(std::vector<double> values, array.ReadAll());
-    KCC_TRY_VOID(AddDumpArray(array.name, array.header.shape, std::move(values), dump));
+    KCC_TRY_VOID(to->Add(array.name, array.header.shape, std::move(values)));
   }
   return {};
 }
 
-Result<> ReadSafetensors(const std::string& path, RlDump* dump) {
+Result<> ReadSafetensors(const std::string& path, DumpBuilder* to) {
   KCC_TRY(const MappedFile file, MappedFile::Open(path));
   KCC_TRY(const std::string first,
           file.Read(0, static_cast<size_t>(std::min<int64_t>(8, file.size()))));
@@ -72,7 +35,7 @@ Result<> ReadSafetensors(const std::string& path, RlDump* dump) {
   KCC_TRY(const std::string text, file.Read(8, static_cast<size_t>(size)));
   KCC_TRY(const SafetensorsHeader header, ParseSafetensorsHeader(text, file.size(), path));
   for (const TensorInfo& tensor : header.tensors) {
-    if (CanonicalArrayName(tensor.name).empty()) continue;
+    if (to->MeaningOf(tensor.name).empty()) continue;
     std::vector<double> values;
     const auto bytes = static_cast<int64_t>(DTypeBits(tensor.dtype) / 8);
     if (bytes == 0) return InvalidError("\"" + tensor.name + "\" has packed numbers", Place{path});
@@ -87,14 +50,14 @@ Result<> ReadSafetensors(const std::string& path, RlDump* dump) {
         values.push_back(value);
       }
     }
-    KCC_TRY_VOID(AddDumpArray(tensor.name, tensor.shape, std::move(values), dump));
+    KCC_TRY_VOID(to->Add(tensor.name, tensor.shape, std::move(values)));
   }
   const auto names = header.metadata.find("slice_names");
   if (names == header.metadata.end()) return {};
   std::string_view rest = names->second;
   while (!rest.empty()) {
     const size_t end = rest.find(',');
-    dump->slice_names.emplace_back(rest.substr(0, end));
+    to->dump().slice_names.emplace_back(rest.substr(0, end));
     rest = end == std::string_view::npos ? "" : rest.substr(end + 1);
   }
   return {};
@@ -146,30 +109,11 @@ Error WrongShape(const RlDump::Array& array, std::string_view wanted) {
 
 }  // namespace
 
-Result<> AddDumpArray(std::string_view name, std::vector<int64_t> shape, std::vector<double> values,
-                      RlDump* dump) {
-  const std::string_view canonical = CanonicalArrayName(Stem(name));
-  if (canonical.empty()) return {};
-  if (dump->Find(canonical) != nullptr) {
-    return InvalidError("two arrays mean \"" + std::string(canonical) + "\"; the second is \"" +
-                        std::string(name) + "\"");
-  }
-  dump->arrays.push_back({std::string(canonical), std::move(shape), std::move(values)});
-  return {};
-}
-
 Result<double> DumpElement(DType dtype, const std::byte* data, size_t i) {
   if (dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2 || dtype == DType::kI4) {
     return InvalidError("dtype " + std::string(DTypeName(dtype)) + " is not read here");
   }
   return LoadElement(data, dtype, i);
-}
-
-std::string_view CanonicalArrayName(std::string_view name) {
-  for (const Alias& alias : kAliases) {
-    if (HasWord(alias.names, name)) return alias.canonical;
-  }
-  return "";
 }
 
 const RlDump::Array* RlDump::Find(std::string_view name) const {
@@ -183,9 +127,14 @@ Result<RlBatch> RlDump::Batch() const {
   const Array* train = Find("train");
   const Array* rollout = Find("rollout");
   if (train == nullptr || rollout == nullptr) {
-    return InvalidError(std::string(train == nullptr ? "train" : "rollout") +
-                        " log-probs are missing: name an array \"train_logprobs\" and one "
-                        "\"rollout_logprobs\" (docs/rl.md lists the names known)");
+    const std::string side = train == nullptr ? "train" : "rollout";
+    std::vector<std::string_view> names(found.begin(), found.end());
+    constexpr size_t kShown = 40;
+    if (names.size() > kShown) names.resize(kShown);
+    return InvalidError(side + " log-probs are missing: " +
+                        (names.empty() ? "no array was found" : "found " + JoinWords(names)) +
+                        "; say which it is with --map NAME=" + side +
+                        ", or name it one of the names in docs/rl.md");
   }
   RlBatch batch;
   const bool is_packed = !offsets.empty();
@@ -230,43 +179,54 @@ Result<RlBatch> RlDump::Batch() const {
   return batch;
 }
 
-Result<RlDump> ReadRlDump(const std::vector<std::string>& paths, const RlDumpOptions& options) {
-  RlDump dump;
-  if (paths.empty()) return InvalidError("name a dump: files, or two traces");
+bool IsTracePair(const std::vector<std::string>& paths) {
   std::error_code unknown;  // then opening it says why
-  if (std::filesystem::exists(paths[0] + "/trace.json", unknown)) {
+  return !paths.empty() && std::filesystem::exists(paths[0] + "/trace.json", unknown);
+}
+
+Result<RlDump> ReadRlDump(const std::vector<std::string>& paths, const RlDumpOptions& options) {
+  if (paths.empty()) return InvalidError("name a dump: files, or two traces");
+  if (IsTracePair(paths)) {
     if (paths.size() != 2) {
       return InvalidError("traces come in pairs: the train one, then the infer one");
     }
+    if (!options.names.empty()) {
+      return InvalidError("--map names arrays of a dump; traces have names of their own");
+    }
+    RlDump dump;
     KCC_TRY_VOID(ReadTraceDump(paths[0], paths[1], options, &dump));
     return dump;
   }
+  DumpBuilder builder(options);
   std::vector<std::string> lines;  // files of JSON lines are one table
+  std::error_code unknown;
   for (const std::string& path : paths) {
     Result<> read;
     if (std::filesystem::is_directory(path, unknown)) {
       read = ListTokenExports(path, &lines);
     } else if (path.ends_with(".npz") || path.ends_with(".npy")) {
-      read = ReadNumpy(path, &dump);
+      read = ReadNumpy(path, &builder);
     } else if (path.ends_with(".safetensors")) {
-      read = ReadSafetensors(path, &dump);
-    } else if (path.ends_with(".pt") || path.ends_with(".pth")) {
-      read = ReadTorchDump(path, &dump);
+      read = ReadSafetensors(path, &builder);
+    } else if (path.ends_with(".pt") || path.ends_with(".pth") || IsPickle(path)) {
+      read = ReadTorchDump(path, &builder);
     } else if (path.ends_with(".jsonl")) {
       lines.push_back(path);
     } else {
       read = InvalidError(
-          "a dump is .npz, .npy, .safetensors, .pt, .jsonl, a directory of prime-rl token exports, "
-          "or two traces");
+          "a dump is .npz, .npy, .safetensors, .pt, .jsonl, a pickled DataProto of verl, a "
+          "directory "
+          "of prime-rl token exports, or two traces");
     }
     if (!read.has_value()) return std::move(read.error()).At(Place{path});
   }
-  if (!lines.empty()) KCC_TRY_VOID(ReadJsonDump(lines, &dump));
+  if (!lines.empty()) KCC_TRY_VOID(ReadJsonDump(lines, &builder));
+  RlDump& dump = builder.dump();
   if (const RlDump::Array* offsets = dump.Find("offsets")) {
     KCC_TRY(dump.offsets, Offsets(*offsets));
   }
-  KCC_TRY_VOID(FillSlices(&dump));
-  return dump;
+  if (!builder.sliced()) KCC_TRY_VOID(FillSlices(&dump));
+  return builder.Finish();
 }
 
 }  // namespace kcc

@@ -1,82 +1,26 @@
-// Dumps as torch.save and JSON lines write them, prime-rl's token exports among the latter.
+// Dumps as JSON lines, prime-rl's token exports among them.
 #include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
-#include <unordered_set>
 #include <utility>
 
 #include "kcc/base/directory.h"
+#include "kcc/base/strings.h"
 #include "kcc/format/json.h"
 #include "kcc/format/line_reader.h"
-#include "kcc/format/mapped_file.h"
-#include "kcc/format/torch_file.h"
 #include "kcc/rl/dump_formats.h"
 
 namespace kcc {
 namespace {
 
 constexpr size_t kLineBytesMax = size_t{256} << 20;
-constexpr int kDepthMax = 4;
-
-Result<> AddTensor(const TorchFile& file, const std::string& name, const TorchValue& tensor,
-                   RlDump* dump) {
-  if (!TorchFile::IsContiguous(tensor)) {
-    return InvalidError("the tensor \"" + name + "\" is a view; save its .contiguous()");
-  }
-  const auto bytes = static_cast<int64_t>(DTypeBits(tensor.dtype) / 8);
-  if (bytes == 0) return InvalidError("the tensor \"" + name + "\" has packed numbers");
-  const int64_t count = TorchFile::Elements(tensor);
-  if (count < 0) return InvalidError("the tensor \"" + name + "\" has a size that overflows");
-  const int64_t step = static_cast<int64_t>(kWindowBytesMax) / bytes;
-  std::vector<double> values;
-  for (int64_t at = 0; at < count; at += step) {
-    const int64_t some = std::min(step, count - at);
-    KCC_TRY(const FileWindow window, file.Map(tensor, at, some));
-    for (int64_t i = 0; i < some; ++i) {
-      KCC_TRY(const double value, DumpElement(tensor.dtype, window.data(), static_cast<size_t>(i)));
-      values.push_back(value);
-    }
-  }
-  return AddDumpArray(name, tensor.shape, std::move(values), dump);
-}
-
-// The tensors of one dictionary; the dictionaries in it are added to `inner`.
-Result<> AddDict(const TorchFile& file, const TorchValue& dict, RlDump* dump,
-                 std::vector<const TorchValue*>* inner) {
-  for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
-    const TorchValue& key = file.At(dict.items[i]);
-    const TorchValue& value = file.At(dict.items[i + 1]);
-    if (key.kind != TorchValue::Kind::kText) continue;
-    if (value.kind == TorchValue::Kind::kDict) {
-      inner->push_back(&value);
-    } else if (value.kind == TorchValue::Kind::kTensor && !CanonicalArrayName(key.text).empty()) {
-      KCC_TRY_VOID(AddTensor(file, key.text, value, dump));
-    }
-  }
-  return {};
-}
-
-// Level by level, and each dictionary once: one may stand in many places, and in itself.
-Result<> AddDicts(const TorchFile& file, const TorchValue& root, RlDump* dump) {
-  std::unordered_set<const TorchValue*> seen;
-  std::vector<const TorchValue*> level = {&root};
-  for (int depth = 0; depth <= kDepthMax; ++depth) {
-    std::vector<const TorchValue*> inner;
-    for (const TorchValue* dict : level) {
-      if (!seen.insert(dict).second) continue;
-      KCC_TRY_VOID(AddDict(file, *dict, dump, &inner));
-    }
-    level = std::move(inner);
-  }
-  return {};
-}
 
 // The columns of a file of JSON lines as they grow.
 struct JsonColumns {
   std::map<std::string, std::vector<double>, std::less<>> by_token;  // canonical names
-  std::vector<double> row_advantage;
+  std::vector<double> row_advantage, row_reward;
   std::vector<std::string> slice;
   int64_t rows = 0;
 };
@@ -100,18 +44,47 @@ Result<std::vector<double>> Numbers(json::element value, std::string_view key, b
   return numbers;
 }
 
-Result<> AddRow(json::object row, JsonColumns* columns, std::vector<int64_t>* offsets) {
+// What a row is sliced by, where a field was asked for: a text, a number or a truth value.
+std::string FieldText(json::element value) {
+  bool flag = false;
+  if (value.is_string()) return std::string(JsonText(value));
+  if (value.get(flag) == simdjson::SUCCESS) return flag ? "true" : "false";
+  if (const auto number = JsonNumber(value)) return ShortestNumber(*number);
+  return "none";
+}
+
+// Whether the member says which slice the row is in.
+bool IsSlice(std::string_view key, std::string_view meaning, bool exported,
+             const std::string& slice_by) {
+  if (!slice_by.empty()) return key == slice_by;
+  return meaning == "slice" || (exported && key == "env_name");
+}
+
+// What goes over the prompt too, and so has no element a token.
+bool HasPrompt(std::string_view name) {
+  return name == "attention_mask" || name == "prompt_mask" || name == "tokens";
+}
+
+Result<> AddRow(json::object row, JsonColumns* columns, DumpBuilder* to) {
+  std::vector<int64_t>* offsets = &to->dump().offsets;
   std::optional<size_t> tokens;
+  const std::string& slice_by = to->options().slice_by;
   const bool exported = JsonMember(row, "schema_version") && JsonMember(row, "trainer_logprobs");
   for (const auto& [key, value] : row) {
-    std::string_view name = key == "advantage" ? "advantages" : CanonicalArrayName(key);
-    if (exported && key == "env_name") name = "slice";
-    if (name == "slice") {
-      if (!value.is_string() && !exported) return InvalidError("\"slice\" must be a text");
-      columns->slice.emplace_back(value.is_string() ? JsonText(value) : "none");
+    if (!value.is_array()) to->NoteField(key);
+    const std::string_view name = key == "advantage" ? "advantages" : to->MeaningOf(key);
+    if (IsSlice(key, name, exported, slice_by)) {
+      if (!value.is_string() && !exported && slice_by.empty()) {
+        return InvalidError("\"slice\" must be a text");
+      }
+      columns->slice.push_back(FieldText(value));
+    } else if (name == "slice") {
+      continue;  // the caller slices by another field
     } else if (const auto number = JsonNumber(value); name == "advantages" && number) {
       columns->row_advantage.push_back(*number);
-    } else if (!name.empty() && !value.is_null()) {
+    } else if (number && (key == "reward" || name == "rewards")) {
+      columns->row_reward.push_back(*number);
+    } else if (!name.empty() && !value.is_null() && !HasPrompt(name)) {
       KCC_TRY(const std::vector<double> numbers, Numbers(value, key, exported));
       if (tokens && numbers.size() != *tokens) {
         return InvalidError("\"" + std::string(key) + "\" has " + std::to_string(numbers.size()) +
@@ -135,16 +108,17 @@ Result<> AddRow(json::object row, JsonColumns* columns, std::vector<int64_t>* of
     }
   }
   const auto rows = static_cast<size_t>(columns->rows);
-  for (const size_t given : {columns->row_advantage.size(), columns->slice.size()}) {
+  for (const size_t given :
+       {columns->row_advantage.size(), columns->row_reward.size(), columns->slice.size()}) {
     if (given != 0 && given != rows) {
-      return InvalidError("every row or none must have an advantage, and a slice");
+      return InvalidError("every row or none must have an advantage, a reward, and a slice");
     }
   }
   return {};
 }
 
 Result<> AddLines(const std::string& path, json::parser& parser, JsonColumns* columns,
-                  std::vector<int64_t>* offsets) {
+                  DumpBuilder* to) {
   KCC_TRY(LineReader reader, LineReader::Open(path, kLineBytesMax, LineSource::kRegular));
   std::string_view line;
   while (true) {
@@ -158,7 +132,7 @@ Result<> AddLines(const std::string& path, json::parser& parser, JsonColumns* co
     } else if (element->get(row) != simdjson::SUCCESS) {
       added = InvalidError("a row must be an object");
     } else {
-      added = AddRow(row, columns, offsets);
+      added = AddRow(row, columns, to);
     }
     if (!added.has_value()) return std::move(added.error()).At({path, reader.number(), 0});
   }
@@ -189,14 +163,6 @@ Result<> ListStep(const std::string& directory, std::vector<std::string>* steps,
 
 }  // namespace
 
-Result<> ReadTorchDump(const std::string& path, RlDump* dump) {
-  KCC_TRY(const TorchFile file, TorchFile::Open(path));
-  if (file.root().kind != TorchValue::Kind::kDict) {
-    return InvalidError("a .pt dump must hold a dictionary of tensors");
-  }
-  return AddDicts(file, file.root(), dump);
-}
-
 Result<> ListTokenExports(const std::string& directory, std::vector<std::string>* files) {
   std::vector<std::string> steps;
   KCC_TRY_VOID(ListStep(directory, &steps, files));
@@ -209,27 +175,25 @@ Result<> ListTokenExports(const std::string& directory, std::vector<std::string>
   return {};
 }
 
-Result<> ReadJsonDump(const std::vector<std::string>& paths, RlDump* dump) {
+Result<> ReadJsonDump(const std::vector<std::string>& paths, DumpBuilder* to) {
   json::parser parser;
   JsonColumns columns;
-  dump->offsets = {0};
+  RlDump& dump = to->dump();
+  dump.offsets = {0};
   for (const std::string& path : paths) {
-    KCC_TRY_VOID(AddLines(path, parser, &columns, &dump->offsets));
+    KCC_TRY_VOID(AddLines(path, parser, &columns, to));
   }
-  const int64_t tokens = dump->offsets.back();
+  const int64_t tokens = dump.offsets.back();
   for (auto& [name, column] : columns.by_token) {
-    KCC_TRY_VOID(AddDumpArray(name, {tokens}, std::move(column), dump));
+    KCC_TRY_VOID(to->AddAs(name, {tokens}, std::move(column)));
   }
   if (!columns.row_advantage.empty()) {
-    KCC_TRY_VOID(AddDumpArray("advantages", {columns.rows}, columns.row_advantage, dump));
+    KCC_TRY_VOID(to->AddAs("advantages", {columns.rows}, std::move(columns.row_advantage)));
   }
-  std::map<std::string, int32_t> numbers;
-  for (const std::string& name : columns.slice) numbers.emplace(name, 0);
-  for (auto& [name, number] : numbers) {
-    number = static_cast<int32_t>(dump->slice_names.size());
-    dump->slice_names.push_back(name);
+  if (!columns.row_reward.empty()) {
+    KCC_TRY_VOID(to->AddAs("rewards", {columns.rows}, std::move(columns.row_reward)));
   }
-  for (const std::string& name : columns.slice) dump->slice_of_row.push_back(numbers[name]);
+  to->SliceRows(columns.slice);
   return {};
 }
 

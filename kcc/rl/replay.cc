@@ -59,47 +59,6 @@ void FillKept(RlReplayRow* row) {
   }
 }
 
-void Recommend(const RlReplayOptions& options, RlReplay* replay) {
-  double best = std::numeric_limits<double>::infinity();
-  int too_few = 0, too_thin = 0, too_shifted = 0;
-  for (size_t i = 0; i < replay->rows.size(); ++i) {
-    const RlReplayRow& row = replay->rows[i];
-    const RlCorrectionMetrics& f = row.metrics[0];
-    if (row.kept_min < options.kept_min) {
-      ++too_few;
-      continue;
-    }
-    if (!(f.ess >= options.ess_min)) {
-      ++too_thin;
-      continue;
-    }
-    if (!(std::fabs(f.mean_weight - 1) <= options.mean_weight_tolerance)) {
-      ++too_shifted;
-      continue;
-    }
-    const double score = ScoreOf(f, options.outcome_advantages);
-    if (!(score < best)) continue;
-    best = score;
-    replay->recommended = static_cast<int>(i);
-  }
-  if (replay->recommended < 0) {
-    replay->reason = "none keeps " + ReadableNumber(100 * options.kept_min) +
-                     " % of every slice with an effective sample size of " +
-                     ReadableNumber(options.ess_min) +
-                     " and a mean weight near 1: close the gap before correcting it";
-    return;
-  }
-  const RlCorrectionMetrics& f = replay->rows[static_cast<size_t>(replay->recommended)].metrics[0];
-  replay->reason = "least bias^2 + variance/rows (" + ReadableNumber(best) + ": bias " +
-                   ReadableNumber(BiasOf(f, options.outcome_advantages)) + ", E phi^2 " +
-                   ReadableNumber(f.variance) + ") of those that keep " +
-                   ReadableNumber(100 * options.kept_min) +
-                   " % of every slice and an effective sample size of " +
-                   ReadableNumber(options.ess_min) + "; " + std::to_string(too_few) +
-                   " keep too little, " + std::to_string(too_thin) + " are too thin, " +
-                   std::to_string(too_shifted) + " have a mean weight off 1";
-}
-
 }  // namespace
 
 std::vector<RlCorrection> ReplayGrid() {
@@ -152,6 +111,50 @@ std::vector<RlCorrection> ReplayGrid() {
   return grid;
 }
 
+int RecommendRl(const RlReplay& replay, const RlReplayOptions& options,
+                const RlCorrectionTest& allowed, std::string* reason) {
+  int recommended = -1;
+  double best = std::numeric_limits<double>::infinity();
+  int too_few = 0, too_thin = 0, too_shifted = 0;
+  for (size_t i = 0; i < replay.rows.size(); ++i) {
+    const RlReplayRow& row = replay.rows[i];
+    const RlCorrectionMetrics& f = row.metrics[0];
+    if (!allowed(row.correction)) continue;
+    if (row.kept_min < options.kept_min) {
+      ++too_few;
+      continue;
+    }
+    if (!(f.ess >= options.ess_min)) {
+      ++too_thin;
+      continue;
+    }
+    if (!(std::fabs(f.mean_weight - 1) <= options.mean_weight_tolerance)) {
+      ++too_shifted;
+      continue;
+    }
+    const double score = ScoreOf(f, options.outcome_advantages);
+    if (!(score < best)) continue;
+    best = score;
+    recommended = static_cast<int>(i);
+  }
+  if (recommended < 0) {
+    *reason = "none keeps " + ReadableNumber(100 * options.kept_min) +
+              " % of every slice with an effective sample size of " +
+              ReadableNumber(options.ess_min) +
+              " and a mean weight near 1: close the gap before correcting it";
+    return recommended;
+  }
+  const RlCorrectionMetrics& f = replay.rows[static_cast<size_t>(recommended)].metrics[0];
+  *reason = "least bias^2 + variance/rows (" + ReadableNumber(best) + ": bias " +
+            ReadableNumber(BiasOf(f, options.outcome_advantages)) + ", E phi^2 " +
+            ReadableNumber(f.variance) + ") of those that keep " +
+            ReadableNumber(100 * options.kept_min) +
+            " % of every slice and an effective sample size of " + ReadableNumber(options.ess_min) +
+            "; " + std::to_string(too_few) + " keep too little, " + std::to_string(too_thin) +
+            " are too thin, " + std::to_string(too_shifted) + " have a mean weight off 1";
+  return recommended;
+}
+
 Result<RlReplay> ReplayRl(const RlBatch& batch, std::span<const RlCorrection> grid,
                           const RlReplayOptions& options) {
   RlReplay replay;
@@ -166,7 +169,8 @@ Result<RlReplay> ReplayRl(const RlBatch& batch, std::span<const RlCorrection> gr
     return BrokenEvidenceError("the dump has no valid token: there is nothing to replay");
   }
   MarkPareto(options.outcome_advantages, &replay.rows);
-  Recommend(options, &replay);
+  const auto any = [](const RlCorrection&) { return true; };
+  replay.recommended = RecommendRl(replay, options, any, &replay.reason);
   return replay;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,6 +45,12 @@ struct RlReplay {
 std::vector<RlCorrection> ReplayGrid();
 Result<RlReplay> ReplayRl(const RlBatch& batch, std::span<const RlCorrection> grid,
                           const RlReplayOptions& options = {});
+
+// The row with the least mean squared error among those that qualify and that `allowed` takes; -1
+// if there is none. `reason` gets a sentence about it.
+using RlCorrectionTest = std::function<bool(const RlCorrection&)>;
+int RecommendRl(const RlReplay& replay, const RlReplayOptions& options,
+                const RlCorrectionTest& allowed, std::string* reason);
 
 std::string ReplayHtml(const RlReplay& replay, std::string_view title);  // self-contained
 

@@ -3,6 +3,7 @@
 #include "kcc/base/check.h"
 #include "kcc/base/json_writer.h"
 #include "kcc/rl/correction_json.h"
+#include "kcc/rl/published.h"
 
 namespace kcc {
 namespace {
@@ -135,6 +136,37 @@ void WriteReplayed(const RlReplayRow& row, JsonWriter* json) {
   json->EndObject();
 }
 
+void WriteSpending(std::string_view key, const std::optional<RlClipSpending>& spent,
+                   JsonWriter* json) {
+  json->Key(key);
+  if (!spent) {
+    json->Null();
+    return;
+  }
+  json->BeginObject().Field("meanDistance", spent->mean_distance).Field("share", spent->share);
+  json->Field("tokens", spent->tokens).Field("tokensOutside", spent->tokens_outside).EndObject();
+}
+
+void WriteAdvice(const RlReplayAdvice& advice, JsonWriter* json) {
+  json->Field("correctionNeeded", advice.correction_needed);
+  json->Field("needReason", advice.need_reason);
+  json->Key("clipBudget").BeginObject().Field("epsilon", advice.clip.epsilon);
+  WriteSpending("together", advice.clip.together, json);
+  WriteSpending("kernels", advice.clip.kernels, json);
+  WriteSpending("staleness", advice.clip.staleness, json);
+  json->EndObject();
+  if (advice.dialect.empty()) return;
+  json->Key("settings").BeginObject().Field("dialect", advice.dialect).Key("correction");
+  if (advice.row < 0) {
+    json->Null();
+  } else {
+    json->Value(advice.row);
+  }
+  WriteTexts("lines", advice.settings ? advice.settings->lines : std::vector<std::string>(), json);
+  WriteTexts("notes", advice.settings ? advice.settings->notes : std::vector<std::string>(), json);
+  json->Field("reason", advice.settings_reason).EndObject();
+}
+
 void WriteConformed(const ConformedFile& file, JsonWriter* json) {
   const ConformReport& report = file.report;
   json->BeginObject().Field("file", file.path).Field("cases", report.cases);
@@ -171,6 +203,13 @@ std::string DiagnoseJson(std::span<const RlMetrics> metrics,
   }
   json.Key("clauses").BeginArray();
   for (const RlClauseVerdict& each : verdicts) WriteClause(each, &json);
+  json.EndArray();
+  json.Field("sentence", DiagnosisSentence(metrics)).Key("published").BeginArray();
+  for (const PublishedComparison& each : CompareWithPublished(metrics.front())) {
+    json.BeginObject().Field("source", each.bound->source).Field("metric", each.bound->metric);
+    json.Field("threshold", each.bound->threshold).Field("value", each.value);
+    json.Field("inside", each.inside).Field("basis", each.bound->basis).EndObject();
+  }
   json.EndArray();
   WriteBySlice(metrics, WriteMetrics, &json);
   json.EndObject();
@@ -236,7 +275,7 @@ std::string CorrectJson(const RlCorrection& correction,
   return json.Take();
 }
 
-std::string ReplayJson(const RlReplay& replay) {
+std::string ReplayJson(const RlReplay& replay, const RlReplayAdvice* advice) {
   JsonWriter json;
   json.BeginObject().Field("kccRlReplay", kRlJsonVersion).Key("recommended");
   if (replay.recommended < 0) {
@@ -244,7 +283,9 @@ std::string ReplayJson(const RlReplay& replay) {
   } else {
     json.Value(replay.recommended);
   }
-  json.Field("reason", replay.reason).Key("corrections").BeginArray();
+  json.Field("reason", replay.reason);
+  if (advice != nullptr) WriteAdvice(*advice, &json);
+  json.Key("corrections").BeginArray();
   for (const RlReplayRow& row : replay.rows) WriteReplayed(row, &json);
   json.EndArray().EndObject();
   return json.Take();

@@ -15,6 +15,7 @@
 #include "kcc/rl/lint.h"
 #include "kcc/rl/lint_settings.h"
 #include "kcc/rl/replay.h"
+#include "kcc/rl/replay_advice.h"
 #include "kcc/rl/rl_metrics.h"
 
 namespace kcc {
@@ -35,7 +36,8 @@ std::string TranslateJson(const DialectTranslation& translation);
 // metrics: of everything, then by slice.
 std::string CorrectJson(const RlCorrection& correction,
                         std::span<const RlCorrectionMetrics> metrics);
-std::string ReplayJson(const RlReplay& replay);
+// advice: null where none was made.
+std::string ReplayJson(const RlReplay& replay, const RlReplayAdvice* advice = nullptr);
 
 struct ConformedFile {
   std::string path;

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kcc/base/result.h"
@@ -41,6 +42,8 @@ struct ImportOptions {
   // A token without a log-prob (null, NaN, -9999.0, -3.4e38) is an error; with this it is kept as
   // one that does not count.
   bool mask_missing = false;
+  // What arrays of a dump are called there and here: ("logp_new", "train").
+  std::vector<std::pair<std::string, std::string>> names;
   // Arrays of logits where row t predicts token t + 1, as a forward pass gives them.
   bool next_token_logits = false;
   bool replace = false;

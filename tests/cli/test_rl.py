@@ -182,6 +182,45 @@ def test_replay_recommends_and_draws(kcc, tmp_path):
     assert kcc("rl", "replay", STEP, "--ess-min", "1").code in (0, 1)
 
 
+def test_diagnose_begins_with_a_sentence_against_published_bounds(kcc):
+    result = kcc("rl", "diagnose", STEP)
+    assert result.out.splitlines()[0] == (
+        "k3 0.006189: beyond NeMo-RL's 0.001, inside prime-rl's 0.015; slice grid has 0.01833: beyond NeMo-RL's 0.001 and "
+        "prime-rl's 0.015."
+    )
+    published = kcc("rl", "diagnose", STEP, "--json").json["published"]
+    assert {row["source"]: row["inside"] for row in published if row["metric"] == "token.mean_k3"} == {
+        "NeMo-RL": False,
+        "prime-rl": True,
+    }
+
+
+def test_replay_prints_a_frameworks_settings_and_what_is_spent_of_epsilon(kcc):
+    text = kcc("rl", "replay", STEP, "--for", "verl")
+    assert text.code == 0
+    assert "correction advised: k3 is" in text.out and "PPO's epsilon 0.2: kernels and staleness together spend" in text.out
+    assert 'algorithm.rollout_correction.rollout_rs="seq_mean_k1"' in text.out
+    data = kcc("rl", "replay", STEP, "--for", "trl", "--json", "--epsilon", "0.1").json
+    assert data["clipBudget"]["epsilon"] == 0.1 and data["clipBudget"]["kernels"] is None
+    assert data["settings"]["lines"][0] == "vllm_importance_sampling_correction=True"
+    assert data["settings"]["correction"] != data["recommended"] and "trl has no settings" in data["settings"]["reason"]
+
+
+def test_a_small_gap_needs_no_correction(kcc, tmp_path):
+    rng = np.random.default_rng(1)
+    rollout = -rng.exponential(0.7, (64, 50))
+    old = np.minimum(rollout + 1e-3 * rng.standard_normal(rollout.shape), 0)
+    train = np.minimum(old + 2e-3 * rng.standard_normal(rollout.shape), 0)
+    np.savez(tmp_path / "small.npz", train=train, rollout=rollout, old=old, mask=np.ones_like(rollout))
+    data = kcc("rl", "replay", tmp_path / "small.npz", "--for", "trl", "--json").json
+    assert data["correctionNeeded"] is False and "NeMo-RL's 0.001" in data["needReason"]
+    assert data["settings"]["lines"] == ["vllm_importance_sampling_correction=False"]
+    spent = data["clipBudget"]
+    assert spent["kernels"]["share"] == pytest.approx(np.mean(np.abs(np.expm1(old - rollout))) / 0.2)
+    assert spent["staleness"]["share"] > spent["kernels"]["share"]
+    assert "no correction needed: k3 is at most" in kcc("rl", "replay", tmp_path / "small.npz").out
+
+
 def test_conform_passes_on_every_golden_file(kcc):
     golden = sorted((ROOT / GOLDEN).glob("*.json"))
     ids = {dialect["id"] for dialect in kcc("rl", "dialects", "--json").json["dialects"]}

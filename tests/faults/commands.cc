@@ -219,6 +219,10 @@ void AddRlCommands(CaseList* list) {
   list->Add("rl diagnose of traces", {"rl", "diagnose", train, infer, "--slice-by", "tags"});
   list->Add("rl diagnose of summaries", {"rl", "diagnose", at.In("step.kccrl")});
   list->Add("rl diagnose of exports", {"rl", "diagnose", "tests/data/rl/token_exports/step_7"});
+  list->Add("rl diagnose of a DataProto",
+            {"rl", "diagnose", "tests/data/rl/dumps/dataproto.pkl", "--slice-by", "data_source"});
+  list->Add("rl judge", {"rl", "judge", at.In("contract.yaml"), "tests/data/rl/dumps/trl.pt",
+                         "--threads", "1", "--report", out + "report"});
   list->Add("rl lint", {"rl", "lint", npz});
   list->Add("rl lint --rule", {"rl", "lint", "--json", step, "--rule", rule});
   list->Add("rl dialects", {"rl", "dialects", "--json"});
