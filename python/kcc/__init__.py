@@ -5,7 +5,8 @@
     report = kcc.judge(contract, kcc.measure(train_logprobs, rollout_logprobs, contract, mask=mask))
     print(report.verdict)
 
-`kcc.rl` holds the RL diagnostics and corrections, `kcc.Monitor` watches a training run. The names
+`kcc.rl` holds the RL diagnostics and corrections, `kcc.Monitor` watches a training run; `kcc.trl`,
+`kcc.verl` and `kcc.ray` are for those frameworks. The names
 below load libkcc when they are first used, so that `kcc.trace` and the kernels of `kcc.kernels`
 need nothing but Python.
 """
@@ -41,6 +42,9 @@ _HOMES = {
     "ShapeError": "errors",
 }
 _MODULES = ("errors", "rl")
+# Modules that need another package or that most do without: loaded when they are first named, and not by
+# `from kcc import *`.
+_ON_DEMAND = ("cuda", "ray", "trace", "trl", "verl")
 __all__ = sorted([*_HOMES, *_MODULES])
 
 if TYPE_CHECKING:
@@ -59,7 +63,7 @@ def __getattr__(name: str) -> Any:
         from ._library import library
 
         value: Any = library.kcc_version().decode()
-    elif name in _MODULES:
+    elif name in _MODULES or name in _ON_DEMAND:
         value = importlib.import_module(f".{name}", __name__)
     elif name in _HOMES:
         value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

@@ -12,16 +12,19 @@ measured where they are (docs/gpu.md).
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _arrays as arrays
 from . import _library as c
 from . import errors, rl
 from .contract import Contract
-from .summary import Measurement, Report, Summary, begin_measure, judge
+from .summary import Measurement, Report, Summary, begin_measure, judge, truth
 
 
 @dataclasses.dataclass
@@ -109,16 +112,21 @@ class Monitor:
         tags: Sequence[Sequence[str]] | None = None,
         slices: Sequence[str] | None = None,
         ids: Sequence[str] | None = None,
+        rewards: Any = None,
+        fields: Mapping[str, Sequence[Any]] | None = None,
         logits: tuple[Any, Any] | None = None,
         tokens: Any = None,
     ) -> Step:
         """One batch [rows, columns] of log-probs. `slices` names a slice a row for the diagnostics; `tags`
-        are what the contract's slices read (default: the row's slice). `ids` must be unique over ranks
-        (default: rank and row). `logits` are both sides' [rows, columns, vocabulary]: the contract is then
-        judged on them, with the sampled `tokens` if its clauses ask for them."""
+        are what the contract's slices read (default: the row's slice). `advantages`, one per row or per token,
+        are what slices on `token.advantage` read. `rewards` and `fields`, a value per row by name, are the
+        requests' fields that slices and clauses read; `output_tokens` is up to the last token that counts, unless
+        it is given. `ids` must be unique over ranks (default: rank and row). `logits` are both sides'
+        [rows, columns, vocabulary]: the contract is then judged on them, with the sampled `tokens` if its clauses
+        ask for them."""
         return self.begin(
-            train, rollout, mask, advantages=advantages, old=old, tags=tags, slices=slices, ids=ids, logits=logits,
-            tokens=tokens,
+            train, rollout, mask, advantages=advantages, old=old, tags=tags, slices=slices, ids=ids, rewards=rewards,
+            fields=fields, logits=logits, tokens=tokens,
         ).finish()  # fmt: skip
 
     def begin(
@@ -132,6 +140,8 @@ class Monitor:
         tags: Sequence[Sequence[str]] | None = None,
         slices: Sequence[str] | None = None,
         ids: Sequence[str] | None = None,
+        rewards: Any = None,
+        fields: Mapping[str, Sequence[Any]] | None = None,
         logits: tuple[Any, Any] | None = None,
         tokens: Any = None,
     ) -> PendingStep:
@@ -155,6 +165,7 @@ class Monitor:
             tags = [[name] for name in slices]
         tags = None if tags is None else _tags(tags, rows)
         ids = None if ids is None else _ids(ids, rows)
+        fields = _fields(fields, rewards, rows)
         if logits is None and tokens is not None:
             raise errors.InvalidInput("tokens: they are read with logits alone")
         measure = None
@@ -162,9 +173,12 @@ class Monitor:
             if self.contract is None:
                 raise errors.InvalidInput("logits are judged under a contract, and the monitor has none")
             pair = _logits(logits, shape)
-            measure = self._begin(*pair, mask, rows, ids, tags, logits=True, tokens=tokens).finish
+            about = _Rows(shape, mask, arrays.to_host(advantages), ids, tags, fields)
+            measure = self._begin(*pair, about, logits=True, tokens=tokens).finish
         elif self.contract is not None:
-            measure = lambda: self._begin(host["train"], host["rollout"], host["mask"], rows, ids, tags).finish()  # noqa: E731
+            # The copies have arrived when this is called.
+            about = _Rows(shape, host["mask"], host["advantages"], ids, tags, fields)
+            measure = lambda: self._begin(host["train"], host["rollout"], about).finish()  # noqa: E731
         # A batch may convert what it is given, so it is made of copies that have arrived.
         make = lambda: batch if batch is not None else rl.Batch(**host, slices=slices)  # noqa: E731
         return PendingStep(self, copies, make, measure)
@@ -202,16 +216,12 @@ class Monitor:
             mask=None if corrected is None else copies.back(corrected.mask),
         )
 
-    def _begin(
-        self, train: Any, rollout: Any, mask: Any, rows: int, ids: Any, tags: Any, **more: Any
-    ) -> Measurement:
+    def _begin(self, train: Any, rollout: Any, about: _Rows, **more: Any) -> Measurement:
         rank, _ = self._world()
-        requests = [
-            {"id": ids[row] if ids is not None else f"{rank:06d}-{row:08d}", "tags": tags[row] if tags else []}
-            for row in range(rows)
-        ]
+        lengths = about.lengths()
         return begin_measure(
-            train, rollout, self.contract, mask=mask, requests=requests, clauses_only=True, threads=self.threads,
+            train, rollout, self.contract, mask=about.mask, advantages=about.token_advantages(), lengths=lengths,
+            requests=about.requests(rank, lengths), clauses_only=True, threads=self.threads,
             **self._sampling, **self._names, **more,
         )  # fmt: skip
 
@@ -222,12 +232,13 @@ class Monitor:
         if report is not None:
             metrics[f"{self.prefix}health"] = float(report.health)
             metrics[f"{self.prefix}convergent"] = float(report.convergent)
+        metrics.update(_verdict_metrics(self.prefix, _worst(report, judgements)))
         for each in judgements:
-            metrics[f"{self.prefix}limit/{each['figure']}/satisfied"] = float(each["outcome"] == "satisfied")
+            metrics.update(_verdict_metrics(f"{self.prefix}limit/{each['figure']}/", each["outcome"]))
         for clause in [] if report is None else report.clauses:
             for row in clause["slices"]:
                 name = f"{self.prefix}clause/{clause['id']}/{row['slice']}"
-                metrics[f"{name}/satisfied"] = float(row["verdict"] == "satisfied")
+                metrics.update(_verdict_metrics(f"{name}/", row["verdict"]))
                 if isinstance(row.get("value"), (int, float)):
                     metrics[f"{name}/value"] = float(row["value"])
         for slice_name, values in figures.items():
@@ -343,7 +354,85 @@ def _ids(ids: Any, rows: int) -> list[str]:
     return ids
 
 
+def _fields(fields: Any, rewards: Any, rows: int) -> dict[str, list[Any]]:
+    """A list of `rows` plain values by name; None where a row has none."""
+    if fields is not None and not isinstance(fields, Mapping):
+        raise errors.DTypeError(f"fields is a {type(fields).__name__}; pass a dict of lists, a value for each row")
+    given = dict(fields or {})
+    if rewards is not None:
+        if "reward" in given:
+            raise errors.InvalidInput("fields has a \"reward\", and rewards are given too")
+        given["reward"] = rewards
+    for reserved in ("id", "tags"):
+        if reserved in given:
+            raise errors.InvalidInput(f"fields: pass {reserved!r} as `{'ids' if reserved == 'id' else 'tags'}`")
+    for name, values in given.items():
+        values = arrays.to_host(values)
+        if hasattr(values, "tolist"):
+            values = values.tolist()
+        values = c.row_list(values, f"fields[{name!r}]", "a value")
+        if len(values) != rows:
+            raise errors.ShapeError(f"fields[{name!r}]: {len(values)} values for {rows} rows")
+        given[name] = [_plain(value) for value in values]
+    return given
+
+
+def _plain(value: Any) -> Any:
+    """A scalar of NumPy or torch as Python's; None for nan, which frameworks write for "none"."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+@dataclasses.dataclass
+class _Rows:
+    """What is known of a batch's rows beside the two sides' numbers."""
+
+    shape: tuple
+    mask: Any
+    advantages: Any
+    ids: list[str] | None
+    tags: list[list[str]] | None
+    fields: dict[str, list[Any]]
+
+    def lengths(self) -> np.ndarray:
+        """Tokens up to the last that counts: what follows is padding, and no output."""
+        if self.mask is None:
+            return np.full(self.shape[0], self.shape[1], dtype=np.int64)
+        counts = truth(self.mask).reshape(self.shape[0], -1)
+        last = counts.shape[1] - np.argmax(counts[:, ::-1], axis=1) if counts.shape[1] else np.zeros(len(counts))
+        return np.where(counts.any(axis=1), last, 0).astype(np.int64)
+
+    def token_advantages(self) -> np.ndarray | None:
+        """One per token, as slices read them."""
+        if self.advantages is None:
+            return None
+        values = arrays.column(self.advantages, "advantages", np.float32)
+        if values.size == self.shape[0]:
+            values = np.repeat(values, self.shape[1])
+        if values.size != self.shape[0] * self.shape[1]:
+            raise errors.ShapeError(f"advantages: {values.size} for {self.shape[0]} rows of {self.shape[1]} tokens")
+        return values
+
+    def requests(self, rank: int, lengths: np.ndarray) -> list[dict[str, Any]]:
+        made = []
+        for row in range(self.shape[0]):
+            request = {
+                "id": f"{rank:06d}-{row:08d}" if self.ids is None else self.ids[row],
+                "output_tokens": int(lengths[row]),
+            }
+            if self.tags is not None:
+                request["tags"] = self.tags[row]
+            request |= {name: values[row] for name, values in self.fields.items() if values[row] is not None}
+            made.append(request)
+        return made
+
+
 _ORDER = ("violated", "error", "inconclusive", "satisfied")
+
+
+def _verdict_metrics(where: str, verdict: str) -> dict[str, float]:
+    """One curve for each verdict, 1 where it is that one: a missing 1 of `satisfied` says too little."""
+    return {f"{where}{name}": float(verdict == name) for name in _ORDER if name != "error" or verdict == "error"}
 
 
 def _worst(report: Report | None, judgements: list) -> str:

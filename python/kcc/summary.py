@@ -272,7 +272,7 @@ def begin_measure(
         if value is None:
             continue
         if field == "mask":
-            value = _truth(arrays.to_host(value))
+            value = truth(arrays.to_host(value))
         column = arrays.column(value, field, dtype, rows)
         keep.append(column)
         setattr(call, field, column.ctypes.data)
@@ -337,7 +337,7 @@ def _own_values(
     if sides[0].place is not None:
         raise errors.DeviceError("registered metrics read arrays in the host's memory; pass train.cpu() and infer.cpu()")
     flat = [_flat(view, is_logits) for view in sides]
-    count = None if mask is None else _truth(arrays.to_host(mask)).reshape(-1)
+    count = None if mask is None else truth(arrays.to_host(mask)).reshape(-1)
 
     def values(index: int, request: dict) -> dict:
         begin = int(layout[0][index])
@@ -379,7 +379,7 @@ def _place(train: arrays.View, infer: arrays.View) -> arrays.Place | None:
     return train.place
 
 
-def _truth(mask: Any) -> np.ndarray:
+def truth(mask: Any) -> np.ndarray:
     view = arrays.view(mask, "mask", arrays.MASKS, (1, 2))
     owner = view.owner.numpy() if hasattr(view.owner, "data_ptr") else view.owner
     if owner.dtype.kind == "f" and np.isnan(owner).any():

@@ -19,11 +19,19 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from transformers import TrainerCallback
+try:
+    from transformers import TrainerCallback
+except ImportError as error:
+    raise ImportError("kcc.trl needs TRL: pip install trl") from error
 
 from . import errors
 from .contract import Contract
 from .monitor import Monitor, Step
+
+
+# What a contract can order, mildest first; from `freeze` on nothing may be updated.
+ACTIONS = ("log", "guard", "freeze", "fallback", "rollback")
+STOPPING = frozenset(ACTIONS[ACTIONS.index("freeze") :])
 
 
 class KccCallback(TrainerCallback):
@@ -32,7 +40,7 @@ class KccCallback(TrainerCallback):
     def __init__(self, monitor: Monitor, stop_on: Iterable[str], slices: Callable[[dict], list[str]] | None):
         self.monitor = monitor
         self.steps: list[Step] = []
-        self._stop_on = frozenset(stop_on)
+        self._stop_on = _actions(stop_on)
         self._slices = slices
         self._inputs: dict[str, Any] | None = None
 
@@ -95,6 +103,7 @@ class KccCallback(TrainerCallback):
             old=None if old is None else old.detach().float().cpu(),
             advantages=advantages.detach().float().cpu(),
             slices=None if self._slices is None else self._slices(inputs),
+            fields=_request_fields(inputs),
         )
         self.steps.append(step)
         if step.weights is not None:
@@ -128,18 +137,33 @@ def _sampling(trainer: Any) -> dict[str, Any]:
     return {"temperature": temperature, "sampling_temperature": 0.0 if altered else temperature}
 
 
+def _request_fields(inputs: dict[str, Any]) -> dict[str, Any]:
+    """What TRL's batch says of a row, under the names that contracts read."""
+    prompt = inputs.get("prompt_mask")
+    return {} if prompt is None else {"prompt_tokens": prompt.sum(dim=1).cpu()}
+
+
+def _actions(names: Iterable[str]) -> frozenset[str]:
+    names = frozenset([names] if isinstance(names, str) else names)
+    for name in sorted(names - frozenset(ACTIONS)):
+        raise errors.InvalidInput(f"stop_on: {name!r} is no action; there are {', '.join(ACTIONS)}")
+    return names
+
+
 def watch(
     trainer: Any,
     contract: Contract | str | os.PathLike,
     *,
     correction: dict[str, Any] | None = None,
-    stop_on: Iterable[str] = (),
+    stop_on: Iterable[str] = STOPPING,
     slices: Callable[[dict], list[str]] | None = None,
     **options: Any,
 ) -> KccCallback:
-    """Watches a GRPOTrainer under a contract. `stop_on`: actions (e.g. {"rollback"}) of a violation
-    that end the training. `slices` names the slice of every row of a batch. Further options are
-    Monitor's; `temperature` and `sampling_temperature` are the trainer's unless given."""
+    """Watches a GRPOTrainer under a contract. `stop_on`: actions of a violation that end the training; by
+    default those that order no further update: freeze, which contracts/rl-post-training.yaml orders for its
+    L3 clauses, fallback and rollback. `stop_on=()` only logs. `slices` names the slice of every row of a
+    batch. Further options are Monitor's; `temperature` and `sampling_temperature` are the trainer's unless
+    given."""
     if not {"temperature", "sampling_temperature"} <= options.keys():
         options = {**_sampling(trainer), **options}
     callback = KccCallback(Monitor(contract, correction=correction, **options), stop_on, slices)

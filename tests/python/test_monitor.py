@@ -57,6 +57,101 @@ def test_the_build_that_a_monitor_is_told_covers_the_fingerprint():
     assert told["O-2"]["verdict"] == untold["O-2"]["verdict"] == "inconclusive"
 
 
+SLICED = """
+apiVersion: kcc/v1
+kind: KernelContract
+metadata: {name: sliced, version: 1.0.0}
+spec:
+  slices:
+    - {name: pushed-up, where: token.advantage > 0}
+    - {name: long, where: output_tokens >= 20}
+    - {name: solved, where: reward > 0.5}
+    - {name: hard, where: difficulty == 'hard'}
+    - {name: tagged, where: "'x' in tags"}
+  numerical:
+    - {id: N-1, metric: mean_abs_log_ratio, atMost: 0.02, slices: [all, pushed-up, long, solved, hard, tagged], level: L3}
+"""
+
+
+def rows_of(report):
+    return {row["slice"]: row for row in report.clauses[0]["slices"]}
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
+def test_advantages_rewards_and_fields_reach_the_slices(kind):
+    train, rollout, mask = step()
+    lengths = mask.sum(axis=1)
+    advantages = np.array([1, -1, 0.5, -0.5, 0, 2, -2, 1], np.float32)
+    rewards = np.array([1, 0, 1, np.nan, 0, 1, 0, 1], np.float32)
+    result = kcc.Monitor(kcc.Contract(SLICED)).step(
+        *map(kind, (train, rollout, mask)), advantages=kind(advantages), rewards=kind(rewards),
+        fields={"difficulty": ["hard", "easy"] * 4}, tags=[["x"]] * 2 + [[]] * 6,
+    )  # fmt: skip
+    tokens = {name: row["count"]["tokens"] for name, row in rows_of(result.report).items()}
+    assert tokens == {
+        "all": lengths.sum(),
+        "pushed-up": lengths[advantages > 0].sum(),
+        "long": lengths[lengths >= 20].sum(),
+        "solved": lengths[rewards > 0.5].sum(),
+        "hard": lengths[::2].sum(),
+        "tagged": lengths[:2].sum(),
+    }
+    assert 0 < tokens["long"] < tokens["all"], "the padded width is no length"
+    per_token = np.repeat(advantages[:, None], 32, axis=1)
+    again = kcc.Monitor(kcc.Contract(SLICED)).step(train, rollout, mask, advantages=per_token)
+    assert rows_of(again.report)["pushed-up"]["count"] == rows_of(result.report)["pushed-up"]["count"]
+
+
+def test_a_field_that_no_request_has_is_told_apart_from_an_empty_slice():
+    train, rollout, mask = step()
+    monitor = kcc.Monitor(kcc.Contract(SLICED))
+    bare = rows_of(monitor.step(train, rollout, mask).report)
+    assert {row["verdict"] for name, row in bare.items() if name not in ("all", "long")} == {"inconclusive"}
+    assert "no request has the field 'reward'" in bare["solved"]["reason"]
+    assert "no request has the field 'tags'" in bare["tagged"]["reason"]
+    assert "no token has an advantage" in bare["pushed-up"]["reason"]
+    given = monitor.step(
+        train, rollout, mask, advantages=np.full(8, -1.0), rewards=[0.0] * 8, tags=[[]] * 8, fields={"difficulty": ["easy"] * 8}
+    )
+    for name, row in rows_of(given.report).items():
+        if name in ("solved", "hard", "tagged"):
+            assert row["verdict"] == "inconclusive" and "no request of the evidence is in this slice" in row["reason"], name
+
+
+def test_metrics_tell_the_verdicts_apart():
+    train, rollout, mask = step()
+    metrics = kcc.Monitor(kcc.Contract(SLICED)).step(train, rollout, mask).metrics
+    shown = {name: metrics[f"kcc/clause/N-1/solved/{name}"] for name in ("satisfied", "violated", "inconclusive")}
+    assert shown == {"satisfied": 0, "violated": 0, "inconclusive": 1}
+    assert metrics["kcc/clause/N-1/all/satisfied"] == 1
+    assert (metrics["kcc/satisfied"], metrics["kcc/inconclusive"], metrics["kcc/violated"]) == (0, 1, 0)
+    loud = kcc.Monitor(limits={"token.k3": 1e-9}).step(train, rollout, mask).metrics
+    assert loud["kcc/violated"] == 1 and loud["kcc/limit/token.k3/violated"] == 1
+
+
+@pytest.mark.parametrize(
+    "more, error",
+    [
+        ({"fields": [1]}, kcc.DTypeError),
+        ({"fields": {"reward": [1]}}, kcc.ShapeError),
+        ({"fields": {"reward": [1] * 8}, "rewards": [1] * 8}, kcc.InvalidInput),
+        ({"fields": {"id": ["a"] * 8}}, kcc.InvalidInput),
+        ({"rewards": 1.0}, kcc.DTypeError),
+    ],
+)
+def test_wrong_fields_are_refused(more, error):
+    with pytest.raises(error):
+        kcc.Monitor(kcc.Contract(SLICED)).step(*step(), **more)
+
+
+def test_modules_for_frameworks_are_there_when_named():
+    code = "import kcc; kcc.verl.compute_rollout_correction_and_rejection_mask; kcc.ray.measure; kcc.trace.write_trace; kcc.trl.watch"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT / "python", check=False)
+    assert done.returncode == 0, done.stderr
+    lazy = "import sys, kcc; assert not {'torch', 'transformers', 'ray'} & set(sys.modules)"
+    assert subprocess.run([sys.executable, "-c", lazy], cwd=ROOT / "python", check=False).returncode == 0
+
+
 def test_a_monitor_without_a_measure_is_refused():
     with pytest.raises(kcc.InvalidInput, match="contract or limits"):
         kcc.Monitor()

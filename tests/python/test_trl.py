@@ -99,6 +99,24 @@ def test_a_violation_stops_the_run_if_asked(tmp_path):
     assert watch.last.verdict == "violated"
 
 
+def test_what_the_shipped_contract_orders_stops_the_run_without_being_asked(tmp_path):
+    import kcc.trl
+
+    contract = (ROOT / "contracts/rl-post-training.yaml").read_text().replace("atMost: 0.02", "atMost: 1e-9", 1)
+    trainer = make_trainer(tmp_path, steps=3)
+    watch = kcc.trl.watch(trainer, kcc.Contract(contract))
+    trainer.train()
+    assert (watch.last.verdict, watch.last.action) == ("violated", "freeze")
+    assert trainer.state.global_step == 1
+
+
+def test_stop_on_knows_the_actions(tmp_path):
+    import kcc.trl
+
+    with pytest.raises(kcc.InvalidInput, match="freeze"):
+        kcc.trl.watch(make_trainer(tmp_path, steps=1), kcc.Contract(CONTRACT % 0.5), stop_on={"stop"})
+
+
 def test_without_rollout_log_probs_it_says_what_is_missing(tmp_path):
     import kcc
     import kcc.trl
