@@ -226,7 +226,6 @@ Result<HttpOptions> ReadHttpOptions(const KernelUri& uri, const KernelOpenOption
   http.batch_timeout_s = open.batch_timeout_s;
   http.timeout_s = open.batch_timeout_s;
   http.stop_fd = open.stop_fd;
-  options.clock = open.clock;
   size_t mib = http.body_bytes_max >> 20;
   KCC_TRY_VOID(reader.Whole("in_flight", 1, 1024, &http.in_flight_max));
   KCC_TRY_VOID(reader.Whole("retries", 0, 20, &http.retries_max));
@@ -250,6 +249,7 @@ Result<ServerOptions> ReadServerOptions(const KernelUri& uri, const KernelOpenOp
   KCC_TRY_VOID(ReadMeaning(uri, Reader(uri), &options));
   KCC_TRY(options.http, ReadHttpOptions(uri, open));
   options.start_timeout_s = open.start_timeout_s;
+  options.clock = open.clock;
   if (const std::string* model = uri.Find("model")) options.model = *model;
   if (const std::string* digest = uri.Find("model_digest")) options.model_digest = *digest;
   for (const KernelUri::Option& option : uri.options) {
