@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kcc=build/kcc
-out=build/demo
+out=${1:-build/demo}
 mkdir -p "$out"
 say() { printf '\n$ %s\n' "$*"; "$@"; }
 
