@@ -1,6 +1,8 @@
 #include "apps/kcc/console.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
@@ -118,6 +120,10 @@ Result<std::string> ReadInput(const std::string& path, size_t max_bytes, Console
 }
 
 Result<ContractFile> LoadContract(const std::string& path, Console& console) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return InvalidError("is a directory, and a contract is a YAML file", Place{path});
+  }
   if (path != "-") return ReadContractFile(path);
   KCC_TRY(std::string text, ReadInput(path, kContractBytesMax, console));
   ReadOutcome outcome = ReadContract(text);

@@ -77,6 +77,7 @@ def test_an_unknown_flag_is_an_error_with_a_suggestion(kcc, command):
         (["completion", "fish"], "no completion for 'fish'"),
         (["check", "--json=no", "a"], "json"),
         (["metrics", "p99_klx"], "did you mean 'p99_kl'?"),
+        (["run", "tests", "a", "b"], "tests: error: is a directory, and a contract is a YAML file"),
         (["run", "c.yaml", "a", "b", "--temperature", "0"], "--temperature: '0' is not a number above 0"),
         (["run", "c.yaml", "a", "b", "--threads", "0"], "--threads: '0' is not a number from 1 to 1024"),
         (["author", "--margin", "x"], "--margin: 'x' is not a number from 1 to 1000000"),
