@@ -266,11 +266,11 @@ void Plan::AddClause(const Clause& clause, const Contract& contract) {
   }
 }
 
-// What the quantities of requests and populations are made of. Flips and calibration read several
-// quantities of a token, so those of a population get all that are not on demand.
+// What the quantities of requests and populations are made of. Calibration reads several quantities
+// of a token and names none, so it gets all that are not on demand.
 void Plan::AddSourceSlots(const Quantity& quantity, Side side) {
   const Quantity& source = SourceOf(quantity);
-  if (quantity.level == QuantityLevel::kRequest && source.level == QuantityLevel::kToken) {
+  if (source.level == QuantityLevel::kToken) {
     slots_.set(TokenSlot(source, side));
     return;
   }

@@ -21,6 +21,12 @@ def inputs(kcc_path, made_once):
             shutil.copytree(ROOT / "examples/traces" / side, directory / side)
         (directory / "one.jsonl").write_text((ROOT / "models/kcc-lab/eval.jsonl").read_text().splitlines()[0] + "\n")
         shutil.copy(ROOT / "examples/rl/tempered.npz", directory / "step.npz")
+        # In place of `python -m kcc.tokens TOKENIZER IN OUT`: the ids do not matter here, and each trial starts it.
+        tokens = directory / "tokens.sh"
+        tokens.write_text('#!/bin/sh\nwhile read -r _; do echo "[1, 2]"; done < "$4" > "$5"\n')
+        tokens.chmod(0o755)
+        for variant in "ab":
+            (directory / f"{variant}.prompts").write_text(f'{{"id": "{variant}", "prompt": "x", "output": "y"}}\n')
         kcc("measure", directory / "train", directory / "infer", "-o", directory / "one.kccs")
         kcc("measure", directory / "infer", directory / "train", "-o", directory / "two.kccs")
         for variant in "ab":

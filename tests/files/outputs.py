@@ -155,9 +155,13 @@ def table(inputs):
         Output("rl diagnose", variants("rl", "diagnose", "-o", "{}/s.kccrl", a=[rl], b=[inputs / "step.npz"])),
         Output("rl correct", variants("rl", "correct", rl, "-o", "{}/w.safetensors",
                                       a=["--rule", '{"weight": {"mode": "truncate", "high": 3}}'], b=["--rule", '{"weight": {"mode": "truncate", "high": 2}}'])),
+        Output("requests", variants("requests", "make", "--tokenizer", "none", "--python", inputs / "tokens.sh", "-o", "{}/r.jsonl",
+                                    a=[inputs / "a.prompts"], b=[inputs / "b.prompts"])),
         Output("rl replay", variants("rl", "replay", "-o", "{}/r.html", a=[rl], b=[inputs / "step.npz"])),
+        Output("rl judge", {v: ["rl", "judge", inputs / f"{v}.yaml", rl, "--report", "{}/report"] for v in "ab"}, **report),
     ]  # fmt: skip
 
 
 NAMES = ["measure", "measure engines", "merge", "run", "run summary", "run engines", "judge", "report", "author", "fmt", "import", "import npy",
-         "import --replace", "score", "generate", "attribute page", "attribute", "lab", "rl diagnose", "rl correct", "rl replay"]  # fmt: skip
+         "import --replace", "score", "generate", "attribute page", "attribute", "lab", "rl diagnose", "rl correct", "requests", "rl replay",
+         "rl judge"]  # fmt: skip
