@@ -44,6 +44,7 @@ int Spawn(const std::vector<std::string>& command, const Pipe& out, const Pipe& 
   posix_spawn_file_actions_adddup2(&actions, err.ends[1], STDERR_FILENO);
   std::vector<std::string> words = command;
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   const int failed =
