@@ -68,9 +68,6 @@ class TraceKernel final : public Kernel {
     Request request = reader_.requests()[static_cast<size_t>(at)];
     // insert does not replace: what the kernel recorded about its run stays.
     for (const auto& field : wanted.request.fields) request.fields.insert(field);
-    if (wanted.ordinal >= 0) {
-      request.fields.try_emplace("ordinal", static_cast<double>(wanted.ordinal));
-    }
     // The prompt ends where the asking side says, not where the recording did.
     request.fields["prompt_tokens"] = static_cast<double>(wanted.prompt_tokens);
     KCC_TRY(const int32_t row, writer->AddRequest(request));

@@ -98,10 +98,20 @@ void Accumulator::AddMissingTokens(int64_t count) {
 }
 
 void Accumulator::AddUnvouched(const Unvouched& unvouched) {
-  const std::string field(unvouched.rows_missing ? kLengthUnknown : unvouched.field);
-  const std::string key = unvouched.absent ? AbsentField(field)
-                          : unvouched.lent ? LentOutcome(field)
-                                           : field;
+  std::string key(unvouched.field);
+  switch (unvouched.why) {
+    case Unvouched::Why::kInferAlone:
+      break;
+    case Unvouched::Why::kLent:
+      key = LentOutcome(key);
+      break;
+    case Unvouched::Why::kRowsMissing:
+      key = kLengthUnknown;
+      break;
+    case Unvouched::Why::kAbsent:
+      key = AbsentField(key);
+      break;
+  }
   ++summary_.slices[unvouched.slice].unvouched[key];
 }
 

@@ -168,10 +168,11 @@ void SliceEvaluator::NoteOneSided(const FieldUse& use, bool vouched, bool infer_
                                   std::vector<Unvouched>* unvouched) const {
   if (vouched == infer_states) return;
   const bool lent = use.origin == FieldOrigin::kOutcome && vouched;
+  const Unvouched::Why why = lent ? Unvouched::Why::kLent : Unvouched::Why::kInferAlone;
   if (vouched && !lent) return;
   for (const size_t slice : use.slices) {
     if (lent && outcomes_[slice] == Side::kTrain) continue;  // asks for train's own
-    unvouched->push_back({slice, use.name, lent});
+    unvouched->push_back({slice, use.name, why});
   }
 }
 
@@ -180,7 +181,8 @@ Result<> SliceEvaluator::CheckFields(const RequestSides& sides,
   for (const FieldUse& use : request_fields_) {
     if (use.name == kOutputTokens && LengthUnknown(sides)) {
       for (const size_t slice : use.slices) {
-        if (unvouched != nullptr) unvouched->push_back({slice, use.name, false, true});
+        if (unvouched == nullptr) continue;
+        unvouched->push_back({slice, use.name, Unvouched::Why::kRowsMissing});
       }
       continue;
     }
@@ -198,7 +200,9 @@ Result<> SliceEvaluator::CheckFields(const RequestSides& sides,
     if (unvouched == nullptr) continue;
     const bool vouched = Known(asked.value) || Known(train.value);
     if (!vouched && !Known(infer.value)) {
-      for (const size_t slice : use.slices) unvouched->push_back({slice, use.name, false, true});
+      for (const size_t slice : use.slices) {
+        unvouched->push_back({slice, use.name, Unvouched::Why::kAbsent});
+      }
     }
     NoteOneSided(use, vouched, Known(infer.value), unvouched);
   }

@@ -48,15 +48,15 @@ struct RequestSides {
 // Whether a slice holds a request, or one of its tokens, rests on one side's word where two are
 // asked for, or on a field that nobody recorded.
 struct Unvouched {
+  enum class Why : uint8_t {
+    kInferAlone,   // infer alone has the field
+    kLent,         // an outcome that infer does not state, so that train's stands for it
+    kRowsMissing,  // the answer's length, which is not known; nobody's word can stand for rows
+    kAbsent,       // a field of the request that none of its records has
+  };
   size_t slice = 0;
   std::string_view field;  // with its "token." prefix; lives as long as the evaluator
-  // False: infer alone has the field. True: an outcome that infer does not state, so that train's
-  // stands for it.
-  bool lent = false;
-  // The length of the answer decides it and is not known, since rows are missing. Nobody's word can
-  // stand for them.
-  bool rows_missing = false;
-  bool absent = false;  // a field of the request that none of its records has
+  Why why = Why::kInferAlone;
 };
 
 class SliceEvaluator {

@@ -114,7 +114,8 @@ TEST(SlicesTest, AFieldThatNoRecordHasIsNotedAsAbsent) {
   std::vector<Unvouched> unvouched;
   ASSERT_TRUE(slices.ForRequest({nullptr, &request, &request, -1}, &bits, &unvouched).has_value());
   ASSERT_EQ(unvouched.size(), 1u);
-  EXPECT_TRUE(unvouched[0].absent && unvouched[0].field == "reward" && unvouched[0].slice == 0);
+  EXPECT_TRUE(unvouched[0].why == Unvouched::Why::kAbsent && unvouched[0].field == "reward" &&
+              unvouched[0].slice == 0);
 }
 
 TEST(SlicesTest, TheOrderOfTagsMeansNothing) {
@@ -140,7 +141,7 @@ TEST(SlicesTest, ScoredOutputTokensAreCountedNeverRead) {
 }
 
 TEST(SlicesTest, AnAnswerWithoutAllItsRowsHasNoLength) {
-  const Request claims{"r", {{"output_tokens", 1.0}}};
+  const Request claims{"r", {{"output_tokens", 1.0}, {"seed", 2.0}}};
   const SliceEvaluator slices =
       SliceEvaluator::Make({Where("short", "output_tokens < 9"), Where("all", "seed != 1")})
           .value();
@@ -153,7 +154,7 @@ TEST(SlicesTest, AnAnswerWithoutAllItsRowsHasNoLength) {
       EXPECT_FALSE(bits.Test(0));
       ASSERT_EQ(unvouched.size(), 1u);
       EXPECT_EQ(unvouched[0].slice, 0u);
-      EXPECT_TRUE(unvouched[0].rows_missing);
+      EXPECT_EQ(unvouched[0].why, Unvouched::Why::kRowsMissing);
     }
   }
 }

@@ -44,7 +44,7 @@ def test_help_keeps_its_columns_however_wide_a_flag_is(kcc):
         helps = [line for line in text.splitlines() if line.startswith("  -h, --help")]
         assert [line.split("  ")[-1].strip() for line in helps] == ["Print this help"], text
     lint = kcc("rl", "lint", "--help").out
-    assert "|open_instruct\n                        Or a framework's options instead\n" in lint
+    assert "|open_instruct\n                         Or a framework's options instead\n" in lint
     assert "FORMAT    What wrote the input: npy, vllm, " in kcc("import", "--help").out
     assert "--traces PAIR..." in kcc("judge", "--help").out
 

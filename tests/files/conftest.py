@@ -32,6 +32,8 @@ def inputs(kcc_path, made_once):
         for variant in "ab":
             contract = directory / f"{variant}.yaml"
             contract.write_text(outputs.CONTRACT.replace("NAME", variant))
+            sampled = outputs.CONTRACT.replace("NAME", variant).replace("max_kl", "max_abs_log_ratio")
+            (directory / f"{variant}-sampled.yaml").write_text(sampled)
             kcc("judge", contract, directory / "one.kccs", "--report", directory / variant)
             shutil.copy(directory / variant / "report.json", directory / f"{variant}.json")
 

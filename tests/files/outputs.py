@@ -12,7 +12,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPORARY = re.compile(r"\.kcc-[a-z2-7]{10}\.tmp")
-CLOCK = re.compile(rb'"(latency|ttft)_ms":[^,}]+,?')  # what kcc generate measures, in requests.jsonl
+CLOCK = re.compile(rb'"(latency|ttft|started_at)_ms":[^,}]+,?')  # what kcc generate measures, in requests.jsonl
 LOCK = ".kcc-report.lock"  # an empty file that means nothing: a killed run leaves it, the next one takes it
 CONTRACT = """\
 apiVersion: kcc/v1
@@ -158,7 +158,7 @@ def table(inputs):
         Output("requests", variants("requests", "make", "--tokenizer", "none", "--python", inputs / "tokens.sh", "-o", "{}/r.jsonl",
                                     a=[inputs / "a.prompts"], b=[inputs / "b.prompts"])),
         Output("rl replay", variants("rl", "replay", "-o", "{}/r.html", a=[rl], b=[inputs / "step.npz"])),
-        Output("rl judge", {v: ["rl", "judge", inputs / f"{v}.yaml", rl, "--report", "{}/report"] for v in "ab"}, **report),
+        Output("rl judge", {v: ["rl", "judge", inputs / f"{v}-sampled.yaml", rl, "--report", "{}/report"] for v in "ab"}, **report),
     ]  # fmt: skip
 
 

@@ -39,12 +39,13 @@ MATRIX = """
 contract               | trace  | exec   | server | lists  | lab    | arrays | monitor
 minimal                | s v    | s v    | s v    | i v[k] | s v    | s v    | s v
 fp8-serving            | s v    | s v    | s v    | i v[k] | s v    | s v    | i v[p]
-rl-post-training       | s v    | s v    | s v    | s v    | s v    | s v    | i v[p]
+rl-post-training       | s v    | s v    | s v    | s v    | s v    | s v    | s v
 attention-substitution | s v    | s v    | s v    | i v[k] | s v    | s v    | i v[p]
 heterogeneous-fleet    | s v    | s v    | s v    | i v[k] | s v    | s v    | i v[p]
 bit-exact              | s v    | s v    | s v    | i v[k] | s v    | s v    | i v[p]
 engines                | s v    | s v    | s v    | i v[k] | s v    | s v    | s v
 engines-behaviour      | s v    | i i[w] | i i[w] | i i[w] | i i[w] | i i[w] | i i[w]
+server-top-k           | s v    | s v    | s v    | i v[k] | s v    | s v    | s v
 kcc-self               | s v    | s v    | s v    | s v    | s v    | s v    | s v
 lab                    | i v[b] | v v[b] | e e[b] | e e[b] | s v    | v v[b] | v v[b]
 """

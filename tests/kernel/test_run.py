@@ -50,7 +50,7 @@ def without_percentiles(part):
     if isinstance(part, list):
         for clause in part:
             for row in clause["slices"] if clause["aggregate"].startswith("p") else []:
-                for key in ("value", "interval", "reason", "smallestPassing"):
+                for key in ("value", "interval", "reason", "smallestPassing", "severity"):
                     row.pop(key, None)
                 row["other"].pop("reason", None)
     return part
