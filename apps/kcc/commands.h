@@ -305,7 +305,7 @@ struct RlReplayCommandOptions {
   bool token_advantages = false;
   double epsilon = 0.2;   // of PPO's clip
   std::string framework;  // whose settings to print; empty: none
-  std::string output;  // the page; empty: none
+  std::string output;     // the page; empty: none
 };
 int RunRlReplay(const RlReplayCommandOptions& options, Console& console);
 
