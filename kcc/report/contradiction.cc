@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "kcc/base/strings.h"
 #include "kcc/judge/health.h"
@@ -76,9 +77,25 @@ std::string ActionContradiction(const Judgement& stored, const Judgement& least)
                   Quoted(ActionText(least)));
 }
 
+// A name that stands twice: which of the two a reader, or a comparison with another report, would
+// take is anybody's guess.
+std::string NameTwice(const Judgement& stored) {
+  std::set<std::string_view> ids;
+  for (const ClauseVerdict& clause : stored.clauses) {
+    if (!ids.insert(clause.id).second) return "has the clause " + Quoted(clause.id) + " twice";
+    std::set<std::string_view> slices;
+    for (const SliceVerdict& slice : clause.slices) {
+      if (slices.insert(slice.slice).second) continue;
+      return "has the slice " + Quoted(slice.slice) + " of clause " + Quoted(clause.id) + " twice";
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string Contradiction(const Judgement& stored) {
+  if (std::string twice = NameTwice(stored); !twice.empty()) return twice;
   Escalation least;
   least.on_inconclusive = least.on_error = Action::kLog;
   Judgement again = stored;

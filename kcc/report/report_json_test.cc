@@ -191,6 +191,20 @@ TEST(ReadReport, CatchesASatisfiedSliceThatShowsItIsNot) {
   EXPECT_TRUE(edited(ConvergentSample()));
 }
 
+// Found by fuzzing: compared with itself, such a report had changed.
+TEST(ReadReport, RefusesNamesThatStandTwice) {
+  ReportData report = SampleReport();
+  auto& clauses = report.judgement.clauses;
+  const std::string id = clauses.at(1).id;
+  clauses[1].id = clauses[0].id;
+  EXPECT_THAT(ReadReport(ReportJson(report)).error().message(),
+              HasSubstr("has the clause '" + clauses[0].id + "' twice"));
+  clauses[1].id = id;
+  ASSERT_GT(clauses[0].slices.size(), 1u);
+  clauses[0].slices[1].slice = clauses[0].slices[0].slice;
+  EXPECT_THAT(ReadReport(ReportJson(report)).error().message(), HasSubstr("has the slice"));
+}
+
 TEST(ReadReport, RefusesEveryTruncationWithoutHarm) {
   const std::string json = ReportJson(EmptySample());
   for (size_t size = 0; size + 2 < json.size(); ++size) {
