@@ -121,6 +121,26 @@ TEST(Population, PairsOfTracesHaveNoCommonThroughput) {
   }
 }
 
+// Infer needs ten times train's memory in one pair and a tenth in the other; their maxima are
+// alike.
+TEST(Population, PairsOfTracesHaveNoCommonRatioOfMaxima) {
+  const auto part = [](const std::string& source, double train, double infer) {
+    FakeRequest request(source);
+    request.train.fields["peak_memory_mb"] = train;
+    request.infer.fields["peak_memory_mb"] = infer;
+    Summary summary = Accumulate(Plan::Default(), {request});
+    summary.sources.resize(1);
+    summary.sources[0].train.identity = source + "-train";
+    summary.sources[0].infer.identity = source + "-infer";
+    return summary;
+  };
+  const Metric ratio = *ParseMetric("peak_memory_ratio");
+  EXPECT_EQ(SlicePopulation(part("a", 10, 100), 0, ratio).value.lo, 10);
+  const Summary pairs = *Merge(part("a", 10, 100), part("b", 100, 10));
+  EXPECT_EQ(SlicePopulation(pairs, 0, ratio).count, 0u);
+  EXPECT_EQ(SlicePopulation(pairs, 0, *ParseMetric("peak_memory_mb")).value.lo, 100);
+}
+
 TEST(Population, AGapOfFailuresIsRoundedOnce) {
   std::vector<FakeRequest> requests;
   for (int i = 0; i < 10; ++i) {

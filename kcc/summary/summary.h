@@ -160,9 +160,10 @@ class SeriesView {
   Moments high_;
 };
 
-// Whether the metric is of a span of time (throughput) and the summary of several pairs of traces.
-// They may have run at one time or far apart, so that together they have no such span.
-bool JoinsSpans(const Summary& summary, const Metric& metric);
+// Whether the summary is of several pairs of traces and the metric is not theirs together: of a span
+// of time (throughput), since they may have run at one time or far apart, or a ratio of two sides'
+// largest values, which may come from different pairs.
+bool JoinsPairs(const Summary& summary, const Metric& metric);
 
 // A population metric of a slice.
 PopulationValue SlicePopulation(const Summary& summary, size_t slice, const Metric& metric,

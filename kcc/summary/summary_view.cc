@@ -91,9 +91,12 @@ Interval SeriesView::Quantile(End end, int percentile_ppm) const {
           std::min(moments.max, Histogram::UpperEdge(bucket))};
 }
 
-bool JoinsSpans(const Summary& summary, const Metric& metric) {
-  return summary.sources.size() > 1 && metric.quantity->level == QuantityLevel::kPopulation &&
-         metric.quantity->fields.find("started_at_ms") != std::string_view::npos;
+bool JoinsPairs(const Summary& summary, const Metric& metric) {
+  const Quantity& quantity = *metric.quantity;
+  if (summary.sources.size() < 2 || quantity.level != QuantityLevel::kPopulation) return false;
+  const bool of_a_span = quantity.fields.find("started_at_ms") != std::string_view::npos;
+  const bool of_maxima = !quantity.of.empty() && SourceOf(quantity).form == TestForm::kLargest;
+  return of_a_span || of_maxima;
 }
 
 PopulationValue SlicePopulation(const Summary& summary, size_t slice, const Metric& metric,
@@ -103,7 +106,7 @@ PopulationValue SlicePopulation(const Summary& summary, size_t slice, const Metr
   const int field_set = sorted.empty() ? 0 : summary.plan.FindFieldSet(sorted);
   if (field_set < 0) return {};
   const SliceStats& stats = summary.slices[slice];
-  if (JoinsSpans(summary, metric)) return {{}, 0, stats.population.requests};
+  if (JoinsPairs(summary, metric)) return {{}, 0, stats.population.requests};
   return ComputePopulation(metric,
                            {&stats.population, &stats.calibration, &stats.series[Top1Series()]},
                            static_cast<size_t>(field_set));
@@ -161,7 +164,7 @@ std::optional<WindowOutcome> SliceWindows(const Summary& summary, size_t slice,
   if (found == thresholds.end()) return std::nullopt;
   const auto index = static_cast<size_t>(found - thresholds.begin());
   // A window of one request is of one pair; any other may hold requests of several.
-  const bool joined = window.kind != Window::Kind::kRequest && JoinsSpans(summary, metric);
+  const bool joined = window.kind != Window::Kind::kRequest && JoinsPairs(summary, metric);
   const auto count = [&](const WindowTally& tally) {
     return WindowCounts{tally.windows, tally.undefined,
                         joined ? tally.windows + tally.undefined : tally.incomplete, tally.unplaced,
