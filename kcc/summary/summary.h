@@ -160,9 +160,9 @@ class SeriesView {
   Moments high_;
 };
 
-// Whether the summary is of several pairs of traces and the metric is not theirs together: of a span
-// of time (throughput), since they may have run at one time or far apart, or a ratio of two sides'
-// largest values, which may come from different pairs.
+// Whether the summary is of several pairs of traces and the metric is not theirs together: of a
+// span of time (throughput), since they may have run at one time or far apart, or a ratio of two
+// sides' largest values, which may come from different pairs.
 bool JoinsPairs(const Summary& summary, const Metric& metric);
 
 // A population metric of a slice.
