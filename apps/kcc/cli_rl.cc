@@ -76,8 +76,8 @@ void DeclareJudge(Program& program, CLI::App* group) {
       ->check(CLI::PositiveNumber);
   app->add_option(
          "--sampling-temperature", options.sampling_temperature,
-         "At which the tokens were sampled, where that differs; 0: greedily, or by top-p or "
-         "top-k")
+         "At which the tokens were sampled, from the whole distribution; without it nothing is "
+         "estimated from them")
       ->type_name("T")
       ->check(CLI::NonNegativeNumber);
   app->add_option("--train-fingerprint", options.train_fingerprint, "What trained, for the report")

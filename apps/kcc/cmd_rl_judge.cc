@@ -43,7 +43,9 @@ Result<Summary> MeasureStep(const RlJudgeOptions& options, const Contract& contr
   KCC_TRY_VOID(WarnOfFaults(dump, console));
   RlMeasureOptions how;
   how.temperature = options.temperature.value_or(1);
-  how.sampling_temperature = options.sampling_temperature;
+  // A dump does not say how its tokens were drawn. Unless the user does, nothing is estimated from
+  // them: greedy or top-p tokens are no sample of the distribution.
+  how.sampling_temperature = options.sampling_temperature.value_or(0);
   how.train_fingerprint = options.train_fingerprint;
   how.infer_fingerprint = options.infer_fingerprint;
   how.request_set = !contract.request_set.empty();

@@ -73,7 +73,7 @@ def test_a_dump_and_the_arrays_give_the_same_summary(kcc, tmp_path):
     mask = np.array(ARRAYS["mask"])
     arrays = {name: np.array(ARRAYS[name]) for name in ("train", "rollout", "mask", "advantages")}
     np.savez(tmp_path / "step.npz", **arrays, rewards=ARRAYS["reward"])
-    kcc("rl", "judge", contract, tmp_path / "step.npz", "--summary", summary)
+    kcc("rl", "judge", contract, tmp_path / "step.npz", "--sampling-temperature", 1, "--summary", summary)
     requests = [
         {"id": f"{row:08d}", "reward": reward, "output_tokens": int(output)}
         for row, (reward, output) in enumerate(zip(ARRAYS["reward"], mask.sum(axis=1)))
@@ -84,6 +84,20 @@ def test_a_dump_and_the_arrays_give_the_same_summary(kcc, tmp_path):
         lengths=mask.sum(axis=1),
     )  # fmt: skip
     assert measured.to_bytes() == summary.read_bytes()
+
+
+def test_nothing_is_estimated_from_tokens_that_nobody_said_how_they_were_drawn(kcc, tmp_path):
+    rows = 400
+    np.savez(tmp_path / "step.npz", train=np.full((rows, 2), -1.0), rollout=np.full((rows, 2), -1.0), mask=np.ones((rows, 2)))
+    contract = tmp_path / "tv.yaml"
+    contract.write_text(
+        "apiVersion: kcc/v1\nkind: KernelContract\nmetadata: {name: tv, version: 1.0.0}\nspec:\n"
+        "  assumptions: {tokensMax: 2}\n  decision: {about: traffic}\n"
+        "  numerical:\n    - {id: N-1, metric: mean_tv, atMost: 0.2, level: L3}\n"
+    )
+    assert kcc("rl", "judge", contract, tmp_path / "step.npz").code == 3
+    assert kcc("rl", "judge", contract, tmp_path / "step.npz", "--sampling-temperature", 1).code == 0
+    assert kcc("rl", "judge", contract, tmp_path / "step.npz", "--sampling-temperature", 0).code == 3
 
 
 def test_two_traces_are_judged_as_by_run(kcc):
