@@ -35,7 +35,7 @@ std::string OutcomeTwin(std::string_view slice);
 
 // Which side's ordinal or start places a request in a window.
 enum class Placement : uint8_t {
-  kInfer,           // what infer's own run took: its time, its memory, its failures
+  kInfer,           // what infer's own run took: its time, its throughput, its memory
   kTrain,           // everything else; infer's word would let it choose what counts together
   kTrainElseInfer,  // the same where the contract believes infer's word alone
 };
