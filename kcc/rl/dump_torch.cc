@@ -178,7 +178,8 @@ Result<> ReadTorchDump(const std::string& path, DumpBuilder* to) {
     return InvalidError("a .pt dump must hold a dictionary of tensors");
   }
   // The TensorDict in a DataProto has lists of its own, which are no fields of rows.
-  KCC_TRY_VOID(AddFields(file.outer() != nullptr ? *file.outer() : file.pickle(), to));
+  const auto* outer = file.outer();
+  KCC_TRY_VOID(AddFields(outer != nullptr ? *outer : file.pickle(), to));
   return AddDicts(file, file.root(), to);
 }
 
