@@ -99,7 +99,11 @@ int RunTraces(const RlJudgeOptions& options, Console& console) {
 Result<RlDump> ReadRlStep(const RlStepFlags& step, const std::vector<std::string>& files,
                           Console& console) {
   KCC_TRY(RlNameMap names, ParseNameMap(step.names));
-  KCC_TRY(RlDump dump, ReadRlDump(files, {step.slice_by, std::move(names)}));
+  Result<RlDump> read = ReadRlDump(files, {step.slice_by, std::move(names)});
+  if (!read.has_value()) {
+    return files.size() == 1 ? Error(read.error()).At(Place{files[0]}) : read.error();
+  }
+  RlDump dump = std::move(*read);
   for (const std::string& warning : dump.warnings) PrintWarning(warning, console);
   return dump;
 }
