@@ -199,6 +199,7 @@ class RequestFile final : public RequestSource {
     if (!parsed.has_value()) return std::move(parsed.error()).At(place());
     return true;
   }
+  Result<> Rewind() override { return reader_.Rewind(); }
   RequestTotals totals() const override { return totals_; }
   SampledBy sampled_by() const override { return sampled_by_; }
   std::optional<double> sampling_temperature() const override { return sampling_temperature_; }

@@ -72,6 +72,7 @@ MISTAKES = [
      ["twice.jsonl:2", "'a' stood already in line 1", "ids must be unique"]),
     (["run", CONTRACT, "--train", "lab:train", "--infer", "lab:fp8", "--requests", "{beyond.jsonl}"], 2,
      ["request 'a' holds token 99999", "the vocabulary has 512", "tokenizer of this model"]),
+    (["run", CONTRACT, *TRACES[:1], "--infer", "lab:fp8", "--repeat", "2"], 2, [TRACES[0], "--repeat asks what --requests names", "kcc score --repeat 2"]),
     # Dumps.
     (["rl", "diagnose", "{one.npz}"], 2, ["one.npz", "rollout log-probs are missing: found train", "--map NAME=rollout"]),
     (["rl", "diagnose", "{shapes.npz}"], 2, ["shapes.npz", "has the shape [2, 2]", "of the same tokens"]),
