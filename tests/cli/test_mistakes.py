@@ -45,6 +45,7 @@ MISTAKES = [
     (["judge", CONTRACT, TRACES[0]], 2, [TRACES[0], "takes a summary", "kcc run CONTRACT TRAIN INFER"]),
     (["report", "examples/contract.yaml"], 2, ["examples/contract.yaml", "is not JSON", "a report is the report.json that --report wrote"]),
     (["generate", "lab:fp8", *ASKED, "--top-p", "50", "-o", "t"], 2, ["--top-p", "'50' is not a number from 0 to 1"]),
+    (["bound", "--linf", "2%"], 2, ["--linf", "'2%' is not a number", "write 0.02"]),
     # Kernels.
     (["run", CONTRACT, "examples/traces", TRACES[1]], 4, ["holds no trace.json", "it holds the traces fixed, infer and train"]),
     (["run", CONTRACT, "--train", "meta-llama/Llama-3-8B", "--infer", "lab:fp8"], 4,
