@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the examples of README.md, docs/*.md and docs/cli/*.md, and checks what they show.
+"""Runs the examples of README.md, docs/*.md, docs/cli/*.md and docs/first-steps/*.md, and checks what they show.
 
   ```console   each `$ command` is run in a scratch copy of the examples with kcc on PATH; what it
                prints, errors included, must be what the page shows. `…` stands for any text within
@@ -7,6 +7,8 @@
   ```yaml      a block that starts with apiVersion must pass `kcc check`; after a comment
                `<!-- file: NAME -->` it is also written to NAME for later commands of the page.
   <!-- generated: COMMAND -->  up to <!-- end generated --> must be what the command prints.
+  <!-- server: KIND HOST:PORT -->  the block that follows talks to a server. It is run only where one of that kind is
+               given (the slow tests start real ones), whose address then stands in for HOST:PORT.
   [text](path) to a file of the repository must exist.
   kcc …        wherever a page shows a command, a kernel with `?` or `&` in it is quoted: a shell would end the
                command at `&`, and zsh refuses a `?` that matches no file.
@@ -27,13 +29,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```(\w*)\s*$")
 FILE_NOTE = re.compile(r"^<!-- file: (\S+) -->$")
 GENERATED = re.compile(r"^<!-- generated: (.+) -->$")
+SERVER_NOTE = re.compile(r"^<!-- server: (\w+) (\S+) -->$")
 GENERATED_END = "<!-- end generated -->"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
 def pages():
     docs = ROOT / "docs"
-    return [ROOT / "README.md", *sorted(docs.glob("*.md")), *sorted((docs / "cli").glob("*.md"))]
+    folders = (docs, docs / "first-steps", docs / "cli")
+    return [ROOT / "README.md", *(page for folder in folders for page in sorted(folder.glob("*.md")))]
 
 
 def kcc_binary():
@@ -151,10 +155,12 @@ def shown_commands(lines):
 
 
 class Page:
-    """One page; `lines` holds its text as it should be once run() is through."""
+    """One page; `lines` holds its text as it should be once run() is through. `servers`: by kind, the address of
+    one that is running."""
 
-    def __init__(self, path):
+    def __init__(self, path, servers=None):
         self.path = path
+        self.servers = servers or {}
         self.source = path.read_text(encoding="utf-8").splitlines()
         self.lines = []
         self.problems = []
@@ -162,7 +168,12 @@ class Page:
     def problem(self, line, text):
         self.problems.append(f"{self.path.relative_to(ROOT)}:{line + 1}: {text}")
 
-    def console(self, scratch, start, block):
+    def console(self, scratch, start, block, server=None):
+        """`server`: the kind and the address that the block talks to."""
+        kind, shown_address = server or (None, None)
+        if kind and kind not in self.servers:
+            self.lines += block
+            return
         for command, shown in split_commands(block):
             if command is None:
                 self.problem(start, "a console block starts with `$ command`")
@@ -170,7 +181,9 @@ class Page:
                 continue
             while shown and not shown[-1].strip():
                 shown.pop()
-            _, output = scratch.run(command)
+            asked = command.replace(shown_address, self.servers[kind]) if kind else command
+            _, output = scratch.run(asked)
+            output = output.replace(self.servers[kind], shown_address) if kind else output
             printed = [line.rstrip() for line in output.splitlines()]
             while printed and not printed[-1].strip():
                 printed.pop()
@@ -233,6 +246,7 @@ class Page:
     def _run(self, scratch):
         position = 0
         name = None
+        server = None
         while position < len(self.source):
             line = self.source[position]
             self.lines.append(line)
@@ -250,20 +264,22 @@ class Page:
             if end is None:
                 note = FILE_NOTE.match(line)
                 name = note.group(1) if note else name if not line.strip() else None
+                note = SERVER_NOTE.match(line)
+                server = note.groups() if note else server if not line.strip() else None
                 position += 1
                 continue
             block = self.source[position + 1 : end]
             if made:
                 self.generated(scratch, position, made.group(1), block)
             elif fence.group(1) == "console":
-                self.console(scratch, position, block)
+                self.console(scratch, position, block, server)
             elif fence.group(1) == "yaml":
                 self.yaml(scratch, position, block, name)
             else:
                 self.lines += block
             self.lines.append(self.source[end])
             position = end + 1
-            name = None
+            name = server = None
 
 
 def main():

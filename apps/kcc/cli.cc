@@ -5,6 +5,9 @@
 // A new command: fill in a Declare function like those below, and add it to DeclareAll.
 #include "apps/kcc/cli.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include "apps/kcc/cli_bounds.h"
 #include "apps/kcc/cli_program.h"
 #include "apps/kcc/other_words.h"
@@ -349,6 +352,10 @@ std::string UnknownWord(const std::string& word, const CommandSpec& at) {
   if (const std::string_view instead = InsteadOf(word); at.name == kRoot && !instead.empty()) {
     return message.append("; ").append(instead);
   }
+  if (at.name == kRoot && (word.ends_with(".yaml") || word.ends_with(".yml"))) {
+    return message + "; 'kcc check " + word + "' checks a contract, and 'kcc run " + word +
+           " TRAIN INFER' judges two kernels by it";
+  }
   const std::vector<std::string_view> views(known.begin(), known.end());
   constexpr size_t kShortFlag = 2;  // every other letter is one slip away
   const auto nearest = name.size() > kShortFlag ? NearestWord(name, views) : std::nullopt;
@@ -356,6 +363,15 @@ std::string UnknownWord(const std::string& word, const CommandSpec& at) {
     message.append("; did you mean '").append(*nearest).append("'?");
   }
   return message;
+}
+
+// Whether an argument is missing that stands in the usage line; TRAIN is --train too.
+bool LacksArgument(std::string_view message, const CommandSpec& at) {
+  return std::any_of(at.arguments.begin(), at.arguments.end(), [&](const ArgumentSpec& argument) {
+    std::string flag = "--";
+    for (const char c : argument.name) flag += static_cast<char>(std::tolower(c));
+    return message == argument.name + " is required" || message == flag + " is required";
+  });
 }
 
 int UsageError(const std::string& message, const CommandSpec& at, Console& console) {
@@ -380,7 +396,8 @@ int Parse(Program& program, int argc, const char* const* argv) {
     // A word that nothing takes explains whatever else is missing, so it is said first.
     const CommandSpec& at = Reached(program.root, program.spec);
     const std::vector<std::string> unknown = program.root.remaining(true);
-    const std::string message = unknown.empty() ? error.what() : Shown(UnknownWord(unknown[0], at));
+    std::string message = unknown.empty() ? error.what() : Shown(UnknownWord(unknown[0], at));
+    if (unknown.empty() && LacksArgument(message, at)) message += "; write " + UsageLine(at);
     return UsageError(message, at, program.console);
   }
 }

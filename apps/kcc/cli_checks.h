@@ -15,6 +15,13 @@ namespace kcc::cli {
 // Says what is wrong with a text; empty: nothing.
 using Check = std::function<std::string(const std::string&)>;
 
+// What to write for a percentage, which contracts take and flags do not.
+inline std::string InsteadOfPercent(const std::string& text) {
+  if (!text.ends_with('%')) return "";
+  const auto number = ParseNumber(text.substr(0, text.size() - 1) + "e-2");
+  return number ? "; write " + ShortestNumber(*number) : "";
+}
+
 // A number from `low` to `high`, both included.
 inline Check Between(double low, double high) {
   return [low, high](const std::string& text) -> std::string {
@@ -23,7 +30,8 @@ inline Check Between(double low, double high) {
     const bool open = high == std::numeric_limits<double>::infinity();
     return "'" + text + "' is not a number " +
            (open ? "of at least " + ShortestNumber(low)
-                 : "from " + ShortestNumber(low) + " to " + ShortestNumber(high));
+                 : "from " + ShortestNumber(low) + " to " + ShortestNumber(high)) +
+           InsteadOfPercent(text);
   };
 }
 

@@ -29,6 +29,9 @@ CLI::Option* DeclareKernelFlags(CLI::App* app, KernelFlags& flags) {
   app->add_option("--batch", flags.batch, "Requests per batch")
       ->type_name("N")
       ->check(Between(1, 1 << 30));
+  app->add_option("--repeat", flags.repeat, "Ask each request N times, for clauses on replays")
+      ->type_name("N")
+      ->check(Between(1, 1000));
   AddChoice(app, "--sampled-by", flags.sampled_by, {"infer", "train", "dataset"},
             "Who chose the tokens of the requests file");
   app->add_option("--sampling-temperature", flags.sampling_temperature,

@@ -106,6 +106,14 @@ int RunJudge(const JudgeCommandOptions& options, Console& console) {
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);
   if (!contract) return exit_code;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(options.summary, ignored)) {
+    return ReportError(
+        InvalidError("is a directory, and kcc judge takes a summary (.kccs, from kcc "
+                     "measure); kcc run CONTRACT TRAIN INFER judges two traces",
+                     Place{options.summary}),
+        console);
+  }
   Result<Summary> summary = ReadSummaryFile(options.summary);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   std::vector<PairedTraces> traces;

@@ -216,7 +216,9 @@ int RunRlReplay(const RlReplayCommandOptions& options, Console& console) {
   if (!advice.has_value()) return ReportError(advice.error(), console);
   if (!options.output.empty()) {
     const auto written = WriteFileAtomically(
-        options.output, ReplayHtml(*replay, "Replay of " + options.step.files.front()));
+        options.output,
+        ReplayHtml(*replay, "Replay of " + options.step.files.front(),
+                   advice->correction_needed ? std::string_view() : advice->need_reason));
     if (!written.has_value()) return ReportError(written.error(), console);
   }
   if (console.json) {

@@ -1,6 +1,8 @@
 // kcc rl judge: one command from a trainer's dump to a verdict. The rows become requests of the
 // same measurement that kcc run makes of two kernels; from the summary on everything is the same.
 
+#include <algorithm>
+
 #include "apps/kcc/commands.h"
 #include "apps/kcc/judging.h"
 #include "apps/kcc/reporting.h"
@@ -30,6 +32,23 @@ Result<> WarnOfFaults(const RlDump& dump, Console& console) {
   return {};
 }
 
+// A dump names no engine, so a clause that asks for one fails whatever the numbers are.
+void WarnOfUnnamedEngine(const Contract& contract, std::string_view stage, Console& console) {
+  for (const Clause& clause : contract.clauses) {
+    const bool judged = std::any_of(clause.stages.begin(), clause.stages.end(),
+                                    [&](Stage each) { return Name(each) == stage; });
+    const auto& fields = clause.fields;
+    if (!judged || std::find(fields.begin(), fields.end(), "kernel_fingerprint") == fields.end()) {
+      continue;
+    }
+    PrintWarning("clause " + clause.id +
+                     " asks which engine sampled, and a dump does not say; name it with "
+                     "--infer-fingerprint NAME, such as 'vllm 0.10.2, bf16'",
+                 console);
+    return;
+  }
+}
+
 Result<Summary> MeasureStep(const RlJudgeOptions& options, const Contract& contract,
                             Console& console) {
   for (const std::string& path : options.step.files) {
@@ -41,6 +60,9 @@ Result<Summary> MeasureStep(const RlJudgeOptions& options, const Contract& contr
   }
   KCC_TRY(const RlDump dump, ReadRlStep(options.step, console));
   KCC_TRY_VOID(WarnOfFaults(dump, console));
+  if (options.infer_fingerprint.empty()) {
+    WarnOfUnnamedEngine(contract, options.flags.stage, console);
+  }
   RlMeasureOptions how;
   how.temperature = options.temperature.value_or(1);
   // A dump does not say how its tokens were drawn. Unless the user does, nothing is estimated from
@@ -77,7 +99,11 @@ int RunTraces(const RlJudgeOptions& options, Console& console) {
 Result<RlDump> ReadRlStep(const RlStepFlags& step, const std::vector<std::string>& files,
                           Console& console) {
   KCC_TRY(RlNameMap names, ParseNameMap(step.names));
-  KCC_TRY(RlDump dump, ReadRlDump(files, {step.slice_by, std::move(names)}));
+  Result<RlDump> read = ReadRlDump(files, {step.slice_by, std::move(names)});
+  if (!read.has_value()) {
+    return files.size() == 1 ? Error(read.error()).At(Place{files[0]}) : read.error();
+  }
+  RlDump dump = std::move(*read);
   for (const std::string& warning : dump.warnings) PrintWarning(warning, console);
   return dump;
 }

@@ -39,6 +39,9 @@ struct CommandSpec {
 // "a|b|c" -> {a, b, c}, "a|" -> {a}; one of the named values gives none.
 std::vector<std::string> ChoicesOf(std::string_view value);
 
+// "kcc run [FLAGS] CONTRACT TRAIN INFER".
+std::string UsageLine(const CommandSpec& command);
+
 // In lines of at most `columns` columns, but for examples.
 std::string HelpText(const CommandSpec& command, int columns);
 std::string BashCompletion(const CommandSpec& root);

@@ -79,6 +79,7 @@ struct MeasureFlags {
 struct KernelFlags {
   std::string requests;    // a requests file or a trace; empty: those of the trace that is a side
   int64_t batch = 16;      // requests at a time
+  int64_t repeat = 1;      // how often each is asked
   std::string sampled_by;  // a word; empty: dataset, or what the trace says
   std::optional<double> sampling_temperature;
   double start_timeout_s = 600;

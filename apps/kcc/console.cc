@@ -6,6 +6,7 @@
 
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
+#include "kcc/base/strings.h"
 #include "kcc/contract/canonical.h"
 
 namespace kcc::cli {
@@ -119,12 +120,50 @@ Result<std::string> ReadInput(const std::string& path, size_t max_bytes, Console
   return bytes;
 }
 
-Result<ContractFile> LoadContract(const std::string& path, Console& console) {
+namespace {
+
+constexpr std::string_view kContractFirst =
+    ", and a contract is a YAML file; where a command takes a contract and evidence, the contract "
+    "comes first";
+
+// The file beside a missing one whose name is nearest: minimal.yaml for minimal.yml.
+std::string NearestFile(const std::filesystem::path& missing) {
+  const std::filesystem::path folder = missing.has_parent_path() ? missing.parent_path() : ".";
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(folder, failed), end; !failed && at != end;
+       at.increment(failed)) {
+    names.push_back(at->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const auto nearest = NearestWord(missing.filename().string(), views);
+  return nearest ? (missing.parent_path() / *nearest).string() : "";
+}
+
+Result<ContractFile> LoadContractFile(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    return InvalidError("is a directory, and a contract is a YAML file", Place{path});
+    return InvalidError("is a directory" + std::string(kContractFirst), Place{path});
   }
-  if (path != "-") return ReadContractFile(path);
+  Result<ContractFile> file = ReadContractFile(path);
+  if (!file.has_value() && !std::filesystem::exists(path, ignored)) {
+    const std::string nearest = NearestFile(path);
+    if (nearest.empty()) return file;
+    return Error(file.error().code(), file.error().message() + "; did you mean '" + nearest + "'?",
+                 file.error().place());
+  }
+  size_t bad = 0;
+  if (file.has_value() && file->text.find('\0') != std::string::npos && !IsUtf8(file->text, &bad)) {
+    return InvalidError("is no text" + std::string(kContractFirst), Place{path});
+  }
+  return file;
+}
+
+}  // namespace
+
+Result<ContractFile> LoadContract(const std::string& path, Console& console) {
+  if (path != "-") return LoadContractFile(path);
   KCC_TRY(std::string text, ReadInput(path, kContractBytesMax, console));
   ReadOutcome outcome = ReadContract(text);
   return ContractFile{std::move(text), std::move(outcome)};

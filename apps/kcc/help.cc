@@ -100,8 +100,7 @@ std::vector<std::string> ChoicesOf(std::string_view value) {
   }
 }
 
-std::string HelpText(const CommandSpec& command, int columns) {
-  const size_t width = std::clamp(static_cast<size_t>(std::max(columns, 1)), kWidthMin, kWidthMax);
+std::string UsageLine(const CommandSpec& command) {
   std::string usage = command.name;
   if (!command.commands.empty()) usage += " COMMAND";
   if (!command.flags.empty()) usage += " [FLAGS]";
@@ -109,6 +108,12 @@ std::string HelpText(const CommandSpec& command, int columns) {
     const std::string text = ArgumentText(argument);
     usage.append(" ").append(argument.required ? text : "[" + text + "]");
   }
+  return usage;
+}
+
+std::string HelpText(const CommandSpec& command, int columns) {
+  const size_t width = std::clamp(static_cast<size_t>(std::max(columns, 1)), kWidthMin, kWidthMax);
+  const std::string usage = UsageLine(command);
   constexpr std::string_view kUsage = "Usage: ";
   std::string out = WrapText(command.help, 0, width) + "\n\n";
   out.append(kUsage).append(WrapText(usage, kUsage.size(), width)).append("\n");

@@ -12,6 +12,7 @@
 #include "apps/kcc/shipped.h"
 #include "kcc/base/check.h"
 #include "kcc/kernel/exec_kernel.h"
+#include "kcc/kernel/repeat_requests.h"
 #include "kcc/kernel/server_kernel.h"
 #include "kcc/kernel/trace_kernel.h"
 #include "kcc/lab/lab_kernel.h"
@@ -114,11 +115,12 @@ SampledBy SampledByOf(const KernelFlags& flags, SampledBy otherwise) {
 Result<std::unique_ptr<RequestSource>> OpenRequests(const KernelFlags& flags, RequestUse use,
                                                     SampledBy sampled_by) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(flags.requests, ignored)) {
-    return OpenTraceRequests(flags.requests);
-  }
-  return OpenRequestFile(flags.requests, use, SampledByOf(flags, sampled_by),
-                         flags.sampling_temperature);
+  const bool trace = std::filesystem::is_directory(flags.requests, ignored);
+  KCC_TRY(std::unique_ptr<RequestSource> source,
+          trace ? OpenTraceRequests(flags.requests)
+                : OpenRequestFile(flags.requests, use, SampledByOf(flags, sampled_by),
+                                  flags.sampling_temperature));
+  return RepeatRequests(std::move(source), flags.repeat);
 }
 
 }  // namespace kcc::cli

@@ -52,6 +52,13 @@ PairingOptions PairingOptionsOf(const MeasureFlags& flags) {
 // A trace knows who chose its tokens, and often the tokens themselves.
 Result<std::unique_ptr<RequestSource>> RequestsFor(const std::optional<std::string>& trace,
                                                    const KernelFlags& kernels) {
+  if (kernels.requests.empty() && kernels.repeat > 1 && trace) {
+    return InvalidError(
+        "--repeat asks what --requests names; a trace was asked already: record it with kcc score "
+        "--repeat " +
+            std::to_string(kernels.repeat) + ", and its repeats are asked of the other kernel",
+        Place{*trace});
+  }
   if (kernels.requests.empty()) {
     if (trace) return OpenTraceRequests(*trace);
     return InvalidError("two engines need to be told what to score: give --requests R.jsonl");

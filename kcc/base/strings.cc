@@ -78,6 +78,13 @@ std::optional<std::string_view> NearestWord(std::string_view word,
                                             std::span<const std::string_view> candidates) {
   constexpr size_t kLongestWord = 64;
   if (word.empty() || word.size() > kLongestWord) return {};
+  // Another case is no distance at all: TRL for trl.
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  for (const std::string_view candidate : candidates) {
+    const bool alike = std::equal(word.begin(), word.end(), candidate.begin(), candidate.end(),
+                                  [&](char a, char b) { return lower(a) == lower(b); });
+    if (alike && word != candidate) return candidate;
+  }
   std::optional<std::string_view> best;
   size_t best_distance = 0;
   for (const std::string_view candidate : candidates) {

@@ -20,7 +20,8 @@ std::string ReadableNumber(double value);
 std::optional<double> ParseNumber(std::string_view text);
 
 // The candidate nearest to `word` (Damerau-Levenshtein), if it is near enough to be a slip of the
-// keyboard: at most a third of the longer word's length, and at least one edit.
+// keyboard: at most a third of the longer word's length, and at least one edit, or another case of
+// its letters.
 std::optional<std::string_view> NearestWord(std::string_view word,
                                             std::span<const std::string_view> candidates);
 

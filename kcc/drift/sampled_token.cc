@@ -66,6 +66,8 @@ Result<SampledToken> SampledTokenFromLogprobs(double train_logprob, double infer
 }
 
 void PublishSampledToken(const SampledToken& token, const SlotSet& wanted, TokenDrift* out) {
+  out->logprob[static_cast<size_t>(Side::kTrain)] = token.train_logprob;
+  out->logprob[static_cast<size_t>(Side::kInfer)] = token.infer_logprob;
   const SampledSlots& slots = SlotsOf();
   const auto set = [&](size_t slot, double value) {
     if (wanted[slot]) out->Set(slot, value);

@@ -12,6 +12,7 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "kcc/base/dtype.h"
@@ -48,6 +49,10 @@ struct TokenDrift {
   // For calibration: each side's most likely token and its probability (full logits only).
   std::array<int32_t, 2> argmax = {-1, -1};  // indexed by Side
   std::array<double, 2> confidence = {0, 0};
+  // Each side's log-prob of the sampled token, as its quantities were computed from; NaN: not
+  // known.
+  std::array<double, 2> logprob = {std::numeric_limits<double>::quiet_NaN(),
+                                   std::numeric_limits<double>::quiet_NaN()};
 
   void Set(size_t slot, double value) { SetInterval(slot, value, value); }
   void SetInterval(size_t slot, double low, double high) {

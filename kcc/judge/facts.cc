@@ -346,6 +346,9 @@ void FactReader::ReadPopulation(const Clause& clause, Facts* facts) {
     std::string needs = "the evidence does not hold what " + MetricName(clause.metric) + " needs";
     const std::string_view fields = clause.metric.quantity->fields;
     if (!fields.empty()) needs += " (request fields: " + std::string(fields) + ")";
+    if (clause.metric.quantity->observation == Observation::kReplay) {
+      needs += "; kcc run --repeat 2 asks every request again";
+    }
     if (JoinsPairs(summary_, clause.metric)) {
       needs = std::to_string(summary_.sources.size()) + " pairs of traces have no one " +
               MetricName(clause.metric) + ": judge the summary of each";

@@ -288,6 +288,13 @@ std::vector<std::string> WarningsOf(const Contract& contract, const Summary& sum
           "which requests repeat one another is the infer trace's word alone: the train trace "
           "has no replay_group");
     }
+    if (clause->metric.quantity->observation == Observation::kReplay &&
+        clause->metric.quantity->form == TestForm::kLargest &&
+        summary.plan.repeats() == Repeats::kByReplica) {
+      warnings.insert(
+          "repeats are told apart by 'replica', which is the word of the side that answered; the "
+          "contract trusts it");
+    }
     const bool labels = clause->metric.quantity->evidence == EvidenceNeeded::kGold ||
                         OwnReads(clause->metric, "token.gold");
     if (alone.contains("gold") && labels) warnings.insert(std::string(kLabelsAlone));

@@ -119,9 +119,29 @@ Result<> SetCount(std::string_view field, size_t count, Request* request) {
   return {};
 }
 
+// What to say of a line that is no request: one with text for a prompt is a file for kcc requests
+// make, whatever else it lacks.
+Error ExplainLine(json::parser& parser, std::string_view line, const Error& error) {
+  const auto root = ParseJson(parser, line);
+  if (!root.has_value()) {
+    return Error(error.code(), error.message() +
+                                   "; a requests file holds one JSON object a line "
+                                   "(docs/kernels.md)");
+  }
+  json::object object;
+  if (root->get(object) != simdjson::SUCCESS) return error;
+  const auto prompt = JsonMember(object, "prompt");
+  if (!prompt || !prompt->is_string()) return error;
+  std::vector<int32_t> ids;
+  const auto appended = AppendTokens(object, "prompt", 0, &ids);
+  return appended.has_value() ? error : appended.error();
+}
+
 Result<> ParseLine(json::parser& parser, std::string_view line, RequestUse use,
                    KernelRequest* out) {
-  KCC_TRY(out->request, ParseRequest(line, kTokenFields));
+  auto request = ParseRequest(line, kTokenFields);
+  if (!request.has_value()) return ExplainLine(parser, line, request.error());
+  out->request = std::move(*request);
   for (const std::string_view field : kMeasuredFields) {
     if (out->request.fields.find(field) == out->request.fields.end()) continue;
     return InvalidError("'" + std::string(field) +
@@ -179,6 +199,7 @@ class RequestFile final : public RequestSource {
     if (!parsed.has_value()) return std::move(parsed.error()).At(place());
     return true;
   }
+  Result<> Rewind() override { return reader_.Rewind(); }
   RequestTotals totals() const override { return totals_; }
   SampledBy sampled_by() const override { return sampled_by_; }
   std::optional<double> sampling_temperature() const override { return sampling_temperature_; }

@@ -37,6 +37,8 @@ class RequestSource {
   virtual ~RequestSource() = default;
   // False after the last one. The request carries prompt_tokens and output_tokens as fields.
   virtual Result<bool> Next(KernelRequest* request) = 0;
+  // From the first one again.
+  virtual Result<> Rewind() = 0;
   // Of the whole source; known before the first Next.
   virtual RequestTotals totals() const = 0;
   // Who chose the continuations.

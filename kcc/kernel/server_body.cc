@@ -36,6 +36,12 @@ RequestBody& RequestBody::Bias(int32_t id, double bias) {
   return *this;
 }
 
+RequestBody& RequestBody::BiasByName(int32_t id, double bias) {
+  Key("logit_bias");
+  writer_.BeginObject().Field(std::to_string(id), bias).EndObject();
+  return *this;
+}
+
 RequestBody& RequestBody::Begin(std::string_view name) {
   Key(name);
   writer_.BeginObject();

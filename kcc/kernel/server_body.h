@@ -40,6 +40,8 @@ class RequestBody {
   RequestBody& Ids(std::string_view name, std::span<const int32_t> ids);
   // logit_bias of one token, as llama.cpp writes it: [[id, bias]].
   RequestBody& Bias(int32_t id, double bias);
+  // The same as vLLM writes it: {"id": bias}.
+  RequestBody& BiasByName(int32_t id, double bias);
   // An object inside the body; End closes it.
   RequestBody& Begin(std::string_view name);
   RequestBody& End();

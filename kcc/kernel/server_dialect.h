@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,7 @@ struct ServerFacts {
   std::string version;
   std::string model;
   int64_t vocab_size = 0;
+  std::optional<double> kv_cache_mb;           // what its KV cache takes, where it tells
   std::vector<int32_t> end;                    // ids that end a generation, where they matter
   std::map<int32_t, bool> forceable;           // by id, as far as ServerPath::learn has asked
   std::vector<ServerOptions::Field> extra;     // fields of the user's
@@ -114,6 +116,11 @@ struct ServerDialect {
 
   // Asks who answers, on the server's own endpoints: sets version and identity, and `end`.
   Result<> (*identify)(HttpPool& pool, ServerFacts* facts) = nullptr;
+  // Finds out how large the vocabulary is where no page says so; 0: not by this server. Null: there
+  // is no way.
+  Result<int64_t> (*ask_vocabulary)(HttpPool& pool, const ServerFacts& facts) = nullptr;
+  // Megabytes that the KV cache takes, by the text of GET /metrics. Null: it does not tell.
+  std::optional<double> (*kv_cache_mb)(std::string_view metrics) = nullptr;
   // The call that has one continuation written.
   HttpCall (*generate)(const ServerFacts& facts, const GenerateAsk& ask,
                        const std::string& salt) = nullptr;

@@ -182,11 +182,23 @@ Result<ServerFacts> DiscoverServer(HttpPool& pool, const ServerOptions& options)
                         " entries, vocab_size says " + std::to_string(options.vocab_size));
   }
   if (options.vocab_size > 0) facts.vocab_size = options.vocab_size;
+  if (facts.vocab_size < 1 && facts.server->ask_vocabulary != nullptr) {
+    KCC_TRY(facts.vocab_size, facts.server->ask_vocabulary(pool, facts));
+  }
   if (facts.vocab_size < 1 && !facts.path->logits) {
     return InvalidError(name +
                         " does not tell how large the vocabulary is; give vocab_size=N (it is in "
                         "the model's config.json). If you did, quote the URI: a shell ends a "
                         "command at '&'");
+  }
+  if (facts.server->kv_cache_mb != nullptr) {
+    // Not every server shows its metrics, and nothing else depends on them.
+    const auto reply = pool.Ask({"/metrics", ""});
+    if (reply.has_value() && reply->status == 200) {
+      facts.kv_cache_mb = facts.server->kv_cache_mb(reply->body);
+    } else if (!reply.has_value() && reply.error().message() == InterruptedError().message()) {
+      return reply.error();
+    }
   }
   return facts;
 }

@@ -290,6 +290,7 @@ Result<> ServerKernel::ScoreBatch(std::span<const KernelRequest> batch,
   KCC_TRY(const std::vector<ScoreAnswer> answers, AskAll(asks, name));
   ServerTrace trace;
   trace.info = TraceInfoOf(info_);
+  trace.kv_cache_mb = facts_.kv_cache_mb;
   trace.top = info_.evidence == EvidenceLevel::kTopK ? options_.top : 0;
   trace.mask_missing = options_.mask_missing;
   return WriteServerTrace(trace, batch, answers, directory);
@@ -384,6 +385,7 @@ Result<> ServerKernel::GenerateBatch(std::span<const KernelRequest> batch, const
   KCC_TRY_VOID(pool_->Run(batch.size(), make, take, give_up));
   ServerTrace trace;
   trace.info = GeneratedTraceInfo(info_, *generated_semantics_, sampling, lists);
+  trace.kv_cache_mb = facts_.kv_cache_mb;
   for (const ServerOptions::Field& field : facts_.extra) {
     const auto& altering = facts_.server->altering;
     if (std::find(altering.begin(), altering.end(), field.name) != altering.end()) {

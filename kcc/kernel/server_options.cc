@@ -14,19 +14,19 @@ namespace {
 constexpr size_t kKeyBytesMax = 4096;
 constexpr std::string_view kBody = "body.";
 
-// The servers whose vocabulary only the user knows.
+// Which servers' vocabulary only the user knows.
 std::string SilentServers() {
   std::vector<std::string_view> titles;
   for (const ServerDialect* server : kServers) {
     if (!server->tells_vocabulary) titles.push_back(server->title);
   }
-  return JoinWords(titles);
+  return JoinWords(titles) + (titles.size() == 1 ? " does" : " do") + " not tell it";
 }
 
 // clang-format off
 const std::vector<ServerOptionRow>& Table() {
   static const std::string servers = ServerChoices();
-  static const std::string vocabulary = "entries of the vocabulary; " + SilentServers() + " do not tell it";
+  static const std::string vocabulary = "entries of the vocabulary; " + SilentServers();
   static const std::vector<ServerOptionRow> table = {
       {"server", servers, "whose dialect the server speaks; required"},
       {"model", "NAME", "which model, where the server has several"},

@@ -102,6 +102,7 @@ Result<> WriteServerTrace(const ServerTrace& trace, std::span<const KernelReques
     FillFingerprint(trace.info.kernel_fingerprint, &request);
     request.fields.insert_or_assign("prompt_tokens", static_cast<double>(batch[i].prompt_tokens));
     request.fields.insert_or_assign("output_tokens", static_cast<double>(answers[i].tokens.size()));
+    if (trace.kv_cache_mb) request.fields.insert_or_assign("kv_cache_mb", *trace.kv_cache_mb);
     if (trace.info.mode == TraceMode::kGenerated) {
       const ScoreAnswer& answer = answers[i];
       request.fields.insert_or_assign("started_at_ms", static_cast<double>(answer.started_at_ms));

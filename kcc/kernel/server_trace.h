@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -13,7 +14,8 @@ namespace kcc {
 
 struct ServerTrace {
   TraceInfo info;
-  int32_t top = 0;            // alternatives kept a token
+  int32_t top = 0;  // alternatives kept a token
+  std::optional<double> kv_cache_mb;
   bool mask_missing = false;  // a token without a log-prob does not count; else it is an error
 };
 

@@ -1,4 +1,7 @@
 // vLLM: prompts are scored by /v1/completions; with trace replay given tokens are decoded, too.
+#include <charconv>
+#include <limits>
+
 #include "kcc/kernel/server_identity.h"
 #include "kcc/kernel/server_table.h"
 
@@ -10,7 +13,8 @@ using Names = std::string_view[];
 // clang-format off
 constexpr Names kCompletionsOwn = {
     "model", "prompt", "max_tokens", "temperature", "top_k", "top_p", "seed", "stop_token_ids",
-    "logprobs", "prompt_logprobs", "return_token_ids", "return_tokens_as_token_ids", "cache_salt"};
+    "logprobs", "prompt_logprobs", "return_token_ids", "return_tokens_as_token_ids", "cache_salt",
+    "logit_bias"};
 constexpr Names kCompletionsUser = {"priority", "ignore_eos", "min_tokens", "vllm_xargs"};
 constexpr Names kAltering = {"min_tokens", "vllm_xargs"};
 constexpr ServerRoute kCompletions = {"/v1/completions", kCompletionsOwn, kCompletionsUser};
@@ -76,6 +80,64 @@ Result<> CheckPromptEcho(json::object response, const ScoreAsk& ask) {
                         std::vector<int64_t>(ask.tokens.begin(), ask.tokens.end()), 0, echoed);
 }
 
+std::optional<int64_t> WholeNumber(std::string_view digits) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+// Whether the version is at least 0.11: "0.32.0", "0.11.1rc2.dev3". vLLM refuses a bias of a token
+// that does not exist since 0.10; before, its engine may end of it.
+bool RefusesUnknownTokens(std::string_view version) {
+  const size_t dot = version.find('.');
+  if (dot == std::string_view::npos) return false;
+  const std::string_view rest = version.substr(dot + 1);
+  const auto major = WholeNumber(version.substr(0, dot));
+  const auto minor = WholeNumber(rest.substr(0, rest.find('.')));
+  return major && minor && (*major > 0 || *minor >= 11);
+}
+
+// No page of vLLM's says it. A bias of a token that no vocabulary has is refused before anything is
+// computed, with "… out-of-vocab token ids. Vocabulary size: 512".
+Result<int64_t> AskVocabulary(HttpPool& pool, const ServerFacts& facts) {
+  constexpr std::string_view kWords = "Vocabulary size: ";
+  if (!RefusesUnknownTokens(facts.version)) return 0;
+  constexpr int32_t kPrompt[] = {0};
+  RequestBody body(kCompletions);
+  body.Field("model", facts.model).Ids("prompt", kPrompt).Field("max_tokens", 1);
+  body.BiasByName(std::numeric_limits<int32_t>::max(), 1);
+  KCC_TRY(const HttpReply reply, pool.Ask(body.Take({})));
+  if (reply.status != 400) return 0;
+  const size_t at = reply.body.find(kWords);
+  if (at == std::string::npos) return 0;
+  const std::string_view rest = std::string_view(reply.body).substr(at + kWords.size());
+  const auto size = WholeNumber(rest.substr(0, rest.find_first_not_of("0123456789")));
+  return size && *size > 0 && *size <= kVocabSizeMax ? *size : 0;
+}
+
+// The sum over its engines of kv_cache_memory_bytes, a label of vllm:cache_config_info. Where the
+// size follows from the memory of a GPU the label is "None", and so nothing is known. What the
+// cache takes is no less than what is used of it.
+std::optional<double> KvCacheMb(std::string_view metrics) {
+  constexpr std::string_view kMetric = "vllm:cache_config_info{";
+  constexpr std::string_view kLabel = "kv_cache_memory_bytes=\"";
+  std::optional<double> sum;
+  for (size_t at = metrics.find(kMetric); at != std::string_view::npos;
+       at = metrics.find(kMetric, at + 1)) {
+    const std::string_view line = metrics.substr(at, metrics.find('\n', at) - at);
+    const size_t label = line.find(kLabel);
+    if (label == std::string_view::npos) return std::nullopt;
+    const std::string_view rest = line.substr(label + kLabel.size());
+    const size_t quote = rest.find('"');
+    if (quote == std::string_view::npos) return std::nullopt;
+    const auto bytes = WholeNumber(rest.substr(0, quote));
+    if (!bytes || *bytes <= 0) return std::nullopt;
+    sum = sum.value_or(0) + static_cast<double>(*bytes) / 1e6;
+  }
+  return sum;
+}
+
 constexpr ServerPath kPaths[] = {
     {.kind = TracePath::kPrefill,
      .route = &kCompletions,
@@ -103,9 +165,12 @@ constinit const ServerDialect kVllmServer = {
     .port = 8000,
     .owner = "vllm",
     .identify = IdentifyByVersion,
+    .ask_vocabulary = AskVocabulary,
+    .kv_cache_mb = KvCacheMb,
     .generate = Generate,
     .tokenize = TokenizePrompt,
     .parse = ParseVllmResponse,
+    .tells_vocabulary = true,  // when asked for a token that it cannot have
     .altering = kAltering,
     .raw_remedy = "start vLLM with --logprobs-mode raw_logprobs",
 };

@@ -32,6 +32,10 @@ class TraceRequests final : public RequestSource {
     ++next_;
     return true;
   }
+  Result<> Rewind() override {
+    next_ = 0;
+    return {};
+  }
   RequestTotals totals() const override { return totals_; }
   SampledBy sampled_by() const override { return reader_.info().sampled_by; }
   std::optional<double> sampling_temperature() const override {

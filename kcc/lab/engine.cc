@@ -50,7 +50,8 @@ Result<> Engine::CheckRequests(std::span<const KernelRequest> batch, size_t extr
     for (const int32_t token : request.tokens) {
       if (token < 0 || static_cast<size_t>(token) >= model_.config.vocab) {
         return InvalidError(who + " holds token " + std::to_string(token) +
-                            ", but the vocabulary has " + std::to_string(model_.config.vocab));
+                            ", but the vocabulary has " + std::to_string(model_.config.vocab) +
+                            "; were its ids made by the tokenizer of this model?");
       }
     }
   }

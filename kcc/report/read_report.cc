@@ -394,7 +394,8 @@ Result<dom::element> Parse(std::string_view json, dom::parser* parser) {
   const simdjson::padded_string padded(json);
   dom::element document;
   if (const auto error = parser->parse(padded).get(document)) {
-    return InvalidError(std::string("report.json is not JSON: ") + simdjson::error_message(error));
+    return InvalidError(std::string("report.json is not JSON: ") + simdjson::error_message(error) +
+                        "; a report is the report.json that --report wrote, or its directory");
   }
   return document;
 }

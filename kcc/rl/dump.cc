@@ -104,7 +104,7 @@ Error WrongShape(const RlDump::Array& array, std::string_view wanted) {
   std::string shape;
   for (const int64_t n : array.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(n);
   return InvalidError("\"" + array.name + "\" has the shape [" + shape + "], not " +
-                      std::string(wanted));
+                      std::string(wanted) + "; both sides and the mask are of the same tokens");
 }
 
 }  // namespace

@@ -219,7 +219,9 @@ void Summarize(const std::vector<RowSums>& rows, bool advantages, LintFeatures* 
     excess_sum += row.mean_excess;
     k3 += row.k3;
     excess.push_back(row.mean_excess / row.lag[1].n);
-    pushes.Add(row.advantage, row.mean_d / row.lag[1].n);
+    // A row of advantage 0 is pushed nowhere. GRPO has many of them, and counting them would let
+    // four rows pass for sixty.
+    if (row.advantage != 0) pushes.Add(row.advantage, row.mean_d / row.lag[1].n);
   }
   out->mean_abs_d = lags[1].MeanGap();
   for (size_t l = 0; l < 3; ++l) {

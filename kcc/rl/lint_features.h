@@ -31,7 +31,7 @@ struct LintFeatures {
   double explained = 0;             // share of the variance of d that rollout's log-prob explains
   double mean_w = 1, mean_w_z = 0;  // z: (mean - 1) / its standard error over rows
   double low_tail = 0, high_tail = 0;  // -quantile 0.5 % and +quantile 99.5 % of d
-  double advantage_t = 0;  // t of the slope of rows' mean d on their advantage; 0 without any
+  double advantage_t = 0;  // t of the slope of rows' mean d on their advantage, where it is not 0
   double k3 = 0;
   OddsGap odds;  // over related rows
   std::optional<Sentinel> sentinel;

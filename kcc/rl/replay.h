@@ -52,6 +52,9 @@ using RlCorrectionTest = std::function<bool(const RlCorrection&)>;
 int RecommendRl(const RlReplay& replay, const RlReplayOptions& options,
                 const RlCorrectionTest& allowed, std::string* reason);
 
-std::string ReplayHtml(const RlReplay& replay, std::string_view title);  // self-contained
+// Self-contained. `unneeded`: why no correction is needed, which is then the page's answer; empty:
+// one is, or nobody looked.
+std::string ReplayHtml(const RlReplay& replay, std::string_view title,
+                       std::string_view unneeded = {});
 
 }  // namespace kcc

@@ -1,5 +1,6 @@
 // Replay as one self-contained HTML page: the JSON inside, a script that draws it.
 #include "kcc/base/check.h"
+#include "kcc/base/json_writer.h"
 #include "kcc/report/page_assets.h"
 #include "kcc/rl/replay.h"
 #include "kcc/rl/replay_assets.h"
@@ -33,10 +34,13 @@ std::string Escaped(std::string_view text, std::string_view less, std::string_vi
 
 }  // namespace
 
-std::string ReplayHtml(const RlReplay& replay, std::string_view title) {
+std::string ReplayHtml(const RlReplay& replay, std::string_view title, std::string_view unneeded) {
   std::string page(kPage_replay_html);
   Fill(&page, "title", Escaped(title, "&lt;", "&amp;"));
   Fill(&page, "style", kPage_replay_css);
+  JsonWriter answer(JsonWriter::Style::kCompact);
+  answer.BeginObject().Field("unneeded", unneeded).EndObject();
+  Fill(&page, "answer", Escaped(answer.Take(), "\\u003c", "&"));
   Fill(&page, "data", Escaped(rl_version1::ReplayJson(replay), "\\u003c", "&"));
   Fill(&page, "script", std::string(kPage_theme_js) + std::string(kPage_replay_js));
   return page;

@@ -100,7 +100,13 @@ Error UnknownMetric(std::string_view name, const std::vector<RlNamedMetric>& kno
     names.push_back(metric.version1);
     if (metric.name != metric.version1) names.push_back(metric.name);
   }
-  const auto nearest = NearestWord(name, names);
+  auto nearest = NearestWord(name, names);
+  if (!nearest) {  // the name without its level and aggregate: k3 for token.mean_k3
+    const auto ends = std::find_if(names.begin(), names.end(), [&](std::string_view known) {
+      return known.ends_with("_" + std::string(name)) || known.ends_with("." + std::string(name));
+    });
+    if (ends != names.end()) nearest = *ends;
+  }
   return InvalidError("no metric is called \"" + std::string(name) + "\"" +
                       (nearest ? "; did you mean \"" + std::string(*nearest) + "\"?" : ""));
 }

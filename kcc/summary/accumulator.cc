@@ -78,6 +78,10 @@ void Accumulator::BeginRequest(const RequestPair& request, const SliceBits& bits
   request_cell_ = &RequestCellFor(bits);
   parts_used_ = 0;
   held_.Clear();
+  if (plan_.repeats() == Repeats::kNone) return;
+  rows_.Clear();
+  rows_.by_replica = plan_.repeats() == Repeats::kByReplica;
+  request_.rows = &rows_;
 }
 
 void Accumulator::AddMissingTokens(int64_t count) {
@@ -327,6 +331,7 @@ Result<> Accumulator::AddToken(const TokenSample& sample, const TokenDrift& drif
       held_.SetMissing(column);
     }
   }
+  if (plan_.repeats() != Repeats::kNone) rows_.Add(sample.token, drift.logprob);
   Part& part = *parts_[index];
   ++part.tokens.tokens;
   AddCalibration(&part, sample, drift);

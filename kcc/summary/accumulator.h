@@ -106,6 +106,7 @@ class Accumulator {
 
   Summary summary_;
   RequestPair request_;
+  ReplayRows rows_;  // of the request, where the plan keeps repeats
   RequestCell* request_cell_ = nullptr;
   std::vector<std::unique_ptr<Part>> parts_;  // the first parts_used_ are the current request's
   size_t parts_used_ = 0;

@@ -254,6 +254,10 @@ void Plan::AddClause(const Clause& clause, const Contract& contract) {
     AddThreshold(SeriesOf(quantity, clause.metric.side), clause.threshold);
   }
   if (!clause.fields.empty()) AddFieldSet(clause.fields);
+  if (quantity.observation == Observation::kReplay && quantity.form == TestForm::kLargest) {
+    AddSourceSlots(quantity, Side::kInfer);
+    repeats_ = contract.Trusts("replica") ? Repeats::kByReplica : Repeats::kByGroup;
+  }
   if (clause.hard()) {
     for (PlanTest& test : TestsOf(clause, contract.assumptions)) {
       AddTwins(&test.slices);
@@ -429,6 +433,9 @@ Result<> Plan::Covers(const Plan& other) const {
     if (at < 0 || !Includes(tests_[static_cast<size_t>(at)].slices, wanted.slices)) {
       return lacks("the test over requests of " + MetricName(wanted.metric));
     }
+  }
+  if (other.repeats_ != Repeats::kNone && repeats_ != other.repeats_) {
+    return lacks("repeats of requests, told apart as the contract says");
   }
   if (!Includes(field_sets_, other.field_sets_)) return lacks("a field set of its coverage clause");
   return {};

@@ -96,6 +96,13 @@ struct OwnSeries {
   std::string name;  // "queue_ms", "train_queue_ms"
 };
 
+// Whether the log-probs of repeated requests are kept (replay_gap.h), and what repeats what.
+enum class Repeats : uint8_t {
+  kNone,
+  kByGroup,    // requests of one replay_group
+  kByReplica,  // and of one replica, which the contract believes infer about
+};
+
 class Plan {
  public:
   static Plan Default();
@@ -110,6 +117,8 @@ class Plan {
   const std::vector<PlanWindow>& windows() const { return windows_; }
   const std::vector<PlanTest>& tests() const { return tests_; }
   const std::vector<std::vector<std::string>>& field_sets() const { return field_sets_; }
+
+  Repeats repeats() const { return repeats_; }
 
   // Series are numbered by plan: first the built-in ones (series.h), then those of metrics of the
   // user's own that a clause asks for, of tokens before of requests, by name.
@@ -188,6 +197,7 @@ class Plan {
   std::vector<OwnSeries> own_;
   size_t own_tokens_ = 0;  // the first so many are of tokens
   Breadth breadth_ = Breadth::kAll;
+  Repeats repeats_ = Repeats::kNone;
 
   friend class PlanReader;
 };

@@ -13,6 +13,9 @@ namespace kcc {
 namespace {
 
 constexpr std::string_view kKinds[] = {"request", "requests", "time"};
+// By Repeats; the first is never written.
+constexpr std::string_view kRepeatsNames[] = {"none", "group", "replica"};
+std::string_view Name(Repeats repeats) { return kRepeatsNames[static_cast<size_t>(repeats)]; }
 
 void WriteTexts(std::string_view key, const std::vector<std::string>& texts, JsonWriter* json) {
   json->Key(key).BeginArray();
@@ -103,6 +106,7 @@ std::string Plan::CanonicalJson() const {
     for (const Quantity* row : own_rows()) WriteOwn(*row->own, &json);
     json.EndArray();
   }
+  if (repeats_ != Repeats::kNone) json.Field("repeats", Name(repeats_));
   json.Key("slices").BeginArray();
   for (const PlanSlice& slice : slices_) {
     json.BeginObject().Field("name", slice.name);
@@ -150,6 +154,10 @@ class PlanReader {
       for (const auto row : Array(root, "own")) ReadOwn(row);
     }
     ReadOnDemand(At(root, "onDemand"), &plan);
+    if (Has(root, "repeats")) {
+      constexpr Repeats kKept[] = {Repeats::kByGroup, Repeats::kByReplica};
+      plan.repeats_ = Word<Repeats>(root, "repeats", kKept);
+    }
     for (const auto slice : Array(root, "slices")) ReadSlice(slice, &plan);
     ReadThresholds(root, &plan);
     for (const auto row : Array(root, "windows")) plan.windows_.push_back(ReadWindow(row));

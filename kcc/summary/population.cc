@@ -53,12 +53,24 @@ void MergeGroup(const ReplayGroup& from, ReplayGroup* into) {
   for (const auto& [signature, count] : from.signatures) into->signatures[signature] += count;
 }
 
-void AddReplay(const RequestPair& pair, Side which, SidePopulation* side) {
-  const Request& request = pair.side(which);
-  // Which requests repeat one another is not for the judged side to say.
+// Which requests repeat one another is not for the judged side to say.
+const std::string* ReplayGroupOf(const RequestPair& pair, Side which) {
   const std::string* group = pair.asked == nullptr ? nullptr : pair.asked->Text("replay_group");
   if (group == nullptr) group = pair.train->Text("replay_group");
-  if (group == nullptr) group = request.Text("replay_group");
+  return group == nullptr ? pair.side(which).Text("replay_group") : group;
+}
+
+void AddSpread(const RequestPair& pair, Side which, SidePopulation* side) {
+  const std::string* group = ReplayGroupOf(pair, which);
+  if (group == nullptr || pair.rows_missing > 0) return side->spreads.AddMissing();
+  // Who answered only the side itself knows; the plan says whether the contract believes it.
+  const std::string* replica = pair.rows->by_replica ? pair.side(which).Text("replica") : nullptr;
+  side->spreads.Add(*group, replica == nullptr ? std::string_view() : *replica, *pair.rows, which);
+}
+
+void AddReplay(const RequestPair& pair, Side which, SidePopulation* side) {
+  const Request& request = pair.side(which);
+  const std::string* group = ReplayGroupOf(pair, which);
   const std::string* signature = request.Text("replay_signature");
   if (group == nullptr || signature == nullptr) {
     ++side->replay_missing;
@@ -110,6 +122,7 @@ void AddSide(const RequestPair& pair, Side which,
     AddCoverage(pair, which, field_sets[i], &side->coverage[i]);
   }
   AddReplay(pair, which, side);
+  if (pair.rows != nullptr) AddSpread(pair, which, side);
 }
 
 void MergeFlags(const FlagCounts& from, FlagCounts* into) {
@@ -151,6 +164,7 @@ void MergeSide(const SidePopulation& from, SidePopulation* into) {
   }
   into->replay_missing += from.replay_missing;
   for (const auto& [group, counts] : from.replay) MergeGroup(counts, &into->replay[group]);
+  into->spreads.Merge(from.spreads);
 }
 
 void VisitFlags(Archive& archive, FlagCounts& flags) {
@@ -203,7 +217,7 @@ void VisitReplay(Archive& archive, std::map<uint64_t, ReplayGroup>& replay) {
   }
 }
 
-void VisitSide(Archive& archive, SidePopulation& side, size_t field_sets) {
+void VisitSide(Archive& archive, SidePopulation& side, size_t field_sets, bool repeats) {
   archive.U64(side.timed);
   archive.U64(side.untimed);
   archive.Sum(side.output_tokens);
@@ -220,6 +234,7 @@ void VisitSide(Archive& archive, SidePopulation& side, size_t field_sets) {
   for (CoverageCounts& coverage : side.coverage) VisitFlags(archive, coverage);
   archive.U64(side.replay_missing);
   VisitReplay(archive, side.replay);
+  if (repeats) side.spreads.Visit(archive);
 }
 
 }  // namespace
@@ -295,7 +310,7 @@ void PopulationStats::Merge(const PopulationStats& other) {
   for (size_t side = 0; side < sides.size(); ++side) MergeSide(other.sides[side], &sides[side]);
 }
 
-void PopulationStats::Visit(Archive& archive, size_t field_sets) {
+void PopulationStats::Visit(Archive& archive, size_t field_sets, bool repeats) {
   archive.U64(requests);
   if (requests == 0) return;
   VisitPaired(archive, refused);
@@ -305,7 +320,7 @@ void PopulationStats::Visit(Archive& archive, size_t field_sets) {
   archive.U64(reward_missing);
   archive.Sum(reward_gap);
   archive.Sum(reward_gap_squares);
-  for (SidePopulation& side : sides) VisitSide(archive, side, field_sets);
+  for (SidePopulation& side : sides) VisitSide(archive, side, field_sets, repeats);
 }
 
 uint64_t HashText(std::string_view text) {

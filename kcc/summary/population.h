@@ -17,6 +17,7 @@
 #include "kcc/summary/archive.h"
 #include "kcc/summary/calibration.h"
 #include "kcc/summary/moments.h"
+#include "kcc/summary/replay_gap.h"
 #include "kcc/trace/outputs.h"
 #include "kcc/trace/trace.h"
 
@@ -79,6 +80,7 @@ struct SidePopulation {
   std::vector<CoverageCounts> coverage;    // one per field set of the plan
   uint64_t replay_missing = 0;             // no replay_group or no replay_signature
   std::map<uint64_t, ReplayGroup> replay;  // by hash of replay_group
+  ReplaySpreads spreads;                   // only where the plan keeps repeats
 };
 
 // A request as both traces recorded it.
@@ -93,6 +95,7 @@ struct RequestPair {
   int64_t rows_missing = 0;        // that the request should have, by what it claims
   std::array<int64_t, 2> own_rows = {-1, -1};  // by Side, of generated traces (pairing.h)
   const OutputComparison* outputs = nullptr;   // of generated traces, where it was asked for
+  const ReplayRows* rows = nullptr;            // where the plan keeps repeats
 
   std::string_view Declared(Side which) const {
     return which == Side::kTrain ? train_fingerprint : infer_fingerprint;
@@ -127,7 +130,8 @@ struct PopulationStats {
 
   void Add(const RequestPair& request, std::span<const std::vector<std::string>> field_sets);
   void Merge(const PopulationStats& other);
-  void Visit(Archive& archive, size_t field_sets);
+  // `repeats`: whether the plan keeps them.
+  void Visit(Archive& archive, size_t field_sets, bool repeats);
 };
 
 // A population metric's value: lo == hi unless the evidence leaves an interval.

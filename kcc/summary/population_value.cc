@@ -145,6 +145,11 @@ PopulationValue Determinism(const Asked& of) {
   return Point(repeats == 0 ? 0 : Share(alike, repeats), repeats, side.replay_missing);
 }
 
+PopulationValue ReplayGap(const Asked& of, bool ulp) {
+  const ReplaySpreads::Gap gap = of.one_side().spreads.Largest(ulp);
+  return Point(gap.value, gap.repeats, gap.missing);
+}
+
 PopulationValue Largest(double value, uint64_t requests, uint64_t missing) {
   return Point(value, requests - std::min(requests, missing), missing);
 }
@@ -182,6 +187,8 @@ constexpr Row kRows[] = {
     {"replay_mismatch_rate", [](const Asked& of) {
        return Rate(of.population().signatures.no, of.population().signatures); }},
     {"determinism_rate", Determinism},
+    {"replay_logprob_gap", [](const Asked& of) { return ReplayGap(of, false); }},
+    {"replay_ulp_gap", [](const Asked& of) { return ReplayGap(of, true); }},
     {"trace_field_coverage", [](const Asked& of) {
        const auto& sets = of.one_side().coverage;
        return of.field_set < sets.size() ? Rate(sets[of.field_set].yes, sets[of.field_set])

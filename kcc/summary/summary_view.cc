@@ -96,7 +96,10 @@ bool JoinsPairs(const Summary& summary, const Metric& metric) {
   if (summary.sources.size() < 2 || quantity.level != QuantityLevel::kPopulation) return false;
   const bool of_a_span = quantity.fields.find("started_at_ms") != std::string_view::npos;
   const bool of_maxima = !quantity.of.empty() && SourceOf(quantity).form == TestForm::kLargest;
-  return of_a_span || of_maxima;
+  // One run of each of two kernels is no repetition of either.
+  const bool of_repeats =
+      quantity.observation == Observation::kReplay && quantity.form == TestForm::kLargest;
+  return of_a_span || of_maxima || of_repeats;
 }
 
 PopulationValue SlicePopulation(const Summary& summary, size_t slice, const Metric& metric,

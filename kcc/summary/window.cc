@@ -103,7 +103,8 @@ void WindowState::Visit(Archive& archive, const Plan& plan, const PlanWindow& wi
   series.Visit(archive, plan.thresholds(series_index).size(), *window.metric.quantity);
   if (!of_population) return;
   population.resize(1);
-  population[0].population.Visit(archive, plan.field_sets().size());
+  population[0].population.Visit(archive, plan.field_sets().size(),
+                                 plan.repeats() != Repeats::kNone);
   population[0].calibration.Visit(archive);
 }
 

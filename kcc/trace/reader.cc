@@ -201,11 +201,21 @@ Result<> CheckCounts(const TraceInfo& info, int64_t requests, int64_t tokens,
   return {};
 }
 
+std::string ModelKernel(const std::string& name) {
+  return "'exec:python3 -m kcc.kernels.torch_lm " + name + "'";
+}
+
 // What a name that is no directory may have been meant for.
 Error NoTrace(const std::string& name) {
   std::error_code ignored;
   if (!std::filesystem::exists(name, ignored)) {
-    return IoError("there is no such trace; a trace is a directory (docs/trace.md)", Place{name});
+    // "owner/model", as Hugging Face writes it.
+    const bool model = std::count(name.begin(), name.end(), '/') == 1 && name[0] != '/' &&
+                       name[0] != '.' && name.back() != '/';
+    return IoError("there is no such trace; a trace is a directory (docs/trace.md)" +
+                       (model ? "; if a Hugging Face model is meant, write " + ModelKernel(name)
+                              : std::string()),
+                   Place{name});
   }
   constexpr std::string_view kSummary = ".kccs";
   return IoError(name.ends_with(kSummary)
@@ -229,9 +239,13 @@ Error TraceBelow(const std::string& directory) {
   constexpr size_t kNamesMax = 8;
   if (below.size() > kNamesMax) below.resize(kNamesMax);
   const std::vector<std::string_view> names(below.begin(), below.end());
-  return IoError("holds no trace.json, so it is no trace" +
-                     (names.empty() ? std::string() : "; it holds the traces " + JoinWords(names)),
-                 Place{directory});
+  std::string more;
+  if (!names.empty()) {
+    more = "; it holds the traces " + JoinWords(names);
+  } else if (std::filesystem::exists(std::filesystem::path(directory) / "config.json", failed)) {
+    more = "; it looks like a model: as a kernel it is " + ModelKernel(directory);
+  }
+  return IoError("holds no trace.json, so it is no trace" + more, Place{directory});
 }
 
 }  // namespace

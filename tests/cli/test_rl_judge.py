@@ -163,3 +163,19 @@ def test_an_import_asks_for_a_side_and_for_token_ids(kcc, tmp_path):
     assert bare.code == 2 and "--map NAME=tokens" in bare.err
     other = kcc("import", "tgi", "x.jsonl", "--map", "a=train", "-o", tmp_path / "t")
     assert other.code == 2 and "--map names arrays of a dump" in other.err
+
+
+def test_a_clean_step_of_trl_is_satisfied_and_no_fault_is_named(kcc):
+    """60 of its 64 rows have advantage 0, as GRPO's often do: they say nothing of where the update pushes."""
+    step = ROOT / "examples/rl/trl-step.pt"
+    assert kcc("rl", "lint", step).out == "ok: no fault found in 1480 tokens; the gap looks like numerics\n"
+    judged = kcc("rl", "judge", ROOT / "contracts/rl-dump.yaml", step)
+    assert (judged.code, judged.err) == (0, "")
+
+
+def test_a_contract_that_asks_for_the_engine_says_how_a_dump_names_it(kcc):
+    command = ["rl", "judge", ROOT / "contracts/rl-post-training.yaml", ROOT / "examples/rl/trl-step.pt"]
+    assert "clause O-1 asks which engine sampled" in kcc(*command).err
+    assert "--infer-fingerprint NAME" in kcc(*command).err
+    assert kcc(*command, "--infer-fingerprint", "vllm 0.10.2").err == ""
+    assert "O-1" not in kcc("rl", "judge", ROOT / "contracts/rl-dump.yaml", ROOT / "examples/rl/trl-step.pt").err

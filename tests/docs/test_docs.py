@@ -20,8 +20,9 @@ def test_page_shows_what_happens(path):
 
 def test_every_page_is_reached_from_the_readme():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for page in sorted((ROOT / "docs").glob("*.md")):
-        assert f"docs/{page.name}" in readme, f"README.md does not link docs/{page.name}"
+    for page in sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "docs/first-steps").glob("*.md")):
+        name = page.relative_to(ROOT)
+        assert str(name) in readme, f"README.md does not link {name}"
 
 
 def commands_of(group=()):

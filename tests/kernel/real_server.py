@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Starts a real server on the model of tiny_llama.py, for tests.
+"""Starts a real server on the model of tiny_llama.py, for tests, or on the shipped one.
 
     real_server.py vllm|llamacpp DIR
+    real_server.py vllm|llamacpp DIR kcc-lab     as the first steps in docs/ serve it, with its tokenizer
 
 Makes the model in DIR if it is not there, starts the server on a free port, waits until it answers,
 and prints its address as the first line. Ends the server when stdin is closed. The servers are
@@ -19,6 +20,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SERVERS = ROOT / "build" / "servers"
+SHIPPED = ROOT / "models/kcc-lab"
 READY_S = 240
 
 LLAMACPP = """
@@ -27,8 +29,9 @@ params = xllamacpp.CommonParams()
 params.model.path, params.port = sys.argv[1], 0
 params.n_ctx, params.n_parallel, params.warmup = 4096, 8, False
 params.cpuparams.n_threads = 1
-params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
-params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+if "exact" in sys.argv[2:]:
+    params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
 server = xllamacpp.Server(params)
 print(server.listening_address.removeprefix("http://"), flush=True)
 sys.stdin.read()
@@ -41,13 +44,16 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def vllm(folder):
+# What the tiny model, whose numbers are known, is served with; the shipped model is served as a reader would.
+EXACT = ["--dtype", "float32", "--skip-tokenizer-init", "--max-model-len", "256", "--max-num-seqs", "64"]
+
+
+def vllm(folder, shipped):
     """The address, once it answers, and the process."""
     program = SERVERS / "vllm" / "bin" / "vllm"
     port = free_port()
-    command = [program, "serve", folder / "hf", "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32",
-               "--skip-tokenizer-init", "--max-model-len", "256", "--max-num-seqs", "64", "--enforce-eager",
-               "--served-model-name", "tiny"]
+    model = [SHIPPED, "--served-model-name", "kcc-lab"] if shipped else [folder / "hf", "--served-model-name", "tiny", *EXACT]
+    command = [program, "serve", *model, "--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
     log = open(folder / "vllm.log", "w")  # noqa: SIM115 (the process writes to it)
     environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}
     process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
@@ -65,10 +71,11 @@ def vllm(folder):
     sys.exit(f"vLLM does not answer; its last words:\n{tail}")
 
 
-def llamacpp(folder):
+def llamacpp(folder, shipped):
+    model = [folder / "kcc-lab.gguf"] if shipped else [folder / "tiny.gguf", "exact"]
     python = SERVERS / "llamacpp" / "bin" / "python"
     log = open(folder / "llamacpp.log", "w")  # noqa: SIM115
-    process = subprocess.Popen([str(python), "-c", LLAMACPP, str(folder / "tiny.gguf")], stdin=subprocess.PIPE,
+    process = subprocess.Popen([str(python), "-c", LLAMACPP, *map(str, model)], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
     for line in process.stdout:  # its own words may come first
         if line.startswith("127.0.0.1:"):
@@ -80,10 +87,15 @@ def main():
     kind, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     if not (SERVERS / "llamacpp").exists():
         sys.exit("the servers are not installed; run tools/servers.sh")
-    if not (folder / "truth.txt").exists():
+    shipped = sys.argv[3:] == ["kcc-lab"]
+    if shipped:
+        folder.mkdir(exist_ok=True)
+        subprocess.run([str(ROOT / ".venv/bin/python"), "-m", "kcc.model.gguf", str(SHIPPED), str(folder / "kcc-lab.gguf")],
+                       env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, check=True)  # fmt: skip
+    elif not (folder / "truth.txt").exists():
         python = SERVERS / "llamacpp" / "bin" / "python"
         subprocess.run([str(python), str(ROOT / "tests/kernel/tiny_llama.py"), str(folder)], check=True)
-    address, process = {"vllm": vllm, "llamacpp": llamacpp}[kind](folder)
+    address, process = {"vllm": vllm, "llamacpp": llamacpp}[kind](folder, shipped)
     try:
         print(address, flush=True)
         sys.stdin.read()

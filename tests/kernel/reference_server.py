@@ -119,7 +119,11 @@ def generated(prompt, count, temperature, top_k, seed, stop):
 def vllm_completions(body, faults):
     known(body, ["model", "prompt", "max_tokens", "temperature", "top_k", "top_p", "seed", "stop_token_ids",
                  "logprobs", "prompt_logprobs", "return_token_ids", "return_tokens_as_token_ids", "cache_salt",
-                 "priority"])
+                 "priority", "logit_bias"])
+    beyond = [int(token) for token in body.get("logit_bias", {}) if int(token) >= VOCAB]
+    if beyond:
+        size = "" if "silent-vocabulary" in faults else f" Vocabulary size: {VOCAB}"
+        raise Refused(400, f"token_id(s) {beyond} in logit_bias contain out-of-vocab token ids.{size}")
     prompt = body["prompt"]
     temperature, top_k = body.get("temperature", 1.0), body.get("top_k", 0)
     choice = {"index": 0, "text": "", "finish_reason": "length", "logprobs": None, "prompt_logprobs": None}
@@ -327,6 +331,10 @@ def get(dialect, path, faults):
         return {"object": "list", "data": [{"id": name, "object": "model", **meta} for name in names]}
     if path == "/version" and dialect in ("vllm", "trtllm"):
         return {"version": version}
+    if path == "/metrics" and dialect == "vllm" and "no-metrics" not in faults:
+        size = "None" if "gpu-cache" in faults else "268435456"
+        return "".join(f'vllm:cache_config_info{{block_size="16",engine="{engine}",kv_cache_memory_bytes="{size}"}} 1.0\n'
+                       for engine in (0, 1)).encode()  # fmt: skip
     if path == "/server_info" and dialect == "sglang":
         return {"version": version, "model_path": "tiny", "dtype": "float32", "port": 1, "random_seed": 7}
     if path == "/model_info" and dialect == "sglang":

@@ -48,12 +48,18 @@ if fault == "deaf":  # will not go by itself
     note_pid(subprocess.Popen(["sleep", "1000"], preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN)).pid)
 
 
+rows_made = 0
+
+
 def logits(context):
-    """One row, from the last token and the length alone."""
+    """One row, from the last token and the length alone; `wavers` gives another each time."""
+    global rows_made
+    rows_made += 1
     row = array.array("f")
     for v in range(args.vocab):
         base = ((context[-1] * 31 + len(context) * 17 + v * 7) % 23) / 5.0
-        row.append(base + args.noise * (((v * 13 + len(context)) % 7) - 3))
+        wavering = 1e-3 * v * (rows_made % 5) if fault == "wavers" else 0.0
+        row.append(base + wavering + args.noise * (((v * 13 + len(context)) % 7) - 3))
     return row
 
 

@@ -147,3 +147,17 @@ def test_pages_fit_the_screen(open_file, attributed, replay, width, scheme):
         page = open_file(path, viewport={"width": width, "height": 900}, color_scheme=scheme)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
         assert page.evaluate("document.documentElement.dataset.theme") == scheme
+
+
+def test_the_replay_says_why_a_point_off_the_front_is_recommended(open_file, replay):
+    page = open_file(replay)
+    assert page.locator(".pick b").inner_text().startswith("weight 1; reject by sequence mean ratio")
+    assert "It lies off the front: whatever is better in both" in page.locator(".pick").inner_text()
+
+
+def test_the_replay_of_a_small_gap_says_that_no_correction_is_needed(run, open_file, tmp_path):
+    run("rl", "replay", "examples/rl/trl-step.pt", "-o", tmp_path / "replay.html")
+    page = open_file(tmp_path / "replay.html", viewport={"width": 420, "height": 900})
+    assert page.locator(".pick b").inner_text() == "No correction is needed"
+    assert "inside NeMo-RL's 0.001" in page.locator(".pick").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420

@@ -16,6 +16,7 @@
     if (text !== undefined) e.textContent = text;
     return e;
   };
+  const unneeded = JSON.parse(document.getElementById("answer").textContent).unneeded;
   const slices = data.corrections[0].figures.map((f) => f.slice);
   let slice = 0, key = null, rising = true;
   const kept = (f) => f.tokens > 0 ? f.tokens_kept / f.tokens : 0;
@@ -25,9 +26,15 @@
     top.append(element("h1", {}, document.title), themeToggle(element("button", { type: "button", class: "tool" })));
     app.append(top);
     app.append(element("p", { class: "quiet" }, `${data.corrections.length} corrections over ${data.corrections[0].figures[0].tokens.toLocaleString("en")} tokens. Bias is E|W − φ| against the whole sequence's ratio, variance E φ²; both in units of the advantage times the score.`));
-    const pick = element("div", { class: data.recommended >= 0 ? "pick" : "pick none" });
-    pick.append(element("b", {}, data.recommended >= 0 ? data.corrections[data.recommended].text : "No correction is recommended"));
-    pick.append(element("span", { class: "quiet" }, data.reason));
+    const best = data.corrections[data.recommended];
+    const pick = element("div", { class: best || unneeded ? "pick" : "pick none" });
+    if (unneeded) {
+      pick.append(element("b", {}, "No correction is needed"), element("span", { class: "quiet" }, unneeded));
+      if (best) pick.append(element("span", { class: "quiet" }, `If one is wanted all the same: ${best.text}. ${data.reason}.`));
+    } else {
+      pick.append(element("b", {}, best ? best.text : "No correction is recommended"), element("span", { class: "quiet" }, data.reason));
+    }
+    if (best && !best.pareto) pick.append(element("span", { class: "quiet" }, "It lies off the front: whatever is better in both bias and variance fell to one of these conditions, by keeping too little of a slice, by too few effective samples, or by a mean weight off 1."));
     app.append(pick);
   }
 

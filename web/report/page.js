@@ -131,7 +131,7 @@ function detailsOf() {
   if (slice.verdict === 'violated' && num(slice.severity) > 1) row('severity', 'Of its limit', timesText(slice.severity), full(slice.severity));
   if (slice.exceedance) {
     const e = slice.exceedance;
-    row('exceedance', 'Beyond it', `${grouped(e.exceeding)} of ${plural(e.windows, 'window')} (${percent(num(e.rate))})`);
+    row('exceedance', 'Beyond it', `${grouped(e.exceeding)} of ${plural(e.windows, clause.hard ? 'value' : 'window')} (${percent(num(e.rate))})`);
     row('budget', 'Budget', percent(num(e.budget)));
   }
   row('requests', 'Requests', grouped(slice.count.requests));
