@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the root folder of a small Debian, to try in it what was built or to link against its libraries. As root.
 #   tools/make_root.sh debian12 | debian11   a system without a compiler, to chroot into
+#   tools/make_root.sh debian12-ci           the same with curl and certificates, as a CI runner has them
 #   tools/make_root.sh arm64                 the ARM64 libraries that the preset arm64 links to; nothing runs in it
 # The roots lie outside of the repository, in KCC_ROOTS (/var/tmp/kcc-roots). One that is there already is left as
 # it is. Packages come from KCC_DEBIAN_MIRROR (http://deb.debian.org).
@@ -15,10 +16,11 @@ libraries=libssl-dev,libexpected-dev,libyaml-cpp-dev,libcli11-dev,libsimdjson-de
 libraries+=,libgtest-dev,libgmock-dev,librapidcheck-dev
 case $name in
   debian12) suite=bookworm options+=(--include=python3-minimal,libpython3-stdlib) ;;
+  debian12-ci) suite=bookworm options+=(--include=ca-certificates,curl) ;;
   debian11) suite=bullseye options+=(--include=python3-minimal,libpython3-stdlib) ;;
   arm64) suite=bookworm options+=(--foreign --arch=arm64 "--include=$libraries") ;;
   *)
-    echo "make_root: unknown root '$name'; use debian12, debian11 or arm64" >&2
+    echo "make_root: unknown root '$name'; use debian12, debian12-ci, debian11 or arm64" >&2
     exit 2
     ;;
 esac
