@@ -25,12 +25,12 @@ if [ -d "$stage" ]; then
   echo "check_dist: packed twice, the same bytes: $(sha256sum <"$tarball" | cut -d' ' -f1)"
 fi
 
-# What is asked of the system: glibc's own libraries, none newer than the floor.
+# What is asked of the system: glibc's own libraries and the unwinder, none newer than the floor.
 mkdir "$work/unpacked"
 tar -xzf "$tarball" -C "$work/unpacked"
 tree=$work/unpacked/$name
 for file in "$tree/bin/kcc" "$tree"/lib/libkcc.so.1; do
-  needed=$(objdump -p "$file" | awk '/NEEDED/ {print $2}' | grep -vE '^(libc|libm|libpthread|libdl|ld-linux-x86-64)\.so' || true)
+  needed=$(objdump -p "$file" | awk '/NEEDED/ {print $2}' | grep -vE '^(libc|libm|libpthread|libdl|libgcc_s|ld-linux-x86-64)\.so' || true)
   [ -z "$needed" ] || fail "$(basename "$file") needs $needed"
   newest=$(objdump -T "$file" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
   [ "$(printf '%s\nGLIBC_2.31\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.31 ] ||

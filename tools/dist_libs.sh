@@ -58,6 +58,8 @@ for package in libc6*.deb; do
   dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -C "$out/libc"
 done
 
+find "$out/libc" -lname '/*' | while read -r link; do ln -sfn "$out/libc$(readlink "$link")" "$link"; done
+
 for i in "${!sources[@]}"; do
   version=$(dpkg-query -W -f '${source:Version}' "${headers[$i]}")
   own_apt --download-only source "${sources[$i]}=$version" >/dev/null
