@@ -9,7 +9,7 @@ CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
 PYTEST := .venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
   --max-worker-restart=0
 
-.PHONY: program build setup demo results test test-all fuzz bench format lint clean configure-% build-%
+.PHONY: program build setup demo results test test-all fuzz bench dist dist-arm64 format lint clean configure-% build-%
 
 setup:
 	@tools/setup.sh
@@ -89,6 +89,15 @@ fuzz: setup
 
 bench: build
 	@tools/bench.sh
+
+# What is handed out, in dist/: a wheel and a tarball for any Linux with glibc 2.31 or newer (docs/install.md).
+dist: setup
+	@tools/setup.sh dist
+	@JOBS=$(JOBS) tools/dist.sh
+
+dist-arm64: setup
+	@tools/setup.sh arm64
+	@JOBS=$(JOBS) tools/dist.sh arm64
 
 SOURCES = $(shell git ls-files '*.h' '*.cc' '*.cu' '*.cuh')
 format:

@@ -4,6 +4,15 @@
 # tools/check_layers.py reads DEPS, the folders that this one may include, PUBLIC, the headers of this one
 # that others may include, and PUBLIC_TO_TESTS, those that only tests, bench/ and fuzz/ may.
 
+if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  message(FATAL_ERROR "kcc is built and run on Linux (it uses /proc, signalfd and ELF version scripts); this is "
+                      "${CMAKE_SYSTEM_NAME}. Use a container: docs/getting-started.md \"Other systems\".")
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
+  message(FATAL_ERROR "kcc needs g++ 12 or newer, or clang; this is g++ ${CMAKE_CXX_COMPILER_VERSION}. Install g++-12, "
+                      "set CXX=g++-12 in the environment and remove the build folder.")
+endif()
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -21,6 +30,9 @@ endif()
 
 # Same bits from every compiler: a fused multiply-add is written, never inferred.
 add_compile_options(-ffp-contract=off)
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  add_compile_options(-fsigned-char)  # as on x86: a char's sign must not decide what is read
+endif()
 if(KCC_DEV)
   add_compile_options(-Wall -Wextra -Wconversion -Werror)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the wheel, installs it into a fresh environment away from the checkout, and asks it for a
-# verdict. The environment sees no compiler and none of the libraries that the build links to.
+# verdict. The environment sees no compiler, and the package none of the libraries that the build links to; the program
+# uses this machine's (a wheel for other machines is `make dist`). It finds the lab's model in the environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -22,3 +23,6 @@ status=0
 env -i PATH="$work/venv/bin" "$work/venv/bin/python" -m kcc >verdict || status=$?
 cat verdict
 [ "$status" -eq 1 ] && grep -q VIOLATED verdict
+env -i PATH="$work/venv/bin" kcc --version
+head -n 1 venv/share/kcc/models/kcc-lab/eval.jsonl >one.jsonl
+env -i PATH="$work/venv/bin" kcc score lab:bf16 --requests one.jsonl -o trace

@@ -2,7 +2,9 @@
 # Installs what is missing: packages (as root) and the Python environment.
 #   tools/setup.sh build           only what compiling needs
 #   tools/setup.sh                 everything that the tests need too
-#   tools/setup.sh --check [build] installs nothing; exit code 1 if a package is missing
+#   tools/setup.sh dist            what `make dist` and its check need besides
+#   tools/setup.sh arm64           what compiling and testing for ARM64 needs besides; its libraries go to /var/tmp/kcc-roots
+#   tools/setup.sh --check [WORD]  installs nothing; exit code 1 if a package is missing
 # It asks dpkg once and is done when everything is there. A user who is not root installs no package: the
 # script names what is missing and the command for it, and stops. Verified on Debian 12. The names for
 # Ubuntu 22.04 and 24.04 (docs/getting-started.md "What the build needs") are not verified here.
@@ -14,9 +16,17 @@ if [ "${1:-}" = --check ]; then
   shift
 fi
 what=${1:-all}
-case $what in build | all) ;; *)
-  echo "setup: unknown word '$what'; use tools/setup.sh [--check] [build]" >&2
+case $what in build | all | dist | arm64) ;; *)
+  echo "setup: unknown word '$what'; use tools/setup.sh [--check] [build|dist|arm64]" >&2
   exit 2
+  ;;
+esac
+
+# KCC_OSTYPE is for the test of this script.
+case ${KCC_OSTYPE:-$OSTYPE} in linux*) ;; *)
+  echo "setup: kcc is built and run on Linux; this is ${KCC_OSTYPE:-$OSTYPE}. Use a container, for example:" >&2
+  echo "  docker run --rm -it -v \"\$PWD:/kcc\" -w /kcc debian:12 bash -c 'apt-get update && apt-get install -y make && make program'" >&2
+  exit 1
   ;;
 esac
 
@@ -25,6 +35,12 @@ packages=(
   libssl-dev libexpected-dev libyaml-cpp-dev libcli11-dev libsimdjson-dev libhwy-dev libcurl4-openssl-dev
   libgtest-dev libgmock-dev librapidcheck-dev
 )
+if [ "$what" = dist ] || [ "$what" = arm64 ]; then
+  packages+=(dpkg-dev patch binutils python3-venv debootstrap)
+fi
+if [ "$what" = arm64 ]; then
+  packages+=(g++-aarch64-linux-gnu qemu-user-static)
+fi
 if [ "$what" = all ]; then
   packages+=(clang clang-format clang-tidy libclang-rt-14-dev python3-venv zsh chromium)
 fi
@@ -43,7 +59,7 @@ cmake_is_old=false
 case $system in
   "debian 12") ;;
   "ubuntu 22.04")
-    cmake_is_old=true # its package is 3.22, and kcc needs 3.25
+    cmake_is_old=true # its package is 3.22, and kcc needs 3.25; so is none at all
     rename cmake python3-pip
     rename g++ g++-12
     rename chromium chromium-browser
@@ -85,16 +101,23 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "  $install" >&2
     exit 1
   fi
+  if ! command -v apt-get >/dev/null; then
+    echo "setup: there is no apt-get to install them with: ${missing[*]}" >&2
+    exit 1
+  fi
   echo "setup: installing ${missing[*]}"
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
-if $cmake_is_old && ! cmake --version 2>/dev/null | grep -qE 'version (3\.(2[5-9]|[3-9][0-9])|[4-9])'; then
-  echo "setup: CMake 3.25 or newer is missing; install it from PyPI, then run this again:" >&2
+cmake_version=$(cmake --version 2>/dev/null | sed -n 's/^cmake version //p' || true)
+[ -z "$cmake_version" ] || cmake_is_old=true # any that is there, wherever it is from
+if $cmake_is_old && ! grep -qE '^(3\.(2[5-9]|[3-9][0-9])|[4-9]|[1-9][0-9])' <<<"$cmake_version"; then
+  echo "setup: CMake 3.25 or newer is missing${cmake_version:+, this is $cmake_version}; install it from PyPI, then run this again:" >&2
   echo "  python3 -m pip install --user 'cmake>=3.25'   # and put ~/.local/bin on your PATH" >&2
   exit 1
 fi
 if $check; then exit 0; fi
+if [ "$what" = arm64 ]; then tools/make_root.sh arm64; fi
 
 if [ "$what" = all ]; then
   # The stamp holds the requirements it was made from, so a changed pin is seen.

@@ -57,7 +57,7 @@ void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
       ->check(Between(1, 1024));
   // All of them, so that help does not depend on the CPU; one it lacks is refused when run.
   std::vector<std::string> targets;
-  for (const Target target : {Target::kAvx512, Target::kAvx2, Target::kScalar}) {
+  for (const Target target : kAllTargets) {
     targets.emplace_back(TargetName(target));
   }
   AddChoice(app, "--target", flags.target, targets,

@@ -227,6 +227,50 @@ void ChildProcess::TakeEnd() {
   s.ended = true;
 }
 
+namespace {
+
+// What programs are usually ended by. glibc has all names since 2.32 only.
+std::string_view SignalName(int signal) {
+  switch (signal) {
+    case SIGHUP:
+      return "SIGHUP";
+    case SIGINT:
+      return "SIGINT";
+    case SIGQUIT:
+      return "SIGQUIT";
+    case SIGILL:
+      return "SIGILL";
+    case SIGTRAP:
+      return "SIGTRAP";
+    case SIGABRT:
+      return "SIGABRT";
+    case SIGBUS:
+      return "SIGBUS";
+    case SIGFPE:
+      return "SIGFPE";
+    case SIGKILL:
+      return "SIGKILL";
+    case SIGSEGV:
+      return "SIGSEGV";
+    case SIGPIPE:
+      return "SIGPIPE";
+    case SIGALRM:
+      return "SIGALRM";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGXCPU:
+      return "SIGXCPU";
+    case SIGXFSZ:
+      return "SIGXFSZ";
+    case SIGSYS:
+      return "SIGSYS";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
 Error ChildProcess::Ended() const {
   const EndNotice& how = streams_->how;
   if (how.code == 0) return IoError("the program was ended: somebody killed its supervisor");
@@ -234,9 +278,9 @@ Error ChildProcess::Ended() const {
     return IoError("the program ended with exit code " + std::to_string(how.status) +
                    " instead of an answer");
   }
-  const char* name = ::sigabbrev_np(how.status);
+  const std::string_view name = SignalName(how.status);
   return IoError("the program was ended by signal " + std::to_string(how.status) +
-                 (name == nullptr ? "" : std::string(" (SIG") + name + ")"));
+                 (name.empty() ? "" : " (" + std::string(name) + ")"));
 }
 
 // One line out, one line back, in turn. Invariant between questions: `received` and `unsent` are

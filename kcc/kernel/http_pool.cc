@@ -12,6 +12,7 @@
 #include "kcc/base/clock.h"
 #include "kcc/base/strings.h"
 #include "kcc/format/json.h"
+#include "kcc/kernel/ca_file.h"
 #include "kcc/kernel/secret.h"
 #include "kcc/kernel/uri.h"
 
@@ -363,6 +364,7 @@ Result<std::unique_ptr<HttpPool>> HttpPool::Open(HttpOptions options) {
   if (started != CURLE_OK) return IoError("libcurl does not start");
   auto state = std::make_unique<State>();
   state->options = std::move(options);
+  if (state->options.ca_file.empty()) state->options.ca_file = SystemCaFile(kCaFiles);
   state->idle.reserve(static_cast<size_t>(state->options.in_flight_max));
   std::vector<std::string> lines = {"Content-Type: application/json", "Accept: application/json",
                                     "Expect:"};

@@ -1,9 +1,12 @@
 #include "kcc/kernel/server_kernel.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
-#include <random>
 #include <set>
 #include <utility>
 
@@ -24,8 +27,12 @@ constexpr int32_t kProbeTop = 5;
 
 // Caches of earlier runs must not be met, so the salt is new in each.
 std::string RandomSalt() {
-  std::random_device device;
-  return "kcc-" + std::to_string(device()) + "-" + std::to_string(device());
+  // Not std::random_device: libstdc++'s wants arc4random, which is new in glibc 2.36.
+  std::array<uint32_t, 2> words{};
+  if (::getentropy(words.data(), sizeof words) != 0) {
+    words[0] = static_cast<uint32_t>(::getpid());  // Linux before 3.17: at least not the last run's
+  }
+  return "kcc-" + std::to_string(words[0]) + "-" + std::to_string(words[1]);
 }
 
 // One call: which sequence it is about, and what it asks of it.

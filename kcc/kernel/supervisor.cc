@@ -43,13 +43,22 @@ void Execute(char* const* words, std::array<int, 3> streams, pid_t supervisor) {
   ::execvp(words[0], words);
 }
 
+// The call itself, not glibc's function, which came three years after it (2.34). Where the kernel
+// is older still (before 5.9), one by one: a limit may be in the billions, so not up to every
+// limit.
+void CloseRange(unsigned first, unsigned last) {
+  if (::syscall(SYS_close_range, first, last, 0u) == 0) return;
+  constexpr unsigned kHighest = 1 << 16;
+  for (unsigned at = first; at <= std::min(last, kHighest); ++at) ::close(static_cast<int>(at));
+}
+
 // Every descriptor of the process that was copied, but two.
 void CloseAllBut(int a, int b) {
   const auto low = static_cast<unsigned>(std::min(a, b));
   const auto high = static_cast<unsigned>(std::max(a, b));
-  if (low > 0) ::close_range(0, low - 1, 0);
-  if (low + 1 < high) ::close_range(low + 1, high - 1, 0);
-  ::close_range(high + 1, ~0u, 0);
+  if (low > 0) CloseRange(0, low - 1);
+  if (low + 1 < high) CloseRange(low + 1, high - 1);
+  CloseRange(high + 1, ~0u);
 }
 
 // The parent of a process, from "PID (NAME) STATE PPID …", where NAME may hold anything; 0:

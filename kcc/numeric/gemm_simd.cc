@@ -26,8 +26,11 @@ namespace HWY_NAMESPACE {
 
 inline constexpr size_t kVecs = kPanelOutputs / kRealLanes;  // vectors across a panel
 // Rows that share one load of the weights: as many as the registers hold.
-inline constexpr size_t kRowsMax = kRealLanes == 16 ? 8 : kRealLanes == 8 ? 2 : 1;
-inline constexpr size_t kPanelsMax = kRealLanes == 16 ? 4 : kRealLanes == 8 ? 2 : 1;
+inline constexpr size_t kRowsMax = HWY_TARGET == HWY_AVX3   ? 8
+                                   : HWY_TARGET == HWY_AVX2 ? 2
+                                   : HWY_TARGET == HWY_NEON ? 4
+                                                            : 1;
+inline constexpr size_t kPanelsMax = HWY_TARGET == HWY_AVX3 ? 4 : HWY_TARGET == HWY_SCALAR ? 1 : 2;
 
 template <DType kFormat>
 inline constexpr bool kScaled = kFormat == DType::kF8E4M3 || kFormat == DType::kF8E5M2 ||

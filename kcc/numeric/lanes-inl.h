@@ -1,5 +1,5 @@
 // Sixteen virtual lanes on every target: element i of a row belongs to lane i mod 16, and a vector
-// of 16, 8 or 1 real lanes walks them in groups, so that a lane's sum has the same terms in the
+// of 16, 8, 4 or 1 real lanes walks them in groups, so that a lane's sum has the same terms in the
 // same order everywhere. Fused multiply-adds are written out and are fused on every target.
 //
 // Also the float32 polynomials for 2^r and e^x with their errors. Included once per target.
@@ -86,7 +86,11 @@ HWY_INLINE FloatVec LoadFloats(const uint16_t* from) {
 
 // Entry (index mod 8) of a table of eight. Not Highway's lookup, which wants the index masked.
 struct TableOf8 {
+#if HWY_TARGET == HWY_NEON
+  uint8x16x2_t entries;  // as bytes: NEON looks up bytes only
+#else
   FloatVec entries;
+#endif
   const uint32_t* source;
 };
 
@@ -96,6 +100,9 @@ HWY_INLINE TableOf8 LoadTable(const uint32_t (&source)[8]) {
 #elif HWY_TARGET == HWY_AVX3
   const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source));
   return {FloatVec{_mm512_castsi512_ps(_mm512_broadcast_i64x4(half))}, source};
+#elif HWY_TARGET == HWY_NEON
+  const auto* bytes = reinterpret_cast<const uint8_t*>(source);
+  return {{{vld1q_u8(bytes), vld1q_u8(bytes + 16)}}, source};
 #else
   return {hn::BitCast(FloatTag(), hn::LoadU(UintTag(), source)), source};
 #endif
@@ -107,6 +114,11 @@ HWY_INLINE FloatVec LookUp(const TableOf8& table, FloatVec index) {
   return hn::BitCast(FloatTag(), hn::Set(UintTag(), table.source[bits % 8]));
 #elif HWY_TARGET == HWY_AVX3
   return FloatVec{_mm512_permutexvar_ps(_mm512_castps_si512(index.raw), table.entries.raw)};
+#elif HWY_TARGET == HWY_NEON
+  // The four bytes of entry j are 4 j, 4 j + 1, ...: the product copies 4 j into every byte.
+  const uint32x4_t entry = vandq_u32(vreinterpretq_u32_f32(index.raw), vdupq_n_u32(7));
+  const uint32x4_t bytes = vmlaq_u32(vdupq_n_u32(0x03020100), entry, vdupq_n_u32(0x04040404));
+  return FloatVec{vreinterpretq_f32_u8(vqtbl2q_u8(table.entries, vreinterpretq_u8_u32(bytes)))};
 #else
   return FloatVec{_mm256_permutevar8x32_ps(table.entries.raw, _mm256_castps_si256(index.raw))};
 #endif

@@ -13,7 +13,8 @@
 namespace kcc {
 
 std::string_view TargetName(Target target) {
-  constexpr std::array<std::string_view, 3> kNames = {"scalar", "avx2", "avx512"};
+  constexpr std::array<std::string_view, kAllTargets.size()> kNames = {"scalar", "avx2", "avx512",
+                                                                       "neon"};
   return kNames[static_cast<size_t>(target)];
 }
 
@@ -23,6 +24,8 @@ std::span<const Target> AvailableTargets() {
     const int64_t supported = hwy::SupportedTargets();
     if (supported & HWY_AVX3) made.push_back(Target::kAvx512);
     if (supported & HWY_AVX2) made.push_back(Target::kAvx2);
+    // Part of every ARM64, while Highway's library says so only where there is AES as well.
+    if (HWY_TARGETS & HWY_NEON) made.push_back(Target::kNeon);
     made.push_back(Target::kScalar);
     return made;
   }();

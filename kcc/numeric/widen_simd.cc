@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kcc/base/check.h"
-#include "kcc/numeric/highway_targets.h"
+#include "kcc/numeric/by_target.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // g++ 12's AVX-512 intrinsics start from undefined vectors on purpose.
@@ -51,22 +51,12 @@ HWY_AFTER_NAMESPACE();
 namespace kcc {
 namespace {
 
-using WidenFunction = void (*)(const uint16_t*, size_t, float*);
+void WidenBF16By(Target target, const uint16_t* from, size_t count, float* to) {
+  KCC_RETURN_BY_TARGET(target, WidenBF16(from, count, to));
+}
 
-struct WidenFunctions {
-  WidenFunction bf16;
-  WidenFunction f16;
-};
-
-WidenFunctions FunctionsFor(Target target) {
-#if HWY_TARGETS & HWY_AVX2
-  if (target == Target::kAvx2) return {&N_AVX2::WidenBF16, &N_AVX2::WidenF16};
-#endif
-#if HWY_TARGETS & HWY_AVX3
-  if (target == Target::kAvx512) return {&N_AVX3::WidenBF16, &N_AVX3::WidenF16};
-#endif
-  KCC_CHECK(target == Target::kScalar);
-  return {&N_SCALAR::WidenBF16, &N_SCALAR::WidenF16};
+void WidenF16By(Target target, const uint16_t* from, size_t count, float* to) {
+  KCC_RETURN_BY_TARGET(target, WidenF16(from, count, to));
 }
 
 using Table = std::array<float, 256>;
@@ -91,9 +81,9 @@ void WidenToFloat(const void* from, DType dtype, size_t count, Target target, fl
       std::memcpy(to, from, count * sizeof(float));
       return;
     case DType::kBF16:
-      return FunctionsFor(target).bf16(static_cast<const uint16_t*>(from), count, to);
+      return WidenBF16By(target, static_cast<const uint16_t*>(from), count, to);
     case DType::kF16:
-      return FunctionsFor(target).f16(static_cast<const uint16_t*>(from), count, to);
+      return WidenF16By(target, static_cast<const uint16_t*>(from), count, to);
     case DType::kF8E4M3:
       return WidenByTable(static_cast<const uint8_t*>(from), count, e4m3, to);
     case DType::kF8E5M2:

@@ -17,6 +17,14 @@ TEST(Target, EveryCpuHasOneAndEachHasItsName) {
     ASSERT_TRUE(parsed.has_value());
     EXPECT_EQ(*parsed, target);
   }
+  // Of each architecture the best: a build that forgot its vectors would be right, and slow.
+#if defined(__x86_64__)
+  EXPECT_FALSE(ParseTarget("neon").has_value());
+#elif defined(__aarch64__)
+  EXPECT_EQ(BestTarget(), Target::kNeon);
+  EXPECT_FALSE(ParseTarget("avx2").has_value());
+#endif
+  EXPECT_EQ(TargetName(Target::kNeon), "neon");
   const Result<Target> unknown = ParseTarget("sse9");
   ASSERT_FALSE(unknown.has_value());
   EXPECT_NE(unknown.error().message().find("scalar"), std::string::npos);

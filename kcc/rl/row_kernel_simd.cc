@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "kcc/base/check.h"
-#include "kcc/numeric/highway_targets.h"
+#include "kcc/numeric/by_target.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // g++ 12's AVX-512 intrinsics start from undefined vectors on purpose.
@@ -247,25 +247,7 @@ void SumLanes(const double* d, const double* rollout, size_t count, double* exce
   }
 }
 
-void SumPairLanesOf(const RlPairInput& in, const RlPairOutput& out, RlLaneStore* to, double* top,
-                    int64_t* equal) {
-  if (in.is_double) {
-    SumPairLanes<double>(in, out, to, top, equal);
-  } else {
-    SumPairLanes<float>(in, out, to, top, equal);
-  }
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace kcc
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace kcc {
-namespace {
-
-template <class Store>
-RlRowSums Gather(const Store& store, size_t count) {
+RlRowSums Gather(const RlLaneStore& store, size_t count) {
   double sums[9];
   for (size_t s = 0; s < std::size(sums); ++s) sums[s] = AddRlLanes(store.lane[s]);
   RlRowSums out;
@@ -288,8 +270,7 @@ RlRowSums Gather(const Store& store, size_t count) {
 }
 
 // Everything usual: |d| <= 700 and no log-prob above 1e-3. A NaN or an infinity shows in the sum.
-template <class Store>
-RlPairSums GatherPair(const Store& store, size_t count, double top, int64_t equal) {
+RlPairSums GatherPair(const RlLaneStore& store, size_t count, double top, int64_t equal) {
   RlPairSums sums;
   sums.row = Gather(store, count);
   sums.equal = equal;
@@ -299,51 +280,38 @@ RlPairSums GatherPair(const Store& store, size_t count, double top, int64_t equa
   return sums;
 }
 
-}  // namespace
-
-RlRowSums SumRlRow(const double* d, const double* rollout, size_t count, double* excess,
-                   Target target) {
-#if HWY_TARGETS & HWY_AVX2
-  if (target == Target::kAvx2) {
-    N_AVX2::RlLaneStore store;
-    N_AVX2::SumLanes(d, rollout, count, excess, &store);
-    return Gather(store, count);
-  }
-#endif
-#if HWY_TARGETS & HWY_AVX3
-  if (target == Target::kAvx512) {
-    N_AVX3::RlLaneStore store;
-    N_AVX3::SumLanes(d, rollout, count, excess, &store);
-    return Gather(store, count);
-  }
-#endif
-  KCC_CHECK(target == Target::kScalar);
-  N_SCALAR::RlLaneStore store;
-  N_SCALAR::SumLanes(d, rollout, count, excess, &store);
+RlRowSums SumRlRowOf(const double* d, const double* rollout, size_t count, double* excess) {
+  RlLaneStore store;
+  SumLanes(d, rollout, count, excess, &store);
   return Gather(store, count);
 }
 
-RlPairSums SumRlPair(const RlPairInput& in, const RlPairOutput& out, Target target) {
+RlPairSums SumRlPairOf(const RlPairInput& in, const RlPairOutput& out) {
   double top = -std::numeric_limits<double>::infinity();
   int64_t equal = 0;
-#if HWY_TARGETS & HWY_AVX2
-  if (target == Target::kAvx2) {
-    N_AVX2::RlLaneStore store;
-    N_AVX2::SumPairLanesOf(in, out, &store, &top, &equal);
-    return GatherPair(store, in.count, top, equal);
+  RlLaneStore store;
+  if (in.is_double) {
+    SumPairLanes<double>(in, out, &store, &top, &equal);
+  } else {
+    SumPairLanes<float>(in, out, &store, &top, &equal);
   }
-#endif
-#if HWY_TARGETS & HWY_AVX3
-  if (target == Target::kAvx512) {
-    N_AVX3::RlLaneStore store;
-    N_AVX3::SumPairLanesOf(in, out, &store, &top, &equal);
-    return GatherPair(store, in.count, top, equal);
-  }
-#endif
-  KCC_CHECK(target == Target::kScalar);
-  N_SCALAR::RlLaneStore store;
-  N_SCALAR::SumPairLanesOf(in, out, &store, &top, &equal);
   return GatherPair(store, in.count, top, equal);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kcc
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kcc {
+
+RlRowSums SumRlRow(const double* d, const double* rollout, size_t count, double* excess,
+                   Target target) {
+  KCC_RETURN_BY_TARGET(target, SumRlRowOf(d, rollout, count, excess));
+}
+
+RlPairSums SumRlPair(const RlPairInput& in, const RlPairOutput& out, Target target) {
+  KCC_RETURN_BY_TARGET(target, SumRlPairOf(in, out));
 }
 
 }  // namespace kcc

@@ -99,14 +99,23 @@ void SumPhiLanes(const RlPhiInput& in, float* phi, double* phi_double, PhiStore*
   }
 }
 
-void SumPhiLanesOf(const RlPhiInput& in, float* phi, double* phi_double, PhiStore* to) {
+RlPhiSums GatherPhi(const PhiStore& store, const RlPhiInput& in) {
+  double sums[6];
+  for (size_t s = 0; s < 6; ++s) sums[s] = AddRlLanes(store.lane[s]);
+  return {in.phi != nullptr ? sums[1] : sums[0], sums[1], sums[2], sums[3], sums[4],
+          static_cast<int64_t>(sums[5])};
+}
+
+RlPhiSums SumRlPhiOf(const RlPhiInput& in, float* phi, double* phi_double) {
+  PhiStore store;
   if (in.phi != nullptr) {
-    SumPhiLanes<PhiKind::kGiven>(in, phi, phi_double, to);
+    SumPhiLanes<PhiKind::kGiven>(in, phi, phi_double, &store);
   } else if (in.inside && !in.reject && in.scale == 1) {
-    SumPhiLanes<PhiKind::kRatio>(in, phi, phi_double, to);
+    SumPhiLanes<PhiKind::kRatio>(in, phi, phi_double, &store);
   } else {
-    SumPhiLanes<PhiKind::kBounded>(in, phi, phi_double, to);
+    SumPhiLanes<PhiKind::kBounded>(in, phi, phi_double, &store);
   }
+  return GatherPhi(store, in);
 }
 
 // Whether elements count; a NaN is neither zero nor that.
@@ -165,37 +174,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace kcc {
-namespace {
-
-template <class Store>
-RlPhiSums GatherPhi(const Store& store, const RlPhiInput& in) {
-  double sums[6];
-  for (size_t s = 0; s < 6; ++s) sums[s] = AddRlLanes(store.lane[s]);
-  return {in.phi != nullptr ? sums[1] : sums[0], sums[1], sums[2], sums[3], sums[4],
-          static_cast<int64_t>(sums[5])};
-}
-
-}  // namespace
 
 RlPhiSums SumRlPhi(const RlPhiInput& in, float* phi, double* phi_double, Target target) {
-#if HWY_TARGETS & HWY_AVX2
-  if (target == Target::kAvx2) {
-    N_AVX2::PhiStore store;
-    N_AVX2::SumPhiLanesOf(in, phi, phi_double, &store);
-    return GatherPhi(store, in);
-  }
-#endif
-#if HWY_TARGETS & HWY_AVX3
-  if (target == Target::kAvx512) {
-    N_AVX3::PhiStore store;
-    N_AVX3::SumPhiLanesOf(in, phi, phi_double, &store);
-    return GatherPhi(store, in);
-  }
-#endif
-  KCC_CHECK(target == Target::kScalar);
-  N_SCALAR::PhiStore store;
-  N_SCALAR::SumPhiLanesOf(in, phi, phi_double, &store);
-  return GatherPhi(store, in);
+  KCC_RETURN_BY_TARGET(target, SumRlPhiOf(in, phi, phi_double));
 }
 
 bool FindOneRun(const void* mask, RlType type, size_t count, size_t* begin, size_t* end,

@@ -3,6 +3,7 @@ apt and id are stand-ins on a PATH that holds nothing else."""
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -43,8 +44,8 @@ class Machine:
         path.write_text(f"#!{shutil.which('bash')}\n{text}\n")
         path.chmod(0o755)
 
-    def setup(self, *arguments, user=None):
-        environment = {"PATH": str(self.folder), "KCC_OS_RELEASE": str(self.release)}
+    def setup(self, *arguments, user=None, variables=None):
+        environment = {"PATH": str(self.folder), "KCC_OS_RELEASE": str(self.release), **(variables or {})}
         return subprocess.run(["bash", self.script, *arguments], env=environment, capture_output=True, text=True, check=False,
                               user=user, executable=shutil.which("bash"))  # fmt: skip
 
@@ -143,6 +144,38 @@ def test_without_dpkg_the_build_goes_on(machine):
     assert "packages are not checked" in done.stderr and "libhwy-dev" in done.stderr
 
 
+@pytest.mark.parametrize("version, good", [("3.18.4", False), ("3.25.1", True), ("4.0.0", True)])
+def test_a_cmake_that_is_too_old_is_named_on_any_system(machine, version, good):
+    here = machine(user=1000)
+    here.program("cmake", f"echo cmake version {version}")
+    done = here.setup("--check", "build")
+    assert done.returncode == (0 if good else 1)
+    assert (f"missing, this is {version}" in done.stderr) != good
+
+
+def test_root_without_apt_is_told_what_is_missing(machine):
+    here = machine(lacks=["libhwy-dev"])
+    (here.folder / "apt-get").unlink()
+    done = here.setup("build")
+    assert done.returncode == 1
+    assert "no apt-get to install them with: libhwy-dev\n" in done.stderr
+
+
+def test_another_system_is_told_to_use_a_container(machine):
+    here = machine()
+    done = here.setup("build", variables={"KCC_OSTYPE": "darwin23"})
+    assert done.returncode == 1
+    assert "built and run on Linux; this is darwin23" in done.stderr and "docker run" in done.stderr
+    assert here.installed == []
+
+
+@pytest.mark.parametrize("word, package", [("dist", "dpkg-dev"), ("arm64", "g++-aarch64-linux-gnu")])
+def test_what_only_some_need_is_asked_for_by_its_word(machine, word, package):
+    here = machine(lacks=[package], user=1000)
+    assert here.setup("--check").returncode == 0
+    assert f"missing packages: {package}\n" in here.setup("--check", word).stderr
+
+
 def test_an_unknown_word_is_an_error(machine):
     assert machine().setup("everything").returncode == 2
 
@@ -151,6 +184,8 @@ def test_the_page_names_every_package():
     """docs/getting-started.md lists what the script asks for, in the same words."""
     script, page = SETUP.read_text(), (ROOT / "docs/getting-started.md").read_text()
     table = page.partition("## What the build needs")[2]
-    for block in (script.partition("packages=(\n")[2].partition("\n)")[0], script.partition("packages+=(")[2].partition(")")[0]):
+    blocks = [script.partition("packages=(\n")[2].partition("\n)")[0]] + re.findall(r"packages\+=\((.*)\)", script)
+    assert len(blocks) == 4
+    for block in blocks:
         for package in block.split():
             assert f"`{package}`" in table or f" {package} " in table.replace("`", " "), package

@@ -1,0 +1,27 @@
+# Toolchain of the preset arm64: Debian's cross compiler, with the libraries of an arm64 root that
+# tools/make_root.sh fills (tools/setup.sh arm64 does both). Tests run under qemu-user.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+
+# Toolchain files are read again for each check of the compiler, where cache variables are not known.
+if(DEFINED ENV{KCC_ROOTS})
+  set(roots $ENV{KCC_ROOTS})
+else()
+  set(roots /var/tmp/kcc-roots)
+endif()
+set(CMAKE_SYSROOT ${roots}/arm64)
+if(NOT EXISTS ${CMAKE_SYSROOT}/usr/include)
+  message(FATAL_ERROR "There are no arm64 libraries in ${CMAKE_SYSROOT}; run tools/setup.sh arm64 as root.")
+endif()
+set(CMAKE_FIND_ROOT_PATH ${CMAKE_SYSROOT})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+find_program(qemu NAMES qemu-aarch64-static qemu-aarch64 NO_CACHE)
+if(qemu)
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${qemu} -L ${CMAKE_SYSROOT})
+endif()
