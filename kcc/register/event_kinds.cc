@@ -31,44 +31,45 @@ using enum EntryTable;
 using enum EntryChange;
 constexpr bool kOptional = false;
 
-constexpr EventField kModelFields[] = {{"model"}, {"name", FieldType::kText, kOptional}};
-constexpr EventField kKernelFields[] = {{"kernel"}, {"build", FieldType::kObject}};
-constexpr EventField kContractFields[] = {{"contract", FieldType::kBlob},
+constexpr EventField kModelFields[] = {{"model"}, {"name", EventFieldType::kText, kOptional}};
+constexpr EventField kKernelFields[] = {{"kernel"}, {"build", EventFieldType::kObject}};
+constexpr EventField kContractFields[] = {{"contract", EventFieldType::kBlob},
                                           {"name"},
-                                          {"source", FieldType::kBlob, kOptional},
-                                          {"version", FieldType::kText, kOptional}};
+                                          {"source", EventFieldType::kBlob, kOptional},
+                                          {"version", EventFieldType::kText, kOptional}};
 constexpr EventField kTripleFields[] = {
-    {"triple", FieldType::kDigest}, {"model"}, {"train"}, {"infer"}, {"contract"}};
-constexpr EventField kEvaluationFields[] = {{"triple", FieldType::kDigest},
+    {"triple", EventFieldType::kDigest}, {"model"}, {"train"}, {"infer"}, {"contract"}};
+constexpr EventField kEvaluationFields[] = {{"triple", EventFieldType::kDigest},
                                             {"stage"},
                                             {"verdict"},
-                                            {"health", FieldType::kAny},
-                                            {"clauses", FieldType::kList},
-                                            {"evidence", FieldType::kList},
-                                            {"summary", FieldType::kBlob, kOptional},
-                                            {"report", FieldType::kBlob, kOptional},
-                                            {"requests", FieldType::kBlob, kOptional}};
+                                            {"health", EventFieldType::kAny},
+                                            {"clauses", EventFieldType::kList},
+                                            {"evidence", EventFieldType::kList},
+                                            {"summary", EventFieldType::kBlob, kOptional},
+                                            {"report", EventFieldType::kBlob, kOptional},
+                                            {"requests", EventFieldType::kBlob, kOptional}};
 constexpr EventField kPromotionFields[] = {{"promotion"},
-                                           {"triple", FieldType::kDigest},
+                                           {"triple", EventFieldType::kDigest},
                                            {"from"},
                                            {"to"},
                                            {"cause"},
-                                           {"state", FieldType::kObject},
-                                           {"policy", FieldType::kBlob, kOptional}};
-constexpr EventField kApprovalFields[] = {{"promotion"}, {"stage", FieldType::kText, kOptional}};
+                                           {"state", EventFieldType::kObject},
+                                           {"policy", EventFieldType::kBlob, kOptional}};
+constexpr EventField kApprovalFields[] = {{"promotion"},
+                                          {"stage", EventFieldType::kText, kOptional}};
 constexpr EventField kIncidentOpenedFields[] = {{"incident"},
                                                 {"what"},
-                                                {"triple", FieldType::kDigest, kOptional},
-                                                {"promotion", FieldType::kText, kOptional}};
+                                                {"triple", EventFieldType::kDigest, kOptional},
+                                                {"promotion", EventFieldType::kText, kOptional}};
 constexpr EventField kIncidentClosedFields[] = {{"incident"}, {"what"}};
-constexpr EventField kCertificateFields[] = {{"certificate", FieldType::kBlob},
-                                             {"triple", FieldType::kDigest}};
-constexpr EventField kStatementFields[] = {{"statement", FieldType::kBlob}, {"about"}};
-constexpr EventField kRemovalFields[] = {{"blob", FieldType::kDigest}, {"why"}};
+constexpr EventField kCertificateFields[] = {{"certificate", EventFieldType::kBlob},
+                                             {"triple", EventFieldType::kDigest}};
+constexpr EventField kStatementFields[] = {{"statement", EventFieldType::kBlob}, {"about"}};
+constexpr EventField kRemovalFields[] = {{"blob", EventFieldType::kDigest}, {"why"}};
 constexpr EventField kRequestFields[] = {{"request"},
                                          {"store"},
-                                         {"triple", FieldType::kDigest, kOptional},
-                                         {"blob", FieldType::kBlob, kOptional}};
+                                         {"triple", EventFieldType::kDigest, kOptional},
+                                         {"blob", EventFieldType::kBlob, kOptional}};
 
 constexpr EventReference kTripleReferences[] = {
     {"model", kModels}, {"train", kKernels}, {"infer", kKernels}, {"contract", kContracts}};
@@ -135,35 +136,35 @@ constexpr EventKind kEventKinds[] = {
      "a blob was removed: gc, retention or redaction"},
 };
 
-std::string_view FieldTypeName(FieldType type) {
+std::string_view EventFieldTypeName(EventFieldType type) {
   switch (type) {
-    case FieldType::kText:
+    case EventFieldType::kText:
       return "a text";
-    case FieldType::kDigest:
-    case FieldType::kBlob:
+    case EventFieldType::kDigest:
+    case EventFieldType::kBlob:
       return "a digest, sha256:…";
-    case FieldType::kObject:
+    case EventFieldType::kObject:
       return "an object";
-    case FieldType::kList:
+    case EventFieldType::kList:
       return "a list";
-    case FieldType::kAny:
+    case EventFieldType::kAny:
       return "a value";
   }
   return "";
 }
 
-bool HasType(json::element value, FieldType type) {
+bool HasType(json::element value, EventFieldType type) {
   switch (type) {
-    case FieldType::kText:
+    case EventFieldType::kText:
       return value.is_string() && value.get_string().value_unsafe().size() > 0;
-    case FieldType::kDigest:
-    case FieldType::kBlob:
+    case EventFieldType::kDigest:
+    case EventFieldType::kBlob:
       return value.is_string() && IsSha256(value.get_string().value_unsafe());
-    case FieldType::kObject:
+    case EventFieldType::kObject:
       return value.is_object();
-    case FieldType::kList:
+    case EventFieldType::kList:
       return value.is_array();
-    case FieldType::kAny:
+    case EventFieldType::kAny:
       return true;
   }
   return false;
@@ -222,10 +223,10 @@ Result<EventFacts> EventReader::Read(const Event& event) {
     if (!value && !field.required) continue;
     if (!value || !HasType(*value, field.type)) {
       return InvalidError(event.kind + ": '" + std::string(field.name) + "' must be " +
-                          std::string(FieldTypeName(field.type)) +
+                          std::string(EventFieldTypeName(field.type)) +
                           (value ? ", and is " + std::string(JsonTypeName(*value)) : ""));
     }
-    if (field.type == FieldType::kBlob) facts.blobs.emplace_back(JsonText(value));
+    if (field.type == EventFieldType::kBlob) facts.blobs.emplace_back(JsonText(value));
   }
   facts.key = {facts.kind->table, facts.kind->id.empty()
                                       ? std::to_string(event.sequence)

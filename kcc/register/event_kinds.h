@@ -49,11 +49,11 @@ enum class EntryChange : uint8_t {
   kChange,  // there must be one
 };
 
-enum class FieldType : uint8_t { kText, kDigest, kBlob, kObject, kList, kAny };
+enum class EventFieldType : uint8_t { kText, kDigest, kBlob, kObject, kList, kAny };
 
 struct EventField {
   std::string_view name;
-  FieldType type = FieldType::kText;
+  EventFieldType type = EventFieldType::kText;
   bool required = true;
 };
 
