@@ -33,6 +33,7 @@ esac
 packages=(
   g++ cmake ninja-build ccache pkg-config git
   libssl-dev libexpected-dev libyaml-cpp-dev libcli11-dev libsimdjson-dev libhwy-dev libcurl4-openssl-dev
+  libsqlite3-dev libpq-dev
   libgtest-dev libgmock-dev librapidcheck-dev
 )
 if [ "$what" = dist ] || [ "$what" = arm64 ]; then
@@ -42,7 +43,7 @@ if [ "$what" = arm64 ]; then
   packages+=(g++-aarch64-linux-gnu qemu-user-static)
 fi
 if [ "$what" = all ]; then
-  packages+=(clang clang-format clang-tidy libclang-rt-14-dev python3-venv zsh chromium)
+  packages+=(clang clang-format clang-tidy libclang-rt-14-dev python3-venv zsh chromium postgresql)
 fi
 
 # What an unverified system calls otherwise. KCC_OS_RELEASE is for the test of this script.

@@ -282,6 +282,7 @@ void DeclareAll(Program& program) {
   DeclareTrace(program);
   DeclareImport(program);
   DeclareRl(program);
+  DeclareRegister(program);
   DeclareRequests(program);
   DeclareDoctor(program);
   DeclareCompletion(program);

@@ -63,6 +63,8 @@ struct Program {
   TraceOptions trace;
   ImportCommandOptions import;
   RlProgram rl;
+  RegisterOptions registers;
+  RegisterAddOptions register_add;
   RequestsMakeOptions requests_make;
   DoctorOptions doctor;
   CompletionOptions completion;
@@ -111,6 +113,7 @@ inline CLI::Option* AddChoice(CLI::App* app, const char* names, std::string& tar
 }
 
 CLI::Option* DeclareKernelFlags(CLI::App* app, KernelFlags& flags);  // gives --requests
+void DeclareRegisterFlags(CLI::App* app, RegisterFlags& flags, bool required);
 void DeclareJudgeFlags(CLI::App* app, JudgeFlags& flags);
 void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags);
 
@@ -123,6 +126,7 @@ void DeclareCompare(Program& program);
 void DeclareTrace(Program& program);
 void DeclareImport(Program& program);
 void DeclareRl(Program& program);
+void DeclareRegister(Program& program);
 void DeclareRequests(Program& program);
 void DeclareDoctor(Program& program);
 

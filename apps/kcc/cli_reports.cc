@@ -45,6 +45,9 @@ void DeclareJudgeFlags(CLI::App* app, JudgeFlags& flags) {
   AddChoice(app, "--fail-on", flags.fail_on, {"L1", "L2", "L3"},
             "Ignore clauses below this level in the exit code; default: L1");
   AddSwitch(app, "--all", flags.all, "Print satisfied clauses too");
+  DeclareRegisterFlags(app, flags.record, false);
+  app->add_option("--model", flags.model, "The model to record, where the traces do not say")
+      ->type_name("DIGEST");
 }
 
 void DeclareReport(Program& program) {

@@ -15,6 +15,7 @@
 #include "kcc/measure/exact_quantiles.h"
 #include "kcc/report/from_summary.h"
 #include "kcc/report/next_steps.h"
+#include "kcc/report/report_json.h"
 #include "kcc/report/worst_context.h"
 #include "kcc/summary/file.h"
 
@@ -81,9 +82,15 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
     done = WriteFiles(report, summary, summary_file, flags, printed, directory);
   }
   if (!done.has_value()) return ReportError(done.error(), console);
+  const Result<std::string> recorded =
+      RecordVerdict(contract, summary, judgement, ReportJson(report), flags, console);
+  if (!recorded.has_value()) return ReportError(recorded.error(), console);
   if (directory && !console.json) {
     console.out << "\nreport in "
                 << Shown((std::filesystem::path(flags.report) / "report.html").string()) << '\n';
+  }
+  if (!recorded->empty() && !console.json) {
+    console.out << "\nrecorded as evaluation " << *recorded << '\n';
   }
   KeepIfPrinted(directory, console);
   return ExitCodeOf(judgement, flags.fail_on);
@@ -103,6 +110,8 @@ JudgeOptions ToJudgeOptions(const JudgeFlags& flags) {
 int RunJudge(const JudgeCommandOptions& options, Console& console) {
   auto directory = TakeReportDirectory(options.flags.report, options.flags.formats);
   if (!directory.has_value()) return ReportError(directory.error(), console);
+  const Result<> recordable = CheckRecording(options.flags, console);
+  if (!recordable.has_value()) return ReportError(recordable.error(), console);
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);
   if (!contract) return exit_code;
@@ -139,6 +148,8 @@ int RunJudge(const JudgeCommandOptions& options, Console& console) {
 int RunRun(const RunOptions& options, Console& console) {
   auto directory = TakeReportDirectory(options.flags.report, options.flags.formats);
   if (!directory.has_value()) return ReportError(directory.error(), console);
+  const Result<> recordable = CheckRecording(options.flags, console);
+  if (!recordable.has_value()) return ReportError(recordable.error(), console);
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);
   if (!contract) return exit_code;

@@ -112,6 +112,8 @@ int RunRlJudge(const RlJudgeOptions& options, Console& console) {
   if (IsTracePair(options.step.files)) return RunTraces(options, console);
   auto directory = TakeReportDirectory(options.flags.report, options.flags.formats);
   if (!directory.has_value()) return ReportError(directory.error(), console);
+  const Result<> recordable = CheckRecording(options.flags, console);
+  if (!recordable.has_value()) return ReportError(recordable.error(), console);
   int exit_code = kExitOk;
   const auto contract = RequireContract(options.contract, console, &exit_code);
   if (!contract) return exit_code;

@@ -103,6 +103,13 @@ struct MergeOptions {
 };
 int RunMerge(const MergeOptions& options, Console& console);
 
+// Which register, and who writes to it when; the same for every command that uses one.
+struct RegisterFlags {
+  std::string uri;    // empty: none
+  std::string actor;  // empty: the user of the process
+  std::string time;   // empty: now
+};
+
 // How to judge and what to write; the same for judge and run.
 struct JudgeFlags {
   std::string stage = "offline";
@@ -111,6 +118,8 @@ struct JudgeFlags {
   std::string fail_on = "L1";
   bool all = false;
   AskedFormats formats;  // written besides the usual files
+  RegisterFlags record;  // where the verdict is recorded
+  std::string model;     // of what is recorded; empty: as the traces say
 };
 
 struct JudgeCommandOptions {
@@ -315,6 +324,52 @@ struct RlConformOptions {
   bool float64 = false;
 };
 int RunRlConform(const RlConformOptions& options, Console& console);
+
+struct RegisterOptions {
+  RegisterFlags flags;
+  std::string table;                            // of list, show
+  std::string id;                               // of show; a contract of class
+  std::string subject;                          // of list: only what is about it
+  std::string kind;                             // of log
+  int64_t from = 1;                             // of log
+  int64_t last = 0;                             // of list and log; 0: all
+  std::string head;                             // of verify
+  std::string directory;                        // of export and import
+  std::string output;                           // of page
+  std::string evidence_before, redact, reason;  // of gc
+  bool dry_run = false;
+};
+int RunRegisterInit(const RegisterOptions& options, Console& console);
+int RunRegisterHead(const RegisterOptions& options, Console& console);
+int RunRegisterVerify(const RegisterOptions& options, Console& console);
+int RunRegisterLog(const RegisterOptions& options, Console& console);
+int RunRegisterList(const RegisterOptions& options, Console& console);
+int RunRegisterShow(const RegisterOptions& options, Console& console);
+int RunRegisterClass(const RegisterOptions& options, Console& console);
+int RunRegisterExport(const RegisterOptions& options, Console& console);
+int RunRegisterImport(const RegisterOptions& options, Console& console);
+int RunRegisterGc(const RegisterOptions& options, Console& console);
+int RunRegisterRebuild(const RegisterOptions& options, Console& console);
+
+struct RegisterAddOptions {
+  RegisterFlags flags;
+  std::string id;    // of the model, kernel or incident; a file of contract and event
+  std::string name;  // of the model
+  std::array<std::string, 6> build;           // of the kernel, by kKernelBuildWords
+  std::string model, train, infer, contract;  // of the triple
+  std::string triple, promotion, what;        // of the incident
+  bool close = false;
+  std::string kind;                // of the event
+  std::vector<std::string> blobs;  // files
+};
+inline constexpr std::array<const char*, 6> kKernelBuildWords = {
+    "engine", "version", "compiler", "attention", "quantisation", "hardware"};
+int RunRegisterAddModel(const RegisterAddOptions& options, Console& console);
+int RunRegisterAddKernel(const RegisterAddOptions& options, Console& console);
+int RunRegisterAddContract(const RegisterAddOptions& options, Console& console);
+int RunRegisterAddTriple(const RegisterAddOptions& options, Console& console);
+int RunRegisterAddIncident(const RegisterAddOptions& options, Console& console);
+int RunRegisterAddEvent(const RegisterAddOptions& options, Console& console);
 
 struct RequestsMakeOptions {
   std::string prompts;

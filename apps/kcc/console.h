@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kcc/base/clock.h"
 #include "kcc/base/json_writer.h"
 #include "kcc/base/result.h"
 #include "kcc/contract/reader.h"
@@ -41,6 +42,8 @@ struct Console {
   int interrupted_by = 0;     // a signal that the command cleaned up after; main.cc ends by it
   std::vector<std::string> shipped = {};  // folders for what comes with kcc (shipped.h), in order
   std::string program = {};               // the path of the running program; empty: not known
+  std::string user = {};                  // who runs it; empty: not known
+  const Clock* clock = nullptr;           // null: the system's
 };
 
 std::string Paint(Style style, std::string_view text, bool colour);

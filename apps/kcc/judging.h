@@ -24,4 +24,14 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
                    const ReportInputs& inputs, const JudgeFlags& flags,
                    std::optional<ReportDirectory>& directory, Console& console);
 
+// Before the work of hours: whether the register that --register names can be opened, and the rest
+// of its flags read. Nothing is named: fine.
+Result<> CheckRecording(const JudgeFlags& flags, const Console& console);
+
+// Records the verdict where --register says; gives the evaluation's id, empty where it says
+// nothing.
+Result<std::string> RecordVerdict(const ValidContract& contract, const Summary& summary,
+                                  const Judgement& judgement, const std::string& report_json,
+                                  const JudgeFlags& flags, Console& console);
+
 }  // namespace kcc::cli

@@ -49,6 +49,15 @@ std::vector<std::string> ShippedFolders(const std::filesystem::path& program) {
   return folders;
 }
 
+// Whom the register names where nobody is named: the user's name, or else the number.
+std::string UserName() {
+  for (const char* variable : {"USER", "LOGNAME"}) {
+    const char* name = std::getenv(variable);
+    if (name != nullptr && *name != '\0') return name;
+  }
+  return "uid " + std::to_string(::getuid());
+}
+
 int RunInProcess(int argc, char** argv) {
   // A file beyond the limit (ulimit -f) is a failed write, which cleans up after itself.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -74,6 +83,7 @@ int RunInProcess(int argc, char** argv) {
   try {
     console.program = RunningProgram();
     console.shipped = ShippedFolders(console.program);
+    console.user = UserName();
     code = kcc::cli::RunProgram(argc, argv, console);
   } catch (const std::bad_alloc&) {
     // No memory is needed to say so.

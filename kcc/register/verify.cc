@@ -1,0 +1,227 @@
+#include "kcc/register/verify.h"
+
+#include <set>
+
+#include "kcc/base/sha256.h"
+#include "kcc/base/strings.h"
+
+namespace kcc {
+namespace {
+
+// Ends a reading of the log at the first break; what it was is in the check.
+Error Stopped() { return BrokenEvidenceError("stopped at the first break"); }
+
+class Verifier {
+ public:
+  Verifier(Register& source, const VerifyOptions& options) : source_(source), options_(options) {}
+
+  Result<RegisterCheck> Run() {
+    EventStore& store = source_.store();
+    KCC_TRY(StoreTransaction transaction,
+            StoreTransaction::Begin(store, EventStore::Access::kRead));
+    const Result<> read =
+        store.ReadEvents({.first = std::numeric_limits<int64_t>::min()},
+                         [this](const Event& event) { return CheckEvent(event); });
+    if (!read.has_value() && check_.ok()) return read.error();
+    if (check_.ok()) CheckKeptHead();
+    if (check_.ok()) KCC_TRY_VOID(CheckBlobs());
+    if (check_.ok()) KCC_TRY_VOID(CheckEntries());
+    SayUnseen();
+    return std::move(check_);
+  }
+
+ private:
+  Result<> CheckEvent(const Event& event);
+  Result<> CheckStatement(const Event& event, const EventFacts& facts);
+  void CheckKeptHead();
+  Result<> CheckBlobs();
+  Result<> CheckBlob(const std::string& digest, const BlobState& state);
+  Result<> CheckEntries();
+  void SayUnseen();
+
+  void Break(BreakPlace place, int64_t sequence, std::string id, std::string what) {
+    if (check_.ok()) check_.first_break = {place, sequence, std::move(id), std::move(what)};
+  }
+  Result<> BreakEvent(int64_t sequence, std::string what) {
+    Break(BreakPlace::kEvent, sequence, "", std::move(what));
+    return Stopped();
+  }
+
+  Register& source_;
+  const VerifyOptions& options_;
+  RegisterCheck check_;
+  RegisterState state_;
+  EventReader reader_;
+  int64_t last_time_ms_ = std::numeric_limits<int64_t>::min();
+  bool kept_seen_ = false;
+};
+
+Result<> Verifier::CheckEvent(const Event& event) {
+  const int64_t expected = check_.head.sequence + 1;
+  const std::string number = "event " + std::to_string(event.sequence);
+  if (event.sequence > expected) {
+    return BreakEvent(expected, "event " + std::to_string(expected) + " is missing: " + number +
+                                    " follows event " + std::to_string(expected - 1));
+  }
+  if (event.sequence < expected) {
+    return BreakEvent(event.sequence, number + " has a number that no event has");
+  }
+  size_t bad = 0;
+  if (!IsUtf8(event.actor, &bad) || !IsUtf8(event.kind, &bad)) {
+    return BreakEvent(event.sequence, number + " is not UTF-8");
+  }
+  if (EventDigest(check_.head.digest, event) != event.digest) {
+    return BreakEvent(event.sequence,
+                      number +
+                          " does not have its digest: it was changed, or an event before it was "
+                          "taken away or put in another place");
+  }
+  const Result<std::string> canonical = CanonicalBody(event.body);
+  if (!canonical.has_value() || *canonical != event.body) {
+    return BreakEvent(event.sequence, number + " has a body that is not in canonical form");
+  }
+  Result<EventFacts> facts = reader_.Read(event);
+  if (!facts.has_value())
+    return BreakEvent(event.sequence, number + ": " + facts.error().message());
+  const Result<> applied = state_.Apply(event, *facts);
+  if (!applied.has_value()) {
+    return BreakEvent(event.sequence, number + ": " + applied.error().message());
+  }
+  if (event.time_ms < last_time_ms_ && check_.time_goes_back == 0) {
+    check_.time_goes_back = event.sequence;
+  }
+  last_time_ms_ = event.time_ms;
+  check_.head = {event.sequence, event.digest};
+  kept_seen_ = kept_seen_ || (options_.kept && check_.head == *options_.kept);
+  ++check_.events;
+  return CheckStatement(event, *facts);
+}
+
+Result<> Verifier::CheckStatement(const Event& event, const EventFacts& facts) {
+  if (facts.kind->table != EntryTable::kStatements || !options_.check_statement) return {};
+  KCC_TRY(const auto bytes, source_.store().ReadBlob(facts.key.id));
+  if (!bytes) return {};  // CheckBlobs knows whether that is right
+  KCC_TRY(std::string wrong, options_.check_statement(event, *bytes));
+  if (wrong.empty()) return {};
+  Break(BreakPlace::kStatement, event.sequence, facts.key.id, std::move(wrong));
+  return Stopped();
+}
+
+void Verifier::CheckKeptHead() {
+  if (!options_.kept || kept_seen_ || *options_.kept == Head{}) return;
+  const int64_t kept = options_.kept->sequence;
+  if (kept > check_.head.sequence) {
+    Break(BreakPlace::kHead, kept, options_.kept->digest,
+          "the log ends with event " + std::to_string(check_.head.sequence) +
+              ", but the head that was kept is of event " + std::to_string(kept) +
+              ": events were cut off");
+  } else {
+    Break(BreakPlace::kHead, kept, options_.kept->digest,
+          "event " + std::to_string(kept) +
+              " has another digest than the head that was kept: the log was written anew, in "
+              "this event or before it");
+  }
+}
+
+Result<> Verifier::CheckBlob(const std::string& digest, const BlobState& state) {
+  KCC_TRY(const auto bytes, source_.store().ReadBlob(digest));
+  if (bytes && !state.Expected() && state.removed > 0) {
+    Break(BreakPlace::kBlob, state.removed, digest,
+          "blob " + digest + " is stored, although event " + std::to_string(state.removed) +
+              " removed it");
+  } else if (bytes && BlobDigest(*bytes) != digest) {
+    Break(BreakPlace::kBlob, state.named, digest,
+          "the bytes of blob " + digest + " do not have this digest" +
+              (state.named > 0 ? "; event " + std::to_string(state.named) + " names it" : ""));
+  } else if (!bytes && state.Expected()) {
+    Break(BreakPlace::kBlob, state.named, digest,
+          "blob " + digest + " is missing, which event " + std::to_string(state.named) + " names");
+  }
+  return {};
+}
+
+Result<> Verifier::CheckBlobs() {
+  KCC_TRY(const std::vector<BlobInfo> stored, source_.store().ListBlobs());
+  for (const BlobInfo& blob : stored) {
+    ++check_.blobs;
+    check_.blob_bytes += blob.bytes;
+    const auto known = state_.blobs.find(blob.digest);
+    if (known == state_.blobs.end()) ++check_.blobs_unnamed;
+    KCC_TRY_VOID(CheckBlob(blob.digest, known == state_.blobs.end() ? BlobState{} : known->second));
+    if (!check_.ok()) return {};
+    if (known != state_.blobs.end()) state_.blobs.erase(known);
+  }
+  for (const auto& [digest, state] : state_.blobs) {  // those that are not stored
+    if (!state.Expected()) ++check_.blobs_removed;
+    KCC_TRY_VOID(CheckBlob(digest, state));
+    if (!check_.ok()) return {};
+  }
+  return {};
+}
+
+Result<> Verifier::CheckEntries() {
+  const auto compare = [this](const StoredEntry& stored) -> Result<> {
+    ++check_.entries;
+    const auto expected = state_.entries.find(stored.key);
+    if (expected == state_.entries.end() || expected->second != stored.state) {
+      Break(BreakPlace::kEntry, stored.state.changed, KeyText(stored.key),
+            "the table of entries differs from the log in " + KeyText(stored.key) +
+                "; `kcc register rebuild` makes it anew");
+      return Stopped();
+    }
+    state_.entries.erase(expected);
+    return {};
+  };
+  const Result<> read = source_.store().ReadEntries({}, compare);
+  if (!read.has_value() && check_.ok()) {
+    // A row that is not even an entry.
+    if (read.error().code() != ErrorCode::kBrokenEvidence) return read.error();
+    Break(BreakPlace::kEntry, 0, "", read.error().message());
+  }
+  if (check_.ok() && !state_.entries.empty()) {
+    const auto& [key, state] = *state_.entries.begin();
+    Break(BreakPlace::kEntry, state.changed, KeyText(key),
+          "the table of entries lacks " + KeyText(key) + "; `kcc register rebuild` makes it anew");
+  }
+  return {};
+}
+
+void Verifier::SayUnseen() {
+  if (!options_.kept) {
+    check_.unseen.emplace_back(
+        "events cut off at the end of the log: give a head that was kept outside with --head");
+    check_.unseen.emplace_back(
+        "a log written anew from some event on, with all digests recomputed: the same head would "
+        "show it");
+  } else {
+    check_.unseen.emplace_back(
+        "changes of events after the kept head, with all digests recomputed");
+  }
+  if (!options_.check_statement) {
+    check_.unseen.emplace_back("signatures of statements that do not hold: none was looked at");
+  }
+}
+
+}  // namespace
+
+std::string_view Name(BreakPlace place) {
+  switch (place) {
+    case BreakPlace::kEvent:
+      return "event";
+    case BreakPlace::kBlob:
+      return "blob";
+    case BreakPlace::kEntry:
+      return "entry";
+    case BreakPlace::kHead:
+      return "head";
+    case BreakPlace::kStatement:
+      return "statement";
+  }
+  return "";
+}
+
+Result<RegisterCheck> Verify(Register& source, const VerifyOptions& options) {
+  return Verifier(source, options).Run();
+}
+
+}  // namespace kcc
