@@ -193,7 +193,8 @@ class ProgramSigner final : public Signer {
     std::string signature;
     const char* problem = child.Exchange(bytes, timeout_s_, clock_, &signature);
     if (problem != nullptr) {
-      return Failed(std::string(problem) + " (limit " + ReadableNumber(timeout_s_) + " s)",
+      return Failed(std::string(problem) + " (limits: " + ReadableNumber(timeout_s_) + " s, " +
+                        std::to_string(kSignatureBytesMax) + " bytes)",
                     child.error_text());
     }
     if (child.exit_code() != 0) {

@@ -49,6 +49,9 @@ Result<std::optional<KnownStatement>> ReadKnown(const Statement& statement) {
     if (evaluation.verdict == Verdict::kSatisfied && !evaluation.passed()) {
       return InvalidError("not an evaluation: it is satisfied, but not every clause is");
     }
+    if (statement.subjects != SubjectsOf(evaluation)) {
+      return InvalidError("not an evaluation: its subjects are not what was evaluated");
+    }
     return std::optional<KnownStatement>(
         KnownStatement{KeyRole::kEvaluation, evaluation.time_ms, evaluation.verdict});
   }

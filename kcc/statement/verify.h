@@ -52,10 +52,10 @@ struct SignatureCheck {
 };
 
 struct VerifyOptions {
-  std::optional<int64_t> time_ms;     // of the event
-  std::vector<std::string> subjects;  // digests, all of which the statement must be about
-  size_t threshold = 1;               // of distinct keys; at least 1
-  std::optional<Verdict> verdict;     // that an evaluation must say
+  std::optional<int64_t> time_ms = {};     // of the event
+  std::vector<std::string> subjects = {};  // digests, all of which the statement must be about
+  size_t threshold = 1;                    // of distinct keys; at least 1
+  std::optional<Verdict> verdict = {};     // that an evaluation must say
 };
 
 struct Verification {
