@@ -32,7 +32,7 @@ LIBRARIES = {
     "simdjson": {"kcc/format", "kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/lab", "kcc/rl", "kcc/api",
                  "kcc/register", "fuzz", "tests"},
     "tl/": {"kcc/base", "kcc/contract"},
-    "openssl/": {"kcc/base"},
+    "openssl/": {"kcc/base", "kcc/statement"},
     "curl/": {"kcc/kernel", "fuzz"},
     "sqlite3": {"kcc/register"},
     "libpq-fe": {"kcc/register"},

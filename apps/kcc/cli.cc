@@ -62,9 +62,12 @@ void DeclareSchema(Program& program) {
   AddSwitch(app, "--markdown", options.markdown, "Print the keys as tables for docs/contract.md");
   CLI::Option* report =
       AddSwitch(app, "--report", options.report, "Print the schema of report.json instead");
-  AddSwitch(app, "--experiment", options.experiment,
-            "Print the schema of the figures of kcc lab instead")
-      ->excludes(report);
+  CLI::Option* experiment = AddSwitch(app, "--experiment", options.experiment,
+                                      "Print the schema of the figures of kcc lab instead")
+                                ->excludes(report);
+  AddSwitch(app, "--statement", options.statement, "Print the schema of signed statements instead")
+      ->excludes(report)
+      ->excludes(experiment);
 }
 
 void DeclareMetrics(Program& program) {

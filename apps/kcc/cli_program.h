@@ -12,6 +12,7 @@
 #include "apps/kcc/cli_checks.h"
 #include "apps/kcc/command_spec.h"
 #include "apps/kcc/commands.h"
+#include "apps/kcc/register_statement.h"
 
 namespace kcc::cli {
 
@@ -66,6 +67,7 @@ struct Program {
   RegisterOptions registers;
   RegisterAddOptions register_add;
   RequestsMakeOptions requests_make;
+  StatementProgram statement;
   DoctorOptions doctor;
   CompletionOptions completion;
   CommandSpec spec;
@@ -127,6 +129,7 @@ void DeclareTrace(Program& program);
 void DeclareImport(Program& program);
 void DeclareRl(Program& program);
 void DeclareRegister(Program& program);
+void DeclareStatementCommands(Program& program, CLI::App* group);
 void DeclareRequests(Program& program);
 void DeclareDoctor(Program& program);
 

@@ -186,6 +186,7 @@ void DeclareRegister(Program& program) {
   AddSwitch(gc, "--dry-run", options.dry_run, "Remove nothing; say what would go");
   declare("rebuild", "Make the table of entries anew from the log",
           "kcc register rebuild --register r.db", RunRegisterRebuild);
+  DeclareStatementCommands(program, group);
 }
 
 }  // namespace kcc::cli

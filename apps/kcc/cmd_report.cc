@@ -5,6 +5,7 @@
 #include "apps/kcc/reporting.h"
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
+#include "kcc/base/sha256.h"
 #include "kcc/report/compare.h"
 #include "kcc/report/report_formats.h"
 #include "kcc/report/report_json.h"
@@ -15,21 +16,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<ReportData> ParseReport(const std::string& text, const std::string& file) {
+Result<StoredReport> ParseReport(const std::string& text, const std::string& file) {
   Result<ReportData> report = ReadReport(text);
   if (!report.has_value()) return std::move(report.error()).At(Place{file});
-  return report;
+  return StoredReport{std::move(*report), Sha256Of(text)};
 }
 
 // A directory is a report of several files, which must all be of one run.
-Result<ReportData> LoadDirectory(const std::string& directory, Console& console) {
+Result<StoredReport> LoadDirectory(const std::string& directory, Console& console) {
   const fs::path path = fs::path(directory) / kReportJsonName;
   std::error_code unknown;
   if (!fs::exists(path, unknown)) {
     return IoError("holds no report.json: no run has finished its report here", Place{directory});
   }
   KCC_TRY(const std::string text, ReadRegularFile(path.string(), kReportBytesMax));
-  KCC_TRY(ReportData report, ParseReport(text, path.string()));
+  KCC_TRY(StoredReport report, ParseReport(text, path.string()));
   Result<ReportFiles> files = ReadReportFiles(text);
   if (!files.has_value()) return std::move(files.error()).At(Place{path.string()});
   if (files->empty()) {
@@ -40,13 +41,6 @@ Result<ReportData> LoadDirectory(const std::string& directory, Console& console)
   }
   KCC_TRY_VOID(VerifyReportFiles(directory, *files));
   return report;
-}
-
-Result<ReportData> LoadReport(const std::string& path, Console& console) {
-  std::error_code unknown;
-  if (path != "-" && fs::is_directory(path, unknown)) return LoadDirectory(path, console);
-  KCC_TRY(const std::string text, ReadInput(path, kReportBytesMax, console));
-  return ParseReport(text, DisplayName(path));
 }
 
 // Whether a report lies in the directory it is to be written to, or would if it were there; of a
@@ -61,6 +55,13 @@ bool MayLieIn(const std::string& file, const std::string& directory) {
 }
 
 }  // namespace
+
+Result<StoredReport> LoadReport(const std::string& path, Console& console) {
+  std::error_code unknown;
+  if (path != "-" && fs::is_directory(path, unknown)) return LoadDirectory(path, console);
+  KCC_TRY(const std::string text, ReadInput(path, kReportBytesMax, console));
+  return ParseReport(text, DisplayName(path));
+}
 
 Result<std::optional<ReportDirectory>> TakeReportDirectory(const std::string& path,
                                                            const AskedFormats& asked) {
@@ -90,7 +91,7 @@ int RunReport(const ReportOptions& options, Console& console) {
     if (!opened.has_value()) return ReportError(opened.error(), console);
     directory.emplace(std::move(*opened));
   }
-  const Result<ReportData> report = LoadReport(options.file, console);
+  const Result<StoredReport> report = LoadReport(options.file, console);
   if (!report.has_value()) {
     // What the directory held must not pass for what was asked; but a report that was to be
     // written over itself stays, for its owner to look at.
@@ -100,20 +101,20 @@ int RunReport(const ReportOptions& options, Console& console) {
     return ReportError(report.error(), console);
   }
   if (directory) {
-    const Result<> written = directory->Write(*report, options.formats);
+    const Result<> written = directory->Write(report->data, options.formats);
     if (!written.has_value()) return ReportError(written.error(), console);
   }
-  PrintReport(*report, options.all, console);
+  PrintReport(report->data, options.all, console);
   KeepIfPrinted(directory, console);
   return kExitOk;
 }
 
 int RunCompare(const CompareOptions& options, Console& console) {
-  const Result<ReportData> before = LoadReport(options.before, console);
+  const Result<StoredReport> before = LoadReport(options.before, console);
   if (!before.has_value()) return ReportError(before.error(), console);
-  const Result<ReportData> after = LoadReport(options.after, console);
+  const Result<StoredReport> after = LoadReport(options.after, console);
   if (!after.has_value()) return ReportError(after.error(), console);
-  const ReportComparison comparison = CompareReports(*before, *after);
+  const ReportComparison comparison = CompareReports(before->data, after->data);
   if (console.json) {
     console.out << ComparisonJson(comparison);
   } else if (options.markdown) {

@@ -10,6 +10,7 @@
 #include "kcc/experiment/experiment_report.h"
 #include "kcc/predicate/fields.h"
 #include "kcc/report/report_json.h"
+#include "kcc/statement/statement_schema.h"
 
 namespace kcc::cli {
 namespace {
@@ -75,6 +76,7 @@ int RunSchema(const SchemaOptions& options, Console& console) {
   }
   const std::string schema = options.report       ? ReportJsonSchema()
                              : options.experiment ? ExperimentJsonSchema()
+                             : options.statement  ? StatementJsonSchema()
                                                   : ContractJsonSchema();
   console.out << schema << (schema.ends_with('\n') ? "" : "\n");
   return kExitOk;

@@ -45,6 +45,7 @@ struct SchemaOptions {
   bool markdown = false;
   bool report = false;      // of report.json instead
   bool experiment = false;  // of the figures of kcc lab instead
+  bool statement = false;   // of signed statements instead
 };
 int RunSchema(const SchemaOptions& options, Console& console);
 

@@ -16,6 +16,15 @@ namespace kcc::cli {
 Result<std::optional<ReportDirectory>> TakeReportDirectory(const std::string& path,
                                                            const AskedFormats& asked);
 
+// A stored report with the digest of its bytes.
+struct StoredReport {
+  ReportData data;
+  std::string digest;  // of report.json
+};
+
+// A report.json, or a report directory whose files must all be of one run; "-" is standard input.
+Result<StoredReport> LoadReport(const std::string& path, Console& console);
+
 // The terminal's form, or report.json with --json.
 void PrintReport(const ReportData& report, bool all, Console& console);
 

@@ -101,8 +101,21 @@ Result<Output> LookAtOutput(const std::string& path) {
                       Place{path});
 }
 
+using FillFile = std::function<Result<>(const WritePiece&)>;
+
+FillFile OnePiece(std::string_view bytes) {
+  return [bytes](const WritePiece& write) { return write(bytes); };
+}
+
+WritePiece PiecesInto(int fd, const std::string& path) {
+  return [fd, &path](std::string_view bytes) -> Result<> {
+    if (!WriteAll(fd, bytes)) return SystemError("cannot write", path);
+    return {};
+  };
+}
+
 // No O_CREAT: what was there a moment ago must still be there.
-Result<> WriteThrough(const std::string& path, std::string_view bytes) {
+Result<> WriteThrough(const std::string& path, const FillFile& fill) {
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
   if (file.get() < 0) return SystemError("cannot open", path);
   struct stat info {};
@@ -110,7 +123,8 @@ Result<> WriteThrough(const std::string& path, std::string_view bytes) {
     return IoError("was replaced while it was being opened", Place{path});
   }
   const PipeSignalGuard guard;
-  if (!WriteAll(file.get(), bytes) || !file.Close()) return SystemError("cannot write", path);
+  KCC_TRY_VOID(fill(PiecesInto(file.get(), path)));
+  if (!file.Close()) return SystemError("cannot write", path);
   return {};
 }
 
@@ -121,8 +135,7 @@ std::string FolderOf(const std::string& path) {
 
 // A synced temporary with the bytes, beside the file it is to replace. It stays open, for the lock:
 // after fsync, close has nothing left to report.
-Result<Temporary> WriteBeside(const std::string& path, const Output& output,
-                              std::string_view bytes) {
+Result<Temporary> WriteBeside(const std::string& path, const Output& output, const FillFile& fill) {
   // A file that is replaced keeps its mode. Until it has it, nobody else may read the new bytes:
   // the old file may have been private.
   const mode_t mode = output.exists ? 0600 : 0666;
@@ -132,7 +145,8 @@ Result<Temporary> WriteBeside(const std::string& path, const Output& output,
   if (output.exists && ::fchmod(fd, output.mode) != 0) {
     return SystemError("cannot set the mode", path);
   }
-  if (!WriteAll(fd, bytes) || ::fsync(fd) != 0) return SystemError("cannot write", path);
+  KCC_TRY_VOID(fill(PiecesInto(fd, path)));
+  if (::fsync(fd) != 0) return SystemError("cannot write", path);
   return made;
 }
 
@@ -223,9 +237,13 @@ Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
 }
 
 Result<> WriteFileAtomically(const std::string& path, std::string_view bytes) {
+  return WriteFileInPieces(path, OnePiece(bytes));
+}
+
+Result<> WriteFileInPieces(const std::string& path, const FillFile& fill) {
   KCC_TRY(const Output output, LookAtOutput(path));
-  if (output.through) return WriteThrough(path, bytes);
-  KCC_TRY(Temporary file, WriteBeside(path, output, bytes));
+  if (output.through) return WriteThrough(path, fill);
+  KCC_TRY(Temporary file, WriteBeside(path, output, fill));
   if (!file.RenameTo(path)) return SystemError("cannot replace", path);
   SyncDirectory(FolderOf(path));
   return {};
@@ -238,7 +256,7 @@ Result<> WriteFilesTogether(const std::string& directory, std::span<const NamedB
     const std::string path = (folder / file.name).string();
     KCC_TRY(const Output output, LookAtOutput(path));
     if (output.through) return InvalidError("is not a regular file; move it away", Place{path});
-    KCC_TRY(Temporary one, WriteBeside(path, output, file.bytes));
+    KCC_TRY(Temporary one, WriteBeside(path, output, OnePiece(file.bytes)));
     written.push_back(std::move(one));
   }
   // One writer at a time from here on, where directories can be locked; it is over in a moment.

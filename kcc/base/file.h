@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,12 @@ Result<FileDescriptor> OpenRegularFile(const std::string& path);
 //   Opening a FIFO waits for its reader.
 // - anything else, links to regular files included: refused with kInvalid.
 Result<> WriteFileAtomically(const std::string& path, std::string_view bytes);
+
+// The same for bytes that do not fit into memory: `fill` is called once and hands them on, piece by
+// piece, to the function it is given. Where it fails, so does the writing, with its error.
+using WritePiece = std::function<Result<>(std::string_view)>;
+Result<> WriteFileInPieces(const std::string& path,
+                           const std::function<Result<>(const WritePiece&)>& fill);
 
 struct NamedBytes {
   std::string name;
