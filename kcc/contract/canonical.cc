@@ -49,6 +49,7 @@ void WriteMetadata(const Contract& contract, JsonWriter* json) {
   WriteMap("labels", contract.labels, json);
   json->Field("name", contract.name);
   WriteText("owner", contract.owner, json);
+  WriteText("reviewBy", contract.review_by, json);
   json->Field("version", contract.version).EndObject();
 }
 

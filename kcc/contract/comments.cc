@@ -1,16 +1,63 @@
 #include "kcc/contract/comments.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <vector>
 
 #include "kcc/contract/canonical.h"
+#include "kcc/contract/policy_reader.h"
 #include "kcc/contract/reader.h"
 
 namespace kcc {
 namespace {
 
 constexpr auto kNone = std::string_view::npos;
+
+// What a document's comments stand by, with the marks the reader left.
+struct MarkedThing {
+  Mark mark;
+  std::string path;
+};
+
+std::vector<MarkedThing> MarkedThings(const Contract& contract) {
+  std::vector<MarkedThing> things;
+  const auto add = [&](const Mark& mark, std::string path) {
+    things.push_back({mark, std::move(path)});
+  };
+  for (const Clause& clause : contract.clauses) {
+    add(clause.mark, "/spec/" + std::string(Name(clause.family)) + "/" + clause.id);
+  }
+  for (const OwnDefinition& metric : contract.metrics) {
+    add(metric.mark, "/spec/metrics/" + std::string(metric.row->id));
+  }
+  for (const Slice& slice : contract.slices) add(slice.mark, "/spec/slices/" + slice.name);
+  const auto& overrides = contract.escalation.overrides;
+  for (size_t i = 0; i < overrides.size(); ++i) {
+    add(overrides[i].mark, "/spec/escalation/overrides/" + std::to_string(i));
+  }
+  return things;
+}
+
+std::vector<MarkedThing> MarkedThings(const PromotionPolicy& policy) {
+  std::vector<MarkedThing> things;
+  for (const EnforceRule& rule : policy.enforce) {
+    things.push_back({rule.mark, "/spec/enforce/" + rule.clause});
+  }
+  for (const PolicyHook& hook : policy.hooks) {
+    things.push_back({hook.mark, "/spec/hooks/" + hook.name});
+  }
+  const auto& steps = policy.stage(Stage::kCanary).steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    things.push_back({steps[i].mark, "/spec/canary/steps/" + std::to_string(i)});
+  }
+  return things;
+}
+
+struct CommentedText {
+  std::string_view text;
+  std::vector<MarkedThing> things;
+};
 
 struct Line {
   std::string_view content;  // without comment and trailing blanks
@@ -118,36 +165,26 @@ std::string_view KeyOf(const Line& line) {
 // Line number (from 0) -> the path of what the line starts with, "/spec/slices/safety", the same
 // however the list around it is indented.
 std::map<size_t, std::string> MarkedLines(const std::vector<Line>& lines,
-                                          const Contract& contract) {
+                                          const std::vector<MarkedThing>& things) {
   std::map<size_t, std::string> marks;
-  const auto add = [&](const Mark& mark, std::string name) {
-    const auto line = static_cast<size_t>(mark.line - 1);
-    if (mark.line < 1 || line >= lines.size()) return;
+  for (const MarkedThing& thing : things) {
+    const auto line = static_cast<size_t>(thing.mark.line - 1);
+    if (thing.mark.line < 1 || line >= lines.size()) continue;
     // What begins further right on the line is not what a comment above the line is about.
-    if (static_cast<size_t>(mark.column - 1) != lines[line].key_column) return;
-    marks.emplace(line, std::move(name));
-  };
-  for (const Clause& clause : contract.clauses) {
-    add(clause.mark, "/spec/" + std::string(Name(clause.family)) + "/" + clause.id);
-  }
-  for (const OwnDefinition& metric : contract.metrics) {
-    add(metric.mark, "/spec/metrics/" + std::string(metric.row->id));
-  }
-  for (const Slice& slice : contract.slices) add(slice.mark, "/spec/slices/" + slice.name);
-  const auto& overrides = contract.escalation.overrides;
-  for (size_t i = 0; i < overrides.size(); ++i) {
-    add(overrides[i].mark, "/spec/escalation/overrides/" + std::to_string(i));
+    if (static_cast<size_t>(thing.mark.column - 1) != lines[line].key_column) continue;
+    marks.emplace(line, thing.path);
   }
   return marks;
 }
 
 // What each line of content stands for: a path of marks and keys, its enclosing things before it.
-std::vector<std::string> Anchors(const std::vector<Line>& lines, const Contract& contract) {
+std::vector<std::string> Anchors(const std::vector<Line>& lines,
+                                 const std::vector<MarkedThing>& things) {
   struct Open {
     size_t column;
     std::string path;
   };
-  const std::map<size_t, std::string> marks = MarkedLines(lines, contract);
+  const std::map<size_t, std::string> marks = MarkedLines(lines, things);
   std::vector<std::string> anchors(lines.size());
   std::vector<Open> stack;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -282,6 +319,23 @@ void CarryAll(const std::vector<Line>& lines, const std::vector<std::string>& an
   placement->AtEnd(pending);
 }
 
+std::optional<std::string> CarryComments(const CommentedText& source,
+                                         const CommentedText& formatted,
+                                         const std::function<bool(std::string_view)>& same) {
+  const std::vector<Line> from = Scan(source.text);
+  const std::vector<Line> to = Scan(formatted.text);
+  Placement placement(to, Anchors(to, formatted.things));
+  CarryAll(from, Anchors(from, source.things), &placement);
+  std::string text = placement.Text();
+
+  // Neither the scanner nor the anchors know all of YAML. Whatever they misread shows here: a
+  // comment that was lost or a value that took one in. The caller then leaves the file alone.
+  const std::vector<Line> result = Scan(text);
+  if (CommentsOf(result) != CommentsOf(from)) return std::nullopt;
+  if (!same(text)) return std::nullopt;
+  return text;
+}
+
 }  // namespace
 
 bool HasComments(std::string_view yaml) { return !CommentsOf(Scan(yaml)).empty(); }
@@ -289,21 +343,24 @@ bool HasComments(std::string_view yaml) { return !CommentsOf(Scan(yaml)).empty()
 std::optional<std::string> CarryComments(std::string_view source, const Contract& source_contract,
                                          std::string_view formatted,
                                          const Contract& formatted_contract) {
-  const std::vector<Line> from = Scan(source);
-  const std::vector<Line> to = Scan(formatted);
-  Placement placement(to, Anchors(to, formatted_contract));
-  CarryAll(from, Anchors(from, source_contract), &placement);
-  std::string text = placement.Text();
+  return CarryComments({source, MarkedThings(source_contract)},
+                       {formatted, MarkedThings(formatted_contract)}, [&](std::string_view text) {
+                         const ReadOutcome outcome = ReadContract(text);
+                         return outcome.contract && ContractDigest(*outcome.contract) ==
+                                                        ContractDigest(source_contract);
+                       });
+}
 
-  // Neither the scanner nor the anchors know all of YAML. Whatever they misread shows here: a
-  // comment that was lost or a value that took one in. The caller then leaves the file alone.
-  const std::vector<Line> result = Scan(text);
-  if (CommentsOf(result) != CommentsOf(from)) return std::nullopt;
-  const ReadOutcome outcome = ReadContract(text);
-  if (!outcome.contract || ContractDigest(*outcome.contract) != ContractDigest(source_contract)) {
-    return std::nullopt;
-  }
-  return text;
+std::optional<std::string> CarryComments(std::string_view source,
+                                         const PromotionPolicy& source_policy,
+                                         std::string_view formatted,
+                                         const PromotionPolicy& formatted_policy) {
+  return CarryComments({source, MarkedThings(source_policy)},
+                       {formatted, MarkedThings(formatted_policy)}, [&](std::string_view text) {
+                         const PolicyOutcome outcome = ReadPolicy(text);
+                         return outcome.policy &&
+                                PolicyDigest(*outcome.policy) == PolicyDigest(source_policy);
+                       });
 }
 
 }  // namespace kcc

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "kcc/contract/contract.h"
+#include "kcc/contract/policy.h"
 
 namespace kcc {
 
@@ -22,5 +23,9 @@ bool HasComments(std::string_view yaml);
 std::optional<std::string> CarryComments(std::string_view source, const Contract& source_contract,
                                          std::string_view formatted,
                                          const Contract& formatted_contract);
+std::optional<std::string> CarryComments(std::string_view source,
+                                         const PromotionPolicy& source_policy,
+                                         std::string_view formatted,
+                                         const PromotionPolicy& formatted_policy);
 
 }  // namespace kcc

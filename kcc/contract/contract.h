@@ -128,6 +128,7 @@ struct Contract {
   std::string version;
   std::string owner;
   std::string description;
+  std::string review_by;  // a date; empty: not stated
   std::map<std::string, std::string> labels;
   Binding model, train, infer;  // empty: not bound
   std::string request_set;      // digest of the evaluation set; empty: not bound

@@ -198,6 +198,7 @@ Contract AnyContract(const ContractGenOptions& options) {
   contract.version = std::to_string(Whole(0, 12)) + ".0." + std::to_string(Whole(0, 9));
   if (Flip()) contract.owner = Free(options.hostile_texts);
   if (Flip()) contract.description = Free(options.hostile_texts);
+  if (Flip()) contract.review_by = "2027-06-30";
   contract.labels = FreeMap(options.hostile_texts);
   contract.model = FreeMap(options.hostile_texts);
   contract.train = FreeMap(options.hostile_texts);
@@ -290,6 +291,7 @@ std::vector<Mutation> ContractMutations() {
       {"name", [](Contract* c) { return Replace(c->name + "x", &c->name); }},
       {"version", [](Contract* c) { return Replace<std::string>("99.0.0", &c->version); }},
       {"owner", [](Contract* c) { return Replace(c->owner + "x", &c->owner); }},
+      {"reviewBy", [](Contract* c) { return Replace(std::string("2028-02-29"), &c->review_by); }},
       {"description", [](Contract* c) { return Replace(c->description + "x", &c->description); }},
       {"labels", [](Contract* c) { return ChangeMap(&c->labels); }},
       {"model", [](Contract* c) { return ChangeMap(&c->model); }},

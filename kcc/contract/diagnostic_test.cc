@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <vector>
+
 #include "kcc/contract/keys.h"
+#include "kcc/contract/policy.h"
 #include "kcc/contract/source_text.h"
 
 namespace kcc {
@@ -98,10 +102,20 @@ TEST(KeyTables, ListWordsInTheOrderOfTheirEnums) {
   for (const std::string_view key : {"L1", "L2", "L3", "onInconclusive", "onError"}) {
     ExpectInOrder<Action>("escalation", key);
   }
+  for (const std::string_view stage : {"offlineStage", "shadowStage", "canaryStage", "fullStage"}) {
+    ExpectInOrder<ViolationLevel>(stage, "levels");
+    ExpectInOrder<DeadlineOutcome>(stage, "onDeadline");
+  }
+  ExpectInOrder<Enforce>("enforceRule", "mode");
+  ExpectInOrder<HookPoint>("hook", "point");
 }
 
 TEST(KeyTables, NameTablesThatExistAndDocumentEveryKey) {
-  for (const MappingTable& table : MappingTables()) {
+  std::vector<MappingTable> tables(MappingTables().begin(), MappingTables().end());
+  tables.insert(tables.end(), PolicyTables().begin(), PolicyTables().end());
+  std::set<std::string_view> names;
+  for (const MappingTable& table : tables) {
+    EXPECT_TRUE(names.insert(table.name).second) << table.name << " stands twice";
     for (const KeyRow& row : table.keys) {
       EXPECT_FALSE(row.doc.empty()) << table.name << "." << row.name;
       const bool nested = row.type == ValueType::kMapping || row.type == ValueType::kMappingList;

@@ -112,6 +112,7 @@ class ContractDiff {
     Text("metadata", "version", before_.version, after_.version);
     Text("metadata", "owner", before_.owner, after_.owner);
     if (before_.description != after_.description) Note("metadata", "description changed");
+    Text("metadata", "reviewBy", before_.review_by, after_.review_by);
     Map("metadata", "labels", before_.labels, after_.labels);
   }
 

@@ -37,6 +37,7 @@ constexpr KeyRow kMetadata[] = {
     {"version", kVersion, kRequired, "", "version of the contract, MAJOR.MINOR.PATCH"},
     {"owner", kText, kOptional, "", "team or person that answers for the contract"},
     {"description", kText, kOptional, "", "what the contract is for"},
+    {"reviewBy", kDate, kOptional, "", "day by which somebody looks at the thresholds again, e.g. 2027-06-30"},
     {"labels", kTextMap, kOptional, "", "free texts for your own tools"},
 };
 
@@ -214,6 +215,10 @@ std::string_view Describe(ValueType type) {
       return "an arithmetic expression";
     case kWindow:
       return "a window (request, 100 requests or 1m)";
+    case kDuration:
+      return "a time (90s, 30m or 24h)";
+    case kDate:
+      return "a date (2027-06-30)";
     case kTextMap:
     case kBinding:
       return "a mapping of scalars";
@@ -225,9 +230,13 @@ std::string_view Describe(ValueType type) {
 std::span<const MappingTable> MappingTables() { return kTables; }
 
 const MappingTable& TableOf(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kTables), std::end(kTables),
-                                   [&](const MappingTable& table) { return table.name == name; });
-  KCC_CHECK(found != std::end(kTables));
+  const MappingTable* found = nullptr;
+  for (const std::span<const MappingTable> tables : {MappingTables(), PolicyTables()}) {
+    for (const MappingTable& table : tables) {
+      if (table.name == name) found = &table;
+    }
+  }
+  KCC_CHECK(found != nullptr);
   return *found;
 }
 

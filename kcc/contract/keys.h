@@ -1,4 +1,5 @@
-// The key tables: every mapping of the contract language, its keys, and what each may hold.
+// The key tables: every mapping of the contract language (contracts and
+// promotion policies), its keys, and what each may hold.
 //
 // One constexpr table that the reader checks documents against, the JSON Schema is generated from,
 // and the language page prints. A new key is one row here and the line that reads it.
@@ -30,6 +31,8 @@ enum class ValueType : uint8_t {
   kPredicate,       // the slice language (kcc/predicate/predicate.h)
   kExpression,      // arithmetic over fields (kcc/predicate/expression.h)
   kWindow,          // request, "100 requests", 30s
+  kDuration,        // 90s, 24h
+  kDate,            // 2027-06-30
   kTextMap,         // a mapping with free keys to scalars
   kBinding,         // the same; its key `digest`, if present, is a sha256 digest
 };
@@ -61,10 +64,13 @@ struct MappingTable {
 // The most keys a table has; a reader may hold a mapping's values in an array of this size.
 inline constexpr size_t kMappingKeysMax = 16;
 
-// The root, named "document", comes first.
+// Of a contract; the root, named "document", comes first.
 std::span<const MappingTable> MappingTables();
 
-// Precondition: the table, and the key in it, exist.
+// Of a promotion policy; the root, named "policy", comes first. No name stands in both.
+std::span<const MappingTable> PolicyTables();
+
+// Of either. Precondition: the table, and the key in it, exist.
 const MappingTable& TableOf(std::string_view name);
 const KeyRow& KeyOf(const MappingTable& table, std::string_view key);
 

@@ -184,7 +184,14 @@ std::optional<std::string> MappingReader::Text(std::string_view key) const {
   const bool fits = row.type == ValueType::kIdentifier ? IsIdentifier(value->text)
                     : row.type == ValueType::kName     ? IsName(value->text)
                     : row.type == ValueType::kVersion  ? IsVersion(value->text)
+                    : row.type == ValueType::kDate     ? IsDate(value->text)
                                                        : true;
+  if (!fits && row.type == ValueType::kDate) {
+    problems_.Error(*value, "bad-date",
+                    std::string(row.name) + " " + QuotedShort(value->text) + " is not a day",
+                    "write year, month and day, as in 2027-06-30");
+    return {};
+  }
   if (!fits) {
     problems_.Error(*value, row.type == ValueType::kVersion ? "bad-version" : "bad-name",
                     std::string(row.name) + " " + QuotedShort(value->text) + " is not " +
@@ -232,6 +239,16 @@ std::optional<bool> MappingReader::Boolean(std::string_view key) const {
   problems_.Error(*value, "bad-boolean",
                   std::string(row.name) + " " + QuotedShort(value->text) + " is not true or false",
                   "write true or false, without quotes; yes, no, on and off are texts");
+  return {};
+}
+
+std::optional<int64_t> MappingReader::Duration(std::string_view key) const {
+  const KeyRow& row = KeyOf(table_, key);
+  const YamlNode* value = Scalar(row, Value(key));
+  if (value == nullptr) return {};
+  const Result<int64_t> time = ReadDuration(value->text);
+  if (time.has_value()) return *time;
+  problems_.Error(*value, "bad-duration", std::string(row.name) + ": " + time.error().message());
   return {};
 }
 

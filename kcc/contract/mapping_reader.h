@@ -34,6 +34,7 @@ class MappingReader {
   std::optional<double> Number(std::string_view key) const;  // kNumber, kRatio
   std::optional<int64_t> Integer(std::string_view key) const;
   std::optional<bool> Boolean(std::string_view key) const;
+  std::optional<int64_t> Duration(std::string_view key) const;  // in milliseconds
   // Position in the row's words.
   std::optional<size_t> Word(std::string_view key) const;
   std::optional<std::vector<size_t>> WordList(std::string_view key) const;

@@ -21,6 +21,7 @@ void ReadMetadata(const MappingReader& mapping, Contract* contract) {
   contract->version = mapping.Text("version").value_or("");
   contract->owner = mapping.Text("owner").value_or("");
   contract->description = mapping.Text("description").value_or("");
+  contract->review_by = mapping.Text("reviewBy").value_or("");
   contract->labels = mapping.TextMap("labels");
 }
 

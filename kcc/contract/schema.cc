@@ -32,6 +32,8 @@ constexpr std::string_view kPercentPattern =
 constexpr std::string_view kQuantityPattern =
     "^[-+]?[0-9.]+([eE][-+]?[0-9]+|([eE][-+]?[0-9]+)? *(%|[A-Za-z]+))$";
 constexpr std::string_view kWindowPattern = "^(request|[0-9]+ +requests?|[0-9.]+ *(us|ms|s|m|h))$";
+constexpr std::string_view kDurationPattern = "^[0-9.]+ *(us|ms|s|m|h)$";
+constexpr std::string_view kDatePattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$";
 constexpr std::string_view kDigestPattern = "^sha256:[0-9a-f]{64}$";
 
 constexpr Direction kDirections[] = {Direction::kLowerIsBetter, Direction::kHigherIsBetter,
@@ -69,13 +71,8 @@ std::string OwnMetricPattern() {
 
 class SchemaWriter {
  public:
-  std::string Run() {
-    json_.BeginObject()
-        .Field("$schema", "https://json-schema.org/draft/2020-12/schema")
-        .Field("$id", "urn:kcc:v1:KernelContract")
-        .Field("title", "kcc kernel contract")
-        .Field("$ref", "#/$defs/document");
-    json_.Key("$defs").BeginObject();
+  std::string Contract() {
+    Begin("KernelContract", "kcc kernel contract", "#/$defs/document");
     for (const MappingTable& table : MappingTables()) Table(table);
     for (const Direction direction : kDirections) Metrics(direction);
     AnyMetric();
@@ -83,7 +80,23 @@ class SchemaWriter {
     return json_.Take();
   }
 
+  std::string Policy() {
+    Begin("PromotionPolicy", "kcc promotion policy", "#/$defs/policy");
+    for (const MappingTable& table : PolicyTables()) Table(table);
+    json_.EndObject().EndObject();
+    return json_.Take();
+  }
+
  private:
+  void Begin(std::string_view kind, std::string_view title, std::string_view root) {
+    json_.BeginObject()
+        .Field("$schema", "https://json-schema.org/draft/2020-12/schema")
+        .Field("$id", "urn:kcc:v1:" + std::string(kind))
+        .Field("title", title)
+        .Field("$ref", root);
+    json_.Key("$defs").BeginObject();
+  }
+
   void Ref(std::string_view definition) {
     json_.Field("$ref", "#/$defs/" + std::string(definition));
   }
@@ -116,6 +129,7 @@ class SchemaWriter {
     json_.EndObject();
     if (table.name == "clause") ClauseRules();
     if (table.name == "spec") SpecRules();
+    if (table.name == "hook") HookRules();
     json_.EndObject();
   }
 
@@ -223,6 +237,12 @@ class SchemaWriter {
       case ValueType::kWindow:
         json_.Field("type", "string").Field("pattern", kWindowPattern);
         return;
+      case ValueType::kDuration:
+        json_.Field("type", "string").Field("pattern", kDurationPattern);
+        return;
+      case ValueType::kDate:
+        json_.Field("type", "string").Field("format", "date").Field("pattern", kDatePattern);
+        return;
       case ValueType::kTextMap:
       case ValueType::kBinding:
         return ScalarMap(row.type == ValueType::kBinding);
@@ -290,6 +310,17 @@ class SchemaWriter {
     json_.EndObject().EndObject().EndArray();
   }
 
+  // One command or one address.
+  void HookRules() {
+    json_.Key("oneOf").BeginArray();
+    for (const std::string_view key : {"exec", "http"}) {
+      json_.BeginObject();
+      TextArray("required", std::vector<std::string_view>{key});
+      json_.EndObject();
+    }
+    json_.EndArray();
+  }
+
   // Where a contract defines no metric of its own, every metric is one that kcc knows.
   void SpecRules() {
     json_.Key("if").BeginObject().Key("not").BeginObject();
@@ -333,6 +364,8 @@ class SchemaWriter {
 
 }  // namespace
 
-std::string ContractJsonSchema() { return SchemaWriter().Run(); }
+std::string ContractJsonSchema() { return SchemaWriter().Contract(); }
+
+std::string PolicyJsonSchema() { return SchemaWriter().Policy(); }
 
 }  // namespace kcc

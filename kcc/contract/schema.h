@@ -7,5 +7,6 @@
 namespace kcc {
 
 std::string ContractJsonSchema();
+std::string PolicyJsonSchema();
 
 }  // namespace kcc

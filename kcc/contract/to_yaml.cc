@@ -3,47 +3,11 @@
 #include <cmath>
 #include <utility>
 
-#include "kcc/base/strings.h"
 #include "kcc/contract/canonical.h"
-#include "kcc/contract/yaml_writer.h"
+#include "kcc/contract/yaml_build.h"
 
 namespace kcc {
 namespace {
-
-constexpr bool kBlock = true;
-
-YamlValue Number(double value) { return YamlValue::Token(ShortestNumber(value)); }
-YamlValue Integer(int64_t value) { return YamlValue::Token(std::to_string(value)); }
-
-// "1%" where that is short and reads back as the same number.
-YamlValue Ratio(double value) {
-  constexpr size_t kShort = 5;
-  const std::string percent = ShortestNumber(value * 100);
-  // The reader shifts the decimal exponent; so does this.
-  if (percent.size() > kShort || ParseNumber(percent + "e-2") != value) return Number(value);
-  return YamlValue::Token(percent + "%");
-}
-
-YamlValue TextMap(const std::map<std::string, std::string>& map) {
-  YamlValue value = YamlValue::Map();
-  for (const auto& [key, text] : map) value.Add(key, YamlValue::Text(text));
-  return value;
-}
-
-YamlValue TextList(const std::vector<std::string>& texts) {
-  YamlValue value = YamlValue::List();
-  for (const std::string& text : texts) value.Add(YamlValue::Text(text));
-  return value;
-}
-
-void AddIfAny(std::string key, YamlValue value, YamlValue* map) {
-  if (value.entries.empty() && value.items.empty()) return;
-  map->Add(std::move(key), std::move(value));
-}
-
-void AddText(std::string key, const std::string& text, YamlValue* map) {
-  if (!text.empty()) map->Add(std::move(key), YamlValue::Text(text));
-}
 
 void AddAction(std::string_view key, Action action, Action by_default, YamlValue* map) {
   if (action != by_default) map->Add(std::string(key), YamlValue::Token(Name(action)));
@@ -55,6 +19,7 @@ YamlValue MetadataOf(const Contract& contract) {
   map.Add("version", YamlValue::Token(contract.version));
   AddText("owner", contract.owner, &map);
   AddText("description", contract.description, &map);
+  if (!contract.review_by.empty()) map.Add("reviewBy", YamlValue::Text(contract.review_by));
   AddIfAny("labels", TextMap(contract.labels), &map);
   return map;
 }

@@ -26,6 +26,8 @@ constexpr std::array kDurations = {
     Suffix{"us", -3}, Suffix{"ms", 0}, Suffix{"s", 3}, Suffix{"m", 4, 6}, Suffix{"h", 5, 36},
 };
 
+constexpr double kTimeMax = 366.0 * 24 * 3600 * 1000;  // in milliseconds
+
 // Of a megabyte, 10^6 bytes.
 constexpr std::array kSizes = {
     Suffix{"B", -6},
@@ -140,10 +142,39 @@ std::string PercentText(double ratio) {
   return ShortestNumber(percent) + "%";
 }
 
+Result<int64_t> ReadDuration(std::string_view text) {
+  const auto time = ParseWithUnit(text, kDurations);
+  if (!time) return Not(text, "a time; write a number and its unit, such as 90s, 30m or 24h");
+  if (*time < 0 || *time > kTimeMax || std::floor(*time) != *time) {
+    return Not(text, "a whole number of milliseconds, at most 366 days");
+  }
+  return static_cast<int64_t>(*time);
+}
+
+bool IsDate(std::string_view text) {
+  constexpr std::string_view kForm = "dddd-dd-dd";
+  if (text.size() != kForm.size()) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (kForm[i] == 'd' ? !IsDigit(text[i]) : text[i] != kForm[i]) return false;
+  }
+  const auto part = [&](size_t from, size_t size) {
+    int value = 0;
+    for (const char c : text.substr(from, size)) value = value * 10 + (c - '0');
+    return value;
+  };
+  const int year = part(0, 4);
+  const int month = part(5, 2);
+  const int day = part(8, 2);
+  constexpr std::array kDays = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  if (year < 1 || month < 1 || month > 12 || day < 1) return false;
+  const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+  const int last = kDays[static_cast<size_t>(month - 1)] + (month == 2 && leap ? 1 : 0);
+  return day <= last;
+}
+
 Result<Window> ReadWindow(std::string_view text) {
   constexpr std::string_view kForms = "a window; write request, 100 requests, or a time such as 1m";
   constexpr double kRequestsMax = 1e9;
-  constexpr double kTimeMax = 366.0 * 24 * 3600 * 1000;
   if (text == "request") return Window{};
   if (const auto time = ParseWithUnit(text, kDurations)) {
     if (*time < 1 || *time > kTimeMax || std::floor(*time) != *time) {

@@ -26,6 +26,12 @@ std::string PercentText(double ratio);
 // "request", "100 requests", "250ms", "30s", "5m", "24h".
 Result<Window> ReadWindow(std::string_view text);
 
+// "90s", "24h": whole milliseconds, from none up to 366 days.
+Result<int64_t> ReadDuration(std::string_view text);
+
+// "2027-06-30": a day that the calendar has.
+bool IsDate(std::string_view text);
+
 // A threshold in the metric's own unit: a plain number always; 1% where the metric is a share;
 // a duration where it is in ms (400ms, 0.4s); a size where it is in MB (512MiB, 2GB).
 Result<double> ReadThreshold(std::string_view text, const Metric& metric);

@@ -21,4 +21,11 @@ inline constexpr std::array<std::string_view, 3> kDirectionWords = {"lower", "hi
 inline constexpr std::array<std::string_view, 7> kUnitWords = {"ms",  "token", "token/s", "MB",
                                                                "nat", "logit", "ulp"};
 
+// Of a promotion policy (policy.h).
+inline constexpr std::array<std::string_view, 3> kDeadlineWords = {"freeze", "reject", "rollback"};
+inline constexpr std::array<std::string_view, 3> kEnforceWords = {"off", "shadow", "on"};
+inline constexpr std::array<std::string_view, 8> kHookPointWords = {
+    "confirm-rollout",   "pre-rollout",  "rollout",  "confirm-traffic-increase",
+    "confirm-promotion", "post-rollout", "rollback", "event"};
+
 }  // namespace kcc

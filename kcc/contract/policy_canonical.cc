@@ -1,0 +1,114 @@
+// The canonical form of a promotion policy: keys in byte order, every default written out, times in
+// milliseconds. Hooks and rules have no order of their own, so they are sorted by name; a clause
+// that is enforced as any other is not listed.
+#include <algorithm>
+
+#include "kcc/base/json_writer.h"
+#include "kcc/base/sha256.h"
+#include "kcc/contract/policy.h"
+
+namespace kcc {
+namespace {
+
+void WriteNonEmpty(std::string_view key, const std::string& text, JsonWriter* json) {
+  if (!text.empty()) json->Field(key, text);
+}
+
+void WriteNames(std::string_view key, const std::vector<std::string>& names, JsonWriter* json) {
+  json->Key(key).BeginArray();
+  for (const std::string& name : names) json->Value(name);
+  json->EndArray();
+}
+
+void WritePolicyStage(const StagePolicy& stage, JsonWriter* json) {
+  json->BeginObject();
+  json->Key("approvals").BeginObject().Field("count", stage.approvals.count);
+  WriteNames("roles", stage.approvals.roles, json);
+  json->EndObject();
+  if (!stage.clauses.empty()) WriteNames("clauses", stage.clauses, json);
+  if (stage.clean) json->Field("clean", *stage.clean);
+  if (stage.deadline_ms) json->Field("deadlineMs", *stage.deadline_ms);
+  if (stage.clauses.empty()) {
+    json->Key("levels").BeginArray();
+    for (const ViolationLevel level : stage.levels) json->Value(Name(level));
+    json->EndArray();
+  }
+  json->Key("looks").BeginArray();
+  for (const Look& look : stage.looks) {
+    json->BeginObject().Field("alpha", look.alpha).Field("requests", look.requests).EndObject();
+  }
+  json->EndArray().Field("minRequests", stage.min_requests).Field("mirror", stage.mirror);
+  if (stage.deadline_ms) json->Field("onDeadline", Name(stage.on_deadline));
+  json->Field("stabilityMs", stage.stability_ms).Key("steps").BeginArray();
+  for (const CanaryStep& step : stage.steps) {
+    json->BeginObject().Field("minRequests", step.min_requests);
+    json->Field("stabilityMs", step.stability_ms).Field("traffic", step.traffic).EndObject();
+  }
+  json->EndArray().EndObject();
+}
+
+void WriteEnforce(const PromotionPolicy& policy, JsonWriter* json) {
+  std::vector<EnforceRule> rules;
+  for (const EnforceRule& rule : policy.enforce) {
+    if (rule.mode != Enforce::kOn) rules.push_back(rule);
+  }
+  std::sort(rules.begin(), rules.end(),
+            [](const EnforceRule& a, const EnforceRule& b) { return a.clause < b.clause; });
+  json->Key("enforce").BeginArray();
+  for (const EnforceRule& rule : rules) {
+    json->BeginObject().Field("clause", rule.clause).Field("mode", Name(rule.mode)).EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteHooks(const PromotionPolicy& policy, JsonWriter* json) {
+  std::vector<PolicyHook> hooks = policy.hooks;
+  std::sort(hooks.begin(), hooks.end(),
+            [](const PolicyHook& a, const PolicyHook& b) { return a.name < b.name; });
+  json->Key("hooks").BeginArray();
+  for (const PolicyHook& hook : hooks) {
+    json->BeginObject();
+    WriteNonEmpty("exec", hook.exec, json);
+    WriteNonEmpty("http", hook.http, json);
+    json->Field("name", hook.name).Field("point", Name(hook.point));
+    json->Field("timeoutMs", hook.timeout_ms).EndObject();
+  }
+  json->EndArray();
+}
+
+}  // namespace
+
+std::string CanonicalJson(const PromotionPolicy& policy) {
+  JsonWriter json(JsonWriter::Style::kCompact);
+  json.BeginObject().Field("apiVersion", "kcc/v1").Field("kind", "PromotionPolicy");
+  json.Key("metadata").BeginObject();
+  WriteNonEmpty("description", policy.description, &json);
+  if (!policy.labels.empty()) {
+    json.Key("labels").BeginObject();
+    for (const auto& [key, text] : policy.labels) json.Field(key, text);
+    json.EndObject();
+  }
+  json.Field("name", policy.name);
+  WriteNonEmpty("owner", policy.owner, &json);
+  json.Field("version", policy.version).EndObject();
+  json.Key("spec").BeginObject();
+  // canary < confidence < coolDownMs < enforce < full < hooks < offline < shadow
+  const auto stage = [&](Stage which) {
+    if (!policy.stage(which).in_force) return;
+    json.Key(Name(which));
+    WritePolicyStage(policy.stage(which), &json);
+  };
+  stage(Stage::kCanary);
+  json.Field("confidence", policy.confidence).Field("coolDownMs", policy.cool_down_ms);
+  WriteEnforce(policy, &json);
+  stage(Stage::kFull);
+  WriteHooks(policy, &json);
+  stage(Stage::kOffline);
+  stage(Stage::kShadow);
+  json.EndObject().EndObject();
+  return json.Take();
+}
+
+std::string PolicyDigest(const PromotionPolicy& policy) { return Sha256Of(CanonicalJson(policy)); }
+
+}  // namespace kcc

@@ -1,0 +1,267 @@
+#include "kcc/contract/policy_reader.h"
+
+#include <algorithm>
+#include <map>
+
+#include "kcc/base/strings.h"
+#include "kcc/contract/mapping_reader.h"
+#include "kcc/contract/values.h"
+#include "kcc/contract/yaml_document.h"
+
+namespace kcc {
+namespace {
+
+constexpr std::string_view kPolicyKind = "PromotionPolicy";
+constexpr std::string_view kContractKind = "KernelContract";
+
+std::vector<std::string> SortedTexts(const std::vector<const YamlNode*>& items) {
+  std::vector<std::string> texts;
+  for (const YamlNode* item : items) texts.emplace_back(item->text);
+  std::sort(texts.begin(), texts.end());
+  return texts;
+}
+
+class PolicyReader {
+ public:
+  PolicyReader(const YamlDocument& document, Problems* problems)
+      : document_(document), problems_(*problems) {}
+
+  PromotionPolicy Read() {
+    const MappingReader root(document_, document_.root(), TableOf("policy"), &problems_);
+    (void)root.Word("apiVersion");
+    (void)root.Word("kind");
+    if (const auto metadata = root.Mapping("metadata")) Metadata(*metadata);
+    if (const auto spec = root.Mapping("spec")) Spec(*spec);
+    return std::move(policy_);
+  }
+
+ private:
+  void Metadata(const MappingReader& mapping) {
+    policy_.name = mapping.Text("name").value_or("");
+    policy_.version = mapping.Text("version").value_or("");
+    policy_.owner = mapping.Text("owner").value_or("");
+    policy_.description = mapping.Text("description").value_or("");
+    policy_.labels = mapping.TextMap("labels");
+  }
+
+  void Spec(const MappingReader& spec) {
+    policy_.confidence = spec.Number("confidence").value_or(policy_.confidence);
+    policy_.cool_down_ms = spec.Duration("coolDown").value_or(policy_.cool_down_ms);
+    for (const Stage stage : kStages) {
+      const auto mapping = spec.Mapping(Name(stage));
+      if (mapping) {
+        ReadStage(*mapping, stage);
+      } else if (spec.is_mapping() && (stage == Stage::kShadow || stage == Stage::kCanary)) {
+        problems_.Warning(spec.node(), "stage-skipped",
+                          "the policy has no " + std::string(Name(stage)) + " stage: what only " +
+                              (stage == Stage::kShadow ? "mirrored" : "live") +
+                              " traffic shows is not looked for",
+                          "add '" + std::string(Name(stage)) + ":'");
+      }
+    }
+    EnforceRules(spec);
+    Hooks(spec);
+  }
+
+  void ReadStage(const MappingReader& mapping, Stage which) {
+    StagePolicy& stage = policy_.stage(which);
+    stage.in_force = true;
+    const bool watched = which != Stage::kOffline;  // while evidence grows
+    if (const auto levels = mapping.WordList("levels")) {
+      stage.levels.clear();
+      for (const size_t level : *levels) stage.levels.push_back(static_cast<ViolationLevel>(level));
+      std::sort(stage.levels.begin(), stage.levels.end());
+    }
+    stage.clauses = SortedTexts(mapping.IdentifierList("clauses"));
+    if (!stage.clauses.empty() && mapping.Key("levels") != nullptr) {
+      problems_.Error(*mapping.Key("clauses"), "levels-and-clauses",
+                      std::string(Name(which)) + " has both levels and clauses",
+                      "clauses stands in place of levels; keep one of them");
+    }
+    stage.min_requests = mapping.Integer("minRequests").value_or(0);
+    stage.clean = mapping.Integer("clean");
+    stage.deadline_ms = mapping.Duration("deadline");
+    stage.on_deadline = mapping.EnumWord<DeadlineOutcome>("onDeadline").value_or(stage.on_deadline);
+    if (which != Stage::kOffline && which != Stage::kShadow &&
+        stage.on_deadline == DeadlineOutcome::kReject) {
+      stage.on_deadline = DeadlineOutcome::kRollback;  // one meaning, one digest
+    }
+    if (mapping.Key("onDeadline") != nullptr && mapping.Key("deadline") == nullptr) {
+      problems_.Warning(*mapping.Key("onDeadline"), "no-deadline",
+                        std::string(Name(which)) + " says what a deadline does and has none",
+                        "add 'deadline: 24h', or remove onDeadline");
+    }
+    if (const auto approvals = mapping.Mapping("approvals")) {
+      stage.approvals.count = approvals->Integer("count").value_or(0);
+      stage.approvals.roles = SortedTexts(approvals->IdentifierList("roles"));
+    }
+    if (!watched) return;
+    stage.stability_ms = mapping.Duration("stabilityWindow").value_or(0);
+    ReadLooks(mapping, which, &stage);
+    if (which == Stage::kShadow) stage.mirror = mapping.Number("mirror").value_or(1);
+    if (which == Stage::kCanary) ReadSteps(mapping, &stage);
+    CheckDeadline(mapping, which, stage);
+  }
+
+  void ReadLooks(const MappingReader& mapping, Stage which, StagePolicy* stage) {
+    double spent = 0;
+    const double allowed = 1 - policy_.confidence;
+    for (const YamlNode* item : mapping.Items("looks")) {
+      if (problems_.full()) return;
+      const MappingReader row(document_, *item, TableOf("look"), &problems_);
+      const auto requests = row.Integer("requests");
+      const auto alpha = row.Number("alpha");
+      if (!requests || !alpha) continue;
+      if (!stage->looks.empty() && *requests <= stage->looks.back().requests) {
+        problems_.Error(*row.Value("requests"), "looks-not-rising",
+                        "a look at " + std::to_string(*requests) + " requests follows one at " +
+                            std::to_string(stage->looks.back().requests),
+                        "list looks by rising requests");
+      }
+      if (*requests < stage->min_requests) {
+        problems_.Error(*row.Value("requests"), "look-too-early",
+                        "a look at " + std::to_string(*requests) +
+                            " requests cannot count: minRequests is " +
+                            std::to_string(stage->min_requests),
+                        "look later, or lower minRequests");
+      }
+      stage->looks.push_back({*requests, *alpha});
+      spent += *alpha;
+    }
+    // Sums of decimals round: 0.02 + 0.03 is a little above 1 - 0.95.
+    constexpr double kRounding = 1e-12;
+    if (spent <= allowed + kRounding) return;
+    problems_.Error(*mapping.Key("looks"), "alpha-overspent",
+                    "the looks of " + std::string(Name(which)) + " spend " + ReadableNumber(spent) +
+                        ", and confidence " + ReadableNumber(policy_.confidence) + " leaves " +
+                        ReadableNumber(allowed),
+                    "lower their alpha, or the confidence");
+  }
+
+  void ReadSteps(const MappingReader& mapping, StagePolicy* stage) {
+    const std::vector<const YamlNode*> items = mapping.Items("steps");
+    for (const YamlNode* item : items) {
+      if (problems_.full()) return;
+      const MappingReader row(document_, *item, TableOf("canaryStep"), &problems_);
+      CanaryStep step;
+      step.mark = problems_.MarkOf(row.node());
+      step.traffic = row.Number("traffic").value_or(0);
+      step.min_requests = row.Integer("minRequests").value_or(stage->min_requests);
+      step.stability_ms = row.Duration("stabilityWindow").value_or(stage->stability_ms);
+      if (step.traffic > 0 && !stage->steps.empty() &&
+          step.traffic <= stage->steps.back().traffic) {
+        problems_.Error(*row.Value("traffic"), "steps-not-rising",
+                        "a step of " + PercentText(step.traffic) + " follows one of " +
+                            PercentText(stage->steps.back().traffic),
+                        "list steps by rising traffic");
+      }
+      stage->steps.push_back(step);
+    }
+    if (items.empty() && mapping.Value("steps") != nullptr) {
+      problems_.Error(*mapping.Key("steps"), "empty-list", "steps is an empty list",
+                      "add '- {traffic: 1%}', or leave canary out");
+    }
+  }
+
+  // A stage that must stay good for longer than it may last can only end by its deadline.
+  void CheckDeadline(const MappingReader& mapping, Stage which, const StagePolicy& stage) {
+    if (!stage.deadline_ms || mapping.Value("deadline") == nullptr) return;
+    int64_t longest = stage.stability_ms;
+    for (const CanaryStep& step : stage.steps) longest = std::max(longest, step.stability_ms);
+    if (*stage.deadline_ms > longest) return;
+    problems_.Error(*mapping.Value("deadline"), "deadline-too-short",
+                    std::string(Name(which)) + " may last " + DurationText(*stage.deadline_ms) +
+                        " and must stay satisfied for " + DurationText(longest),
+                    "give it a deadline beyond its stabilityWindow");
+  }
+
+  void EnforceRules(const MappingReader& spec) {
+    std::map<std::string, int> first;
+    for (const YamlNode* item : spec.Items("enforce")) {
+      if (problems_.full()) return;
+      const MappingReader row(document_, *item, TableOf("enforceRule"), &problems_);
+      const auto clause = row.Text("clause");
+      const auto mode = row.EnumWord<Enforce>("mode");
+      if (!clause || !mode) continue;
+      const Mark mark = problems_.MarkOf(row.node());
+      const auto [found, fresh] = first.emplace(*clause, mark.line);
+      if (!fresh) {
+        problems_.Error(*row.Value("clause"), "duplicate-id",
+                        "clause '" + *clause + "' is listed twice",
+                        "the first one is on line " + std::to_string(found->second));
+      }
+      policy_.enforce.push_back({*clause, *mode, mark});
+    }
+  }
+
+  void Hooks(const MappingReader& spec) {
+    std::map<std::string, int> first;
+    for (const YamlNode* item : spec.Items("hooks")) {
+      if (problems_.full()) return;
+      const MappingReader row(document_, *item, TableOf("hook"), &problems_);
+      PolicyHook hook;
+      hook.mark = problems_.MarkOf(row.node());
+      hook.point = row.EnumWord<HookPoint>("point").value_or(hook.point);
+      hook.name = row.Text("name").value_or("");
+      hook.exec = row.Text("exec").value_or("");
+      hook.http = row.Text("http").value_or("");
+      hook.timeout_ms = row.Duration("timeout").value_or(hook.timeout_ms);
+      if (row.is_mapping() && hook.exec.empty() == hook.http.empty()) {
+        problems_.Error(row.node(), "exec-or-http",
+                        hook.exec.empty() ? "the hook has neither exec nor http"
+                                          : "the hook has both exec and http",
+                        "a hook is one command or one address");
+      }
+      if (!hook.http.empty() && !hook.http.starts_with("http://") &&
+          !hook.http.starts_with("https://")) {
+        problems_.Error(*row.Value("http"), "bad-address",
+                        "the address does not begin with http:// or https://");
+      }
+      const auto [found, fresh] = first.emplace(hook.name, hook.mark.line);
+      if (!fresh && !hook.name.empty()) {
+        problems_.Error(*row.Value("name"), "duplicate-id",
+                        "two hooks have the name '" + hook.name + "'",
+                        "the first one is on line " + std::to_string(found->second));
+      }
+      policy_.hooks.push_back(std::move(hook));
+    }
+  }
+
+  const YamlDocument& document_;
+  Problems& problems_;
+  PromotionPolicy policy_;
+};
+
+}  // namespace
+
+DocumentKind KindOfDocument(std::string_view yaml) {
+  const auto document = YamlDocument::Parse(yaml);
+  if (!document.has_value()) return DocumentKind::kContract;
+  const YamlNode& root = document->root();
+  if (root.kind != YamlNode::Kind::kMapping) return DocumentKind::kContract;
+  for (size_t i = 0; i < document->size(root); ++i) {
+    if (document->key(root, i).text != "kind") continue;
+    const std::string_view kind = document->value(root, i).text;
+    constexpr std::array kKinds = {kContractKind, kPolicyKind};
+    return kind == kPolicyKind || NearestWord(kind, kKinds) == kPolicyKind
+               ? DocumentKind::kPolicy
+               : DocumentKind::kContract;
+  }
+  return DocumentKind::kContract;
+}
+
+PolicyOutcome ReadPolicy(std::string_view yaml) {
+  PolicyOutcome outcome;
+  auto document = YamlDocument::Parse(yaml);
+  if (!document.has_value()) {
+    outcome.diagnostics.push_back(std::move(document.error()));
+    return outcome;
+  }
+  Problems problems(*document);
+  PromotionPolicy policy = PolicyReader(*document, &problems).Read();
+  if (!problems.any_error()) outcome.policy = std::move(policy);
+  outcome.diagnostics = problems.Take();
+  return outcome;
+}
+
+}  // namespace kcc
