@@ -95,9 +95,11 @@ def test_in_toto_attestation_reads_ours(kcc, key, report, tmp_path, satisfied):
     jsonschema.validate(json.loads(payloads[0]), schema)
     for payload in payloads:
         Statement.copy_from_pb(json_format.Parse(payload, statement_pb2.Statement())).validate()
-    vsa = json_format.ParseDict(json.loads(payloads[1])["predicate"], vsa_pb2.VerificationSummary())
+    predicate = json.loads(payloads[1])["predicate"]
+    # A list, as SLSA's specification has it; the package's message takes one text only.
+    assert predicate.pop("verifiedLevels") == (["KCC_OFFLINE"] if satisfied else ["FAILED"])
+    vsa = json_format.ParseDict(predicate, vsa_pb2.VerificationSummary())
     assert vsa.verification_result == ("PASSED" if satisfied else "FAILED")
-    assert list(vsa.verified_levels) == (["KCC_OFFLINE"] if satisfied else ["FAILED"])
     assert vsa.time_verified.ToJsonString() == TIME
     assert len(vsa.input_attestations) == 1
     tests = json_format.ParseDict(json.loads(payloads[2])["predicate"], test_result_pb2.TestResult())
