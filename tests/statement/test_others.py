@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import jsonschema
 import pytest
@@ -84,6 +85,16 @@ def test_securesystemslib_verifies_ours(kcc, key, report, tmp_path):
         envelope.payload += b" "
         with pytest.raises(VerificationError):
             envelope.verify([accepted[key_id]], 1)
+
+
+def test_the_lines_of_the_documentation_work(kcc, key, report, tmp_path, monkeypatch, capsys):
+    done = kcc("register", "attest", report(False), "--key", key.file, "-o", tmp_path / "out.intoto.json")
+    assert done.code == 0, done.err
+    page = (ROOT / "docs/statement.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(lines, "docs/statement.md", "exec"), {})  # noqa: S102
+    assert capsys.readouterr().out == "violated\n"
 
 
 @pytest.mark.parametrize("satisfied", [True, False])
