@@ -41,10 +41,11 @@ def complete(kcc, kcc_path, tmp_path):
             [""],
             ["check", "fmt", "diff", "schema", "metrics", "explain", "measure", "merge", "judge", "run"]
             + ["score", "generate", "attribute", "lab", "report", "compare", "bound", "calibrate", "author"]
-            + ["trace", "import", "rl", "requests", "doctor", "completion"],
+            + ["trace", "import", "rl", "register", "requests", "doctor", "completion"],
         ),
         (["trace", ""], ["info", "head", "verify"]),
         (["requests", ""], ["make"]),
+        (["register", ""], ["attest", "verify-attestation", "stamp"]),
         (["run", "--fail-on", ""], ["L1", "L2", "L3"]),
         (["--v"], ["--version"]),
         (["check", "--s"], ["--strict"]),

@@ -27,6 +27,7 @@ def inputs(kcc_path, made_once):
         tokens.chmod(0o755)
         for variant in "ab":
             (directory / f"{variant}.prompts").write_text(f'{{"id": "{variant}", "prompt": "x", "output": "y"}}\n')
+        subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", directory / "key.pem"], check=True)
         kcc("measure", directory / "train", directory / "infer", "-o", directory / "one.kccs")
         kcc("measure", directory / "infer", directory / "train", "-o", directory / "two.kccs")
         for variant in "ab":

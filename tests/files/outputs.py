@@ -157,11 +157,15 @@ def table(inputs):
                                       a=["--rule", '{"weight": {"mode": "truncate", "high": 3}}'], b=["--rule", '{"weight": {"mode": "truncate", "high": 2}}'])),
         Output("requests", variants("requests", "make", "--tokenizer", "none", "--python", inputs / "tokens.sh", "-o", "{}/r.jsonl",
                                     a=[inputs / "a.prompts"], b=[inputs / "b.prompts"])),
+        Output("register attest", {v: ["register", "attest", inputs / f"{v}.json", "--key", inputs / "key.pem", "--time",
+                                       "2026-11-18T09:30:00Z", "-o", "{}/e.json"] for v in "ab"}),
+        Output("register stamp", {v: ["register", "stamp", rl, "--contract", "sha256:" + v * 64, "--triple", "sha256:" + "c" * 64,
+                                      "-o", "{}/m.safetensors"] for v in "ab"}),
         Output("rl replay", variants("rl", "replay", "-o", "{}/r.html", a=[rl], b=[inputs / "step.npz"])),
         Output("rl judge", {v: ["rl", "judge", inputs / f"{v}-sampled.yaml", rl, "--report", "{}/report"] for v in "ab"}, **report),
     ]  # fmt: skip
 
 
 NAMES = ["measure", "measure engines", "merge", "run", "run summary", "run engines", "judge", "report", "author", "fmt", "import", "import npy",
-         "import --replace", "score", "generate", "attribute page", "attribute", "lab", "rl diagnose", "rl correct", "requests", "rl replay",
-         "rl judge"]  # fmt: skip
+         "import --replace", "score", "generate", "attribute page", "attribute", "lab", "rl diagnose", "rl correct", "requests", "register attest",
+         "register stamp", "rl replay", "rl judge"]  # fmt: skip

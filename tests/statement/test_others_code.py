@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import jsonschema
 import pytest
@@ -86,6 +87,16 @@ def test_securesystemslib_verifies_ours(kcc, key, report, tmp_path):
             envelope.verify([accepted[key_id]], 1)
 
 
+def test_the_lines_of_the_documentation_work(kcc, key, report, tmp_path, monkeypatch, capsys):
+    done = kcc("register", "attest", report(False), "--key", key.file, "-o", tmp_path / "out.intoto.json")
+    assert done.code == 0, done.err
+    page = (ROOT / "docs/statement.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(lines, "docs/statement.md", "exec"), {})  # noqa: S102
+    assert capsys.readouterr().out == "violated\n"
+
+
 @pytest.mark.parametrize("satisfied", [True, False])
 def test_in_toto_attestation_reads_ours(kcc, key, report, tmp_path, satisfied):
     evaluation, summary, result = attest(kcc, report(satisfied), key, tmp_path)
@@ -95,9 +106,11 @@ def test_in_toto_attestation_reads_ours(kcc, key, report, tmp_path, satisfied):
     jsonschema.validate(json.loads(payloads[0]), schema)
     for payload in payloads:
         Statement.copy_from_pb(json_format.Parse(payload, statement_pb2.Statement())).validate()
-    vsa = json_format.ParseDict(json.loads(payloads[1])["predicate"], vsa_pb2.VerificationSummary())
+    predicate = json.loads(payloads[1])["predicate"]
+    # A list, as SLSA's specification has it; the package's message takes one text only.
+    assert predicate.pop("verifiedLevels") == (["KCC_OFFLINE"] if satisfied else ["FAILED"])
+    vsa = json_format.ParseDict(predicate, vsa_pb2.VerificationSummary())
     assert vsa.verification_result == ("PASSED" if satisfied else "FAILED")
-    assert list(vsa.verified_levels) == (["KCC_OFFLINE"] if satisfied else ["FAILED"])
     assert vsa.time_verified.ToJsonString() == TIME
     assert len(vsa.input_attestations) == 1
     tests = json_format.ParseDict(json.loads(payloads[2])["predicate"], test_result_pb2.TestResult())
