@@ -65,6 +65,7 @@ struct Program {
   RlProgram rl;
   RequestsMakeOptions requests_make;
   DoctorOptions doctor;
+  PromoteExplainOptions promote_explain;
   CompletionOptions completion;
   CommandSpec spec;
 };
@@ -125,5 +126,6 @@ void DeclareImport(Program& program);
 void DeclareRl(Program& program);
 void DeclareRequests(Program& program);
 void DeclareDoctor(Program& program);
+void DeclarePromote(Program& program);
 
 }  // namespace kcc::cli
