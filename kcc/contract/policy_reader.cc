@@ -16,6 +16,7 @@ constexpr std::string_view kContractKind = "KernelContract";
 
 std::vector<std::string> SortedTexts(const std::vector<const YamlNode*>& items) {
   std::vector<std::string> texts;
+  texts.reserve(items.size());
   for (const YamlNode* item : items) texts.emplace_back(item->text);
   std::sort(texts.begin(), texts.end());
   return texts;
