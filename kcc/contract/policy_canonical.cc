@@ -1,6 +1,6 @@
 // The canonical form of a promotion policy: keys in byte order, every default written out, times in
-// their largest whole unit. Hooks and rules have no order of their own, so they are sorted by name; a clause
-// that is enforced as any other is not listed.
+// their largest whole unit. Hooks and rules have no order of their own, so they are sorted by name;
+// a clause that is enforced as any other is not listed.
 #include <algorithm>
 
 #include "kcc/base/json_writer.h"
