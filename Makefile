@@ -51,7 +51,7 @@ space := $(empty) $(empty)
 any-of = ^($(subst $(space),|,$(strip $(1))))$$
 
 READERS := format predicate contract trace summary statement kernel rl capi
-FUZZED := contract predicate safetensors npy requests kld import import_files conform arrays summary report statement \
+FUZZED := contract promotion predicate safetensors npy requests kld import import_files conform arrays summary report statement \
   capi capi_files exec_answers server_answers
 test-readers: configure-asan
 	@cmake --build --preset asan -j $(JOBS) --target $(READERS:%=kcc_%_test) $(FUZZED:%=%_fuzz)

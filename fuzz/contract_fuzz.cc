@@ -1,6 +1,6 @@
 // Any bytes: reading them ends, the diagnostics can be printed, and a contract comes out exactly if
 // no error was reported. A contract survives being written as YAML and read again, to the same
-// canonical bytes.
+// canonical bytes. The same of promotion policies.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -8,11 +8,32 @@
 
 #include "kcc/base/check.h"
 #include "kcc/contract/canonical.h"
+#include "kcc/contract/policy_diff.h"
+#include "kcc/contract/policy_reader.h"
 #include "kcc/contract/reader.h"
+
+namespace {
+
+void TryPolicy(std::string_view text) {
+  (void)kcc::KindOfDocument(text);
+  const kcc::PolicyOutcome outcome = kcc::ReadPolicy(text);
+  const bool error = std::any_of(
+      outcome.diagnostics.begin(), outcome.diagnostics.end(),
+      [](const kcc::Diagnostic& row) { return row.kind == kcc::DiagnosticKind::kError; });
+  KCC_CHECK(outcome.policy.has_value() == !error);
+  if (!outcome.policy) return;
+  const kcc::PolicyOutcome again = kcc::ReadPolicy(kcc::ToYaml(*outcome.policy));
+  KCC_CHECK(again.policy.has_value());
+  KCC_CHECK(kcc::CanonicalJson(*again.policy) == kcc::CanonicalJson(*outcome.policy));
+  KCC_CHECK(kcc::DiffPolicies(*outcome.policy, *again.policy).empty());
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using kcc::Diagnostic;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
+  TryPolicy(text);
   const kcc::ReadOutcome outcome = kcc::ReadContract(text);
   bool error = false;
   int line = 0;

@@ -20,7 +20,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = (
-    "kcc apps bench fuzz tests python include tools docs adapters contracts examples cmake web".split()
+    "kcc apps bench fuzz tests python include tools docs adapters contracts examples policies cmake web".split()
 )
 FILES = ("*.md", "Makefile", "CMakeLists.txt")  # at the root
 SUFFIXES = set(".h .cc .c .cpp .cu .cuh .py .pyi .sh .mjs .js .cmake .yaml .md".split())

@@ -19,24 +19,34 @@ namespace {
 
 void DeclareCheck(Program& program) {
   auto& options = program.check;
-  CLI::App* app = Declare(program, "check", "Validate contracts; list every problem in one run",
-                          "kcc check contracts/*.yaml\n"
-                          "kcc check --json - < contract.yaml",
-                          [&](Console& console) { return RunCheck(options, console); });
-  Argument(app, "FILE", options.files, kFileValue, "Contracts; - is standard input")->required();
-  AddSwitch(app, "--strict", options.strict, "Fail on warnings too");
+  CLI::App* app = Declare(
+      program, "check", "Validate contracts and promotion policies; list every problem in one run",
+      "kcc check contracts/*.yaml\n"
+      "kcc check --json - < contract.yaml\n"
+      "kcc check --strict --policy policies/promotion.yaml contract.yaml",
+      [&](Console& console) { return RunCheck(options, console); });
+  Argument(app, "FILE", options.files, kFileValue, "Contracts and policies; - is standard input")
+      ->required();
+  AddSwitch(app, "--strict", options.strict,
+            "Fail on warnings too; ask for reasons, for a review date, and for clauses that every "
+            "stage of the policy can decide");
+  app->add_option("--policy", options.policy,
+                  "Hold contracts against this promotion policy (with --strict); default: the "
+                  "policies among the files")
+      ->type_name(std::string(kFileValue));
 }
 
 void DeclareFmt(Program& program) {
   auto& options = program.fmt;
   CLI::App* app =
-      Declare(program, "fmt", "Print a contract in the standard layout",
+      Declare(program, "fmt", "Print a contract or a policy in the standard layout",
               "kcc fmt contract.yaml\n"
               "kcc fmt -i contracts/*.yaml\n"
               "kcc fmt --check contracts/*.yaml   # exit code 1 if one would change\n"
               "kcc fmt --json contract.yaml       # the canonical form that is digested",
               [&](Console& console) { return RunFmt(options, console); });
-  Argument(app, "FILE", options.files, kFileValue, "Contracts; - is standard input")->required();
+  Argument(app, "FILE", options.files, kFileValue, "Contracts and policies; - is standard input")
+      ->required();
   auto* in_place = AddSwitch(app, "-i,--in-place", options.in_place,
                              "Replace each file, atomically, instead of printing it");
   AddSwitch(app, "--check", options.check, "Write nothing; name the files that would change")
@@ -50,8 +60,8 @@ void DeclareDiff(Program& program) {
                           "kcc diff old.yaml new.yaml\n"
                           "git show HEAD:contract.yaml | kcc diff - contract.yaml",
                           [&](Console& console) { return RunDiff(options, console); });
-  Argument(app, "BEFORE", options.before, kFileValue, "The old contract")->required();
-  Argument(app, "AFTER", options.after, kFileValue, "The new contract")->required();
+  Argument(app, "BEFORE", options.before, kFileValue, "The old contract or policy")->required();
+  Argument(app, "AFTER", options.after, kFileValue, "The new contract or policy")->required();
 }
 
 void DeclareSchema(Program& program) {
@@ -65,9 +75,14 @@ void DeclareSchema(Program& program) {
   CLI::Option* experiment = AddSwitch(app, "--experiment", options.experiment,
                                       "Print the schema of the figures of kcc lab instead")
                                 ->excludes(report);
-  AddSwitch(app, "--statement", options.statement, "Print the schema of signed statements instead")
+  CLI::Option* statement = AddSwitch(app, "--statement", options.statement,
+                                     "Print the schema of signed statements instead")
+                               ->excludes(report)
+                               ->excludes(experiment);
+  AddSwitch(app, "--policy", options.policy, "Print what promotion policies are made of instead")
       ->excludes(report)
-      ->excludes(experiment);
+      ->excludes(experiment)
+      ->excludes(statement);
 }
 
 void DeclareMetrics(Program& program) {
@@ -88,12 +103,15 @@ void DeclareMetrics(Program& program) {
 
 void DeclareExplain(Program& program) {
   auto& options = program.explain;
-  CLI::App* app = Declare(program, "explain", "Say in plain words what a contract's clauses mean",
+  CLI::App* app = Declare(program, "explain", "Say in plain words what a contract or a policy asks",
                           "kcc explain contract.yaml\n"
-                          "kcc explain contract.yaml N-1",
+                          "kcc explain contract.yaml N-1\n"
+                          "kcc explain policies/promotion.yaml canary",
                           [&](Console& console) { return RunExplain(options, console); });
-  Argument(app, "FILE", options.file, kFileValue, "A contract; - is standard input")->required();
-  Argument(app, "ID", options.id, kClauseValue, "A clause; default: all of them");
+  Argument(app, "FILE", options.file, kFileValue, "A contract or a policy; - is standard input")
+      ->required();
+  Argument(app, "ID", options.id, kClauseValue,
+           "A clause, or a stage of a policy; default: all of them");
   AddSwitch(app, "--ids", options.ids, "Print the ids of the clauses, one per line");
 }
 
@@ -282,6 +300,7 @@ void DeclareAll(Program& program) {
   DeclareBound(program);
   DeclareCalibrate(program);
   DeclareAuthor(program);
+  DeclarePromote(program);
   DeclareTrace(program);
   DeclareImport(program);
   DeclareRl(program);

@@ -69,6 +69,7 @@ struct Program {
   RequestsMakeOptions requests_make;
   StatementProgram statement;
   DoctorOptions doctor;
+  PromoteExplainOptions promote_explain;
   CompletionOptions completion;
   CommandSpec spec;
 };
@@ -132,5 +133,6 @@ void DeclareRegister(Program& program);
 void DeclareStatementCommands(Program& program, CLI::App* group);
 void DeclareRequests(Program& program);
 void DeclareDoctor(Program& program);
+void DeclarePromote(Program& program);
 
 }  // namespace kcc::cli

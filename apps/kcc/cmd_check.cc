@@ -1,9 +1,13 @@
-// kcc check: every problem of every file, and the identity of each contract that is valid.
+// kcc check: every problem of every file, and the identity of each contract and policy that is
+// valid.
 #include <algorithm>
 
 #include "apps/kcc/commands.h"
 #include "apps/kcc/safe_output.h"
+#include "kcc/base/strings.h"
 #include "kcc/contract/canonical.h"
+#include "kcc/contract/strict.h"
+#include "kcc/promotion/plan.h"
 
 namespace kcc::cli {
 namespace {
@@ -29,64 +33,115 @@ std::string CountText(const Counts& counts) {
   return text;
 }
 
-void WriteJson(const ContractFile& file, const std::string& name, JsonWriter* json) {
+// A file of the command line with all that is to be said about it.
+struct Checked {
+  Document document;
+  std::vector<Diagnostic> diagnostics;
+};
+
+void WriteJson(const Checked& file, const std::string& name, JsonWriter* json) {
   json->BeginObject();
-  if (file.outcome.contract) {
-    WriteContractIdentity(*file.outcome.contract, name, json);
-    json->Field("clauses", file.outcome.contract->clauses.size());
-    json->Field("slices", file.outcome.contract->slices.size());
+  if (const auto& contract = file.document.contract.contract) {
+    WriteContractIdentity(*contract, name, json);
+    json->Field("clauses", contract->clauses.size());
+    json->Field("slices", contract->slices.size());
+  } else if (const auto& policy = file.document.policy.policy) {
+    WritePolicyIdentity(*policy, name, json);
   } else {
     json->Field("file", name);
   }
-  json->Field("valid", file.outcome.contract.has_value());
+  json->Field("valid", file.document.valid());
   json->Key("diagnostics");
-  WriteDiagnostics(file.outcome.diagnostics, name, json);
+  WriteDiagnostics(file.diagnostics, name, json);
   json->EndObject();
 }
 
-void PrintVerdict(const ContractFile& file, const std::string& name, const Counts& counts,
+std::string StagesInForce(const PromotionPolicy& policy) {
+  std::vector<std::string_view> names;
+  for (const Stage stage : kStages) {
+    if (policy.stage(stage).in_force) names.push_back(Name(stage));
+  }
+  return JoinWords(names);
+}
+
+void PrintVerdict(const Checked& file, const std::string& name, const Counts& counts,
                   Console& console) {
-  if (!file.outcome.contract) {
+  if (!file.document.valid()) {
     console.err << Shown(name) << ": " << Paint(Style::kRed, "invalid", console.colour_err) << ": "
                 << CountText(counts) << '\n';
     return;
   }
-  const Contract& contract = *file.outcome.contract;
-  console.out << Shown(name) << ": " << Paint(Style::kGreen, "ok", console.colour_out) << ": "
-              << Shown(contract.name) << ' ' << Shown(contract.version) << ", "
-              << Counted(contract.clauses.size(), "clause") << " on "
-              << Counted(contract.slices.size(), "slice");
+  console.out << Shown(name) << ": " << Paint(Style::kGreen, "ok", console.colour_out) << ": ";
+  std::string digest;
+  if (const auto& contract = file.document.contract.contract) {
+    console.out << Shown(contract->name) << ' ' << Shown(contract->version) << ", "
+                << Counted(contract->clauses.size(), "clause") << " on "
+                << Counted(contract->slices.size(), "slice");
+    digest = ContractDigest(*contract);
+  } else {
+    const PromotionPolicy& policy = *file.document.policy.policy;
+    console.out << Shown(policy.name) << ' ' << Shown(policy.version)
+                << ", a promotion policy: " << StagesInForce(policy);
+    digest = PolicyDigest(policy);
+  }
   if (counts.warnings > 0) console.out << ", " << CountText(counts);
-  console.out << "\n  " << Paint(Style::kDim, ContractDigest(contract), console.colour_out) << '\n';
+  console.out << "\n  " << Paint(Style::kDim, digest, console.colour_out) << '\n';
+}
+
+// What --strict asks beyond the contract's own diagnostics; each policy may find the same clause.
+void AskStrictly(const Contract& contract, const std::vector<PromotionPolicy>& policies,
+                 std::vector<Diagnostic>* diagnostics) {
+  const auto add = [&](std::vector<Diagnostic> more) {
+    diagnostics->insert(diagnostics->end(), more.begin(), more.end());
+  };
+  add(CheckStrictly(contract));
+  for (const PromotionPolicy& policy : policies) add(CheckPolicyAgainst(policy, contract));
 }
 
 }  // namespace
 
 int RunCheck(const CheckOptions& options, Console& console) {
   int exit_code = kExitOk;
+  std::vector<PromotionPolicy> policies;  // that contracts are held against
+  if (!options.policy.empty()) {
+    auto policy = RequirePolicy(options.policy, console, &exit_code);
+    if (!policy) return exit_code;
+    policies.push_back(std::move(*policy));
+  }
+  // All are read before any is judged: a policy may stand after the contracts it is for.
+  std::vector<Result<Document>> files;
+  for (const std::string& path : options.files) {
+    files.push_back(LoadDocument(path, console));
+    if (files.back().has_value() && files.back()->policy.policy) {
+      policies.push_back(*files.back()->policy.policy);
+    }
+  }
   JsonWriter json;
   json.BeginObject().Field("kccCheck", 1).Key("files").BeginArray();
-  for (const std::string& path : options.files) {
-    const std::string name = DisplayName(path);
-    const Result<ContractFile> file = LoadContract(path, console);
-    if (!file.has_value()) {
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string name = DisplayName(options.files[i]);
+    if (!files[i].has_value()) {
       // One document is printed for all files, so an unreadable one is an entry in it.
       Console quiet = console;
       quiet.json = false;
-      exit_code = std::max(exit_code, ReportError(file.error(), quiet));
+      exit_code = std::max(exit_code, ReportError(files[i].error(), quiet));
       json.BeginObject().Field("file", name).Field("valid", false);
-      json.Field("error", file.error().message()).EndObject();
+      json.Field("error", files[i].error().message()).EndObject();
       continue;
     }
-    const Counts counts = Count(file->outcome.diagnostics);
+    Checked file{std::move(*files[i]), {}};
+    file.diagnostics = file.document.diagnostics();
+    const auto& contract = file.document.contract.contract;
+    if (options.strict && contract) AskStrictly(*contract, policies, &file.diagnostics);
+    const Counts counts = Count(file.diagnostics);
     if (counts.errors > 0 || (options.strict && counts.warnings > 0)) {
       exit_code = std::max<int>(exit_code, kExitInvalid);
     }
     if (console.json) {
-      WriteJson(*file, name, &json);
+      WriteJson(file, name, &json);
     } else {
-      PrintDiagnostics(file->outcome.diagnostics, name, file->text, console);
-      PrintVerdict(*file, name, counts, console);
+      PrintDiagnostics(file.diagnostics, name, file.document.text, console);
+      PrintVerdict(file, name, counts, console);
     }
   }
   json.EndArray().Field("valid", exit_code == kExitOk).EndObject();

@@ -1,10 +1,12 @@
-// kcc diff: what changed between two contracts. Exit code 1 if anything became looser.
+// kcc diff: what changed between two contracts, or two promotion policies. Exit code 1 if anything
+// became looser.
 #include <algorithm>
 #include <array>
 
 #include "apps/kcc/commands.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/diff.h"
+#include "kcc/contract/policy_diff.h"
 
 namespace kcc::cli {
 namespace {
@@ -26,7 +28,8 @@ std::string Tally(const std::vector<Change>& changes) {
   return text;
 }
 
-void PrintChanges(const std::vector<Change>& changes, bool looser, Console& console) {
+void PrintChanges(const std::vector<Change>& changes, bool looser, std::string_view word,
+                  Console& console) {
   size_t kind_width = 0;
   size_t where_width = 0;
   for (const Change& change : changes) {
@@ -45,9 +48,23 @@ void PrintChanges(const std::vector<Change>& changes, bool looser, Console& cons
   }
   console.out << (changes.empty() ? "" : "\n") << (changes.empty() ? "" : Tally(changes) + ": ")
               << Paint(looser ? Style::kRed : Style::kGreen,
-                       looser ? "the new contract is looser" : "nothing is looser",
+                       looser ? "the new " + std::string(word) + " is looser" : "nothing is looser",
                        console.colour_out)
               << '\n';
+}
+
+std::string DigestOf(const Document& document) {
+  return document.policy.policy ? PolicyDigest(*document.policy.policy)
+                                : ContractDigest(*document.contract.contract);
+}
+
+std::string_view WordOf(const Document& document) {
+  return document.policy.policy ? "policy" : "contract";
+}
+
+void WriteIdentity(const Document& document, std::string_view file, JsonWriter* json) {
+  if (document.policy.policy) return WritePolicyIdentity(*document.policy.policy, file, json);
+  WriteContractIdentity(*document.contract.contract, file, json);
 }
 
 }  // namespace
@@ -58,29 +75,35 @@ int RunDiff(const DiffOptions& options, Console& console) {
                        console);
   }
   int exit_code = kExitOk;
-  const auto before = RequireContract(options.before, console, &exit_code);
+  const auto before = RequireDocument(options.before, console, &exit_code);
   if (!before) return exit_code;
-  const auto after = RequireContract(options.after, console, &exit_code);
+  const auto after = RequireDocument(options.after, console, &exit_code);
   if (!after) return exit_code;
-
-  const std::vector<Change> changes = DiffContracts(before->contract, after->contract);
+  if (before->kind != after->kind) {
+    return ReportError(InvalidError("one is a contract and the other a promotion policy"), console);
+  }
+  const bool policies = after->kind == DocumentKind::kPolicy;
+  const std::vector<Change> changes =
+      policies ? DiffPolicies(*before->policy.policy, *after->policy.policy)
+               : DiffContracts(*before->contract.contract, *after->contract.contract);
   const bool looser = std::any_of(changes.begin(), changes.end(),
                                   [](const Change& change) { return change.loosens; });
-  const bool same = ContractDigest(before->contract) == ContractDigest(after->contract);
+  const std::string digest = DigestOf(*after);
+  const bool same = DigestOf(*before) == digest;
   if (console.json) {
     JsonWriter json;
     json.BeginObject().Field("kccDiff", 1).Key("before").BeginObject();
-    WriteContractIdentity(before->contract, DisplayName(options.before), &json);
+    WriteIdentity(*before, DisplayName(options.before), &json);
     json.EndObject().Key("after").BeginObject();
-    WriteContractIdentity(after->contract, DisplayName(options.after), &json);
+    WriteIdentity(*after, DisplayName(options.after), &json);
     json.EndObject().Field("same", same).Field("looser", looser).Key("changes");
     WriteChanges(changes, &json);
     json.EndObject();
     console.out << json.Take();
   } else if (same) {
-    console.out << "the same contract, " << ContractDigest(after->contract) << '\n';
+    console.out << "the same " << WordOf(*after) << ", " << digest << '\n';
   } else {
-    PrintChanges(changes, looser, console);
+    PrintChanges(changes, looser, WordOf(*after), console);
   }
   return looser ? kExitViolated : kExitOk;
 }

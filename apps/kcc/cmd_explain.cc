@@ -1,15 +1,17 @@
 // kcc explain: what a clause demands, in plain words, and what it implies if it holds. A clause is
-// a list of titled sentences.
+// a list of titled sentences; so is a stage of a promotion policy.
 #include <cmath>
 
 #include "apps/kcc/commands.h"
 #include "apps/kcc/metric_words.h"
+#include "apps/kcc/policy_words.h"
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 #include "kcc/bounds/implied.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/certifiable.h"
 #include "kcc/contract/values.h"
+#include "kcc/promotion/plan.h"
 
 namespace kcc::cli {
 namespace {
@@ -241,13 +243,52 @@ int UnknownClause(const Contract& contract, const ExplainOptions& options, Conso
   return ReportError(InvalidError(message, Place{DisplayName(options.file)}), console);
 }
 
+int ExplainPolicy(const PromotionPolicy& policy, const ExplainOptions& options, Console& console) {
+  std::vector<StagePlan> plans = PlanOf(policy, nullptr);
+  if (options.ids) {
+    for (const StagePlan& plan : plans) console.out << Name(plan.stage) << '\n';
+    return kExitOk;
+  }
+  if (!options.id.empty()) {
+    std::vector<std::string_view> names;
+    for (const StagePlan& plan : plans) names.push_back(Name(plan.stage));
+    std::erase_if(plans, [&](const StagePlan& plan) { return Name(plan.stage) != options.id; });
+    if (plans.empty()) {
+      return ReportError(
+          InvalidError("there is no stage '" + options.id + "'; it has " + JoinWords(names),
+                       Place{DisplayName(options.file)}),
+          console);
+    }
+  }
+  if (console.json) {
+    JsonWriter json;
+    json.BeginObject().Field("kccExplain", 1).Key("policy").BeginObject();
+    WritePolicyIdentity(policy, DisplayName(options.file), &json);
+    json.EndObject().Key("stages");
+    WriteStagePlans(plans, &json);
+    json.EndObject();
+    console.out << json.Take();
+    return kExitOk;
+  }
+  if (options.id.empty()) {
+    console.out << Shown(policy.name) << ' ' << Shown(policy.version)
+                << ": a stage is left only when its own evidence is satisfied.\n";
+    if (!policy.description.empty())
+      console.out << WrapText(Shown(policy.description), 0, 100) << '\n';
+  }
+  PrintStagePlans(plans, console);
+  if (options.id.empty()) PrintPlanSentences(PolicySentences(policy), console);
+  return kExitOk;
+}
+
 }  // namespace
 
 int RunExplain(const ExplainOptions& options, Console& console) {
   int exit_code = kExitOk;
-  const auto source = RequireContract(options.file, console, &exit_code);
+  const auto source = RequireDocument(options.file, console, &exit_code);
   if (!source) return exit_code;
-  const Contract& contract = source->contract;
+  if (source->policy.policy) return ExplainPolicy(*source->policy.policy, options, console);
+  const Contract& contract = *source->contract.contract;
   std::vector<const Clause*> chosen;
   for (const Clause& clause : contract.clauses) {
     if (options.id.empty() || clause.id == options.id) chosen.push_back(&clause);

@@ -1,5 +1,5 @@
-// kcc fmt: a contract in the standard layout, comments carried along. A comment is never lost
-// unless --drop-comments asks for it.
+// kcc fmt: a contract or a promotion policy in the standard layout, comments carried along. A
+// comment is never lost unless --drop-comments asks for it.
 #include "apps/kcc/commands.h"
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
@@ -9,25 +9,38 @@
 namespace kcc::cli {
 namespace {
 
-Result<std::string> Format(const ValidContract& source, const std::string& name,
-                           bool drop_comments) {
-  std::string formatted = ToYaml(source.contract);
-  if (drop_comments || !HasComments(source.text)) return formatted;
-  const ReadOutcome outcome = ReadContract(formatted);
-  if (outcome.contract) {
-    auto commented = CarryComments(source.text, source.contract, formatted, *outcome.contract);
-    if (commented) return std::move(*commented);
-  }
+Error CommentsStay(const std::string& name) {
   return InvalidError(
       "its comments cannot all be carried into the standard layout; move comments out of values, "
       "or leave them out with --drop-comments",
       Place{name});
 }
 
+Result<std::string> Format(const Document& source, const std::string& name, bool drop_comments) {
+  const auto& contract = source.contract.contract;
+  const auto& policy = source.policy.policy;
+  std::string formatted = contract ? ToYaml(*contract) : ToYaml(*policy);
+  if (drop_comments || !HasComments(source.text)) return formatted;
+  std::optional<std::string> commented;
+  if (contract) {
+    const ReadOutcome outcome = ReadContract(formatted);
+    if (outcome.contract) {
+      commented = CarryComments(source.text, *contract, formatted, *outcome.contract);
+    }
+  } else {
+    const PolicyOutcome outcome = ReadPolicy(formatted);
+    if (outcome.policy) {
+      commented = CarryComments(source.text, *policy, formatted, *outcome.policy);
+    }
+  }
+  if (!commented) return CommentsStay(name);
+  return std::move(*commented);
+}
+
 int FormatOne(const FmtOptions& options, const std::string& path, Console& console) {
   const std::string name = DisplayName(path);
   int exit_code = kExitOk;
-  const auto source = RequireContract(path, console, &exit_code);
+  const auto source = RequireDocument(path, console, &exit_code);
   if (!source) return exit_code;
   const Result<std::string> formatted = Format(*source, name, options.drop_comments);
   if (!formatted.has_value()) return ReportError(formatted.error(), console);
@@ -55,7 +68,9 @@ int FormatOne(const FmtOptions& options, const std::string& path, Console& conso
     return kExitOk;
   }
   if (console.json) {
-    const std::string canonical = CanonicalJson(source->contract);
+    const std::string canonical = source->contract.contract
+                                      ? CanonicalJson(*source->contract.contract)
+                                      : CanonicalJson(*source->policy.policy);
     console.out << canonical << (canonical.ends_with('\n') ? "" : "\n");
   } else {
     console.contract = true;

@@ -44,9 +44,9 @@ std::string ValueText(const KeyRow& key) {
   return std::string(Describe(key.type)) + (range.empty() ? "" : ", " + range);
 }
 
-std::string KeyTables() {
+std::string KeyTables(std::span<const MappingTable> tables) {
   std::string out;
-  for (const MappingTable& table : MappingTables()) {
+  for (const MappingTable& table : tables) {
     out.append(out.empty() ? "" : "\n").append("### ").append(table.name).append("\n\n");
     std::string doc(table.doc);
     if (!doc.empty()) doc[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(doc[0])));
@@ -58,7 +58,11 @@ std::string KeyTables() {
     }
     out += MarkdownTable({"key", "value", "default", "meaning"}, rows);
   }
-  out += "\n### Fields of a predicate\n\n";
+  return out;
+}
+
+std::string FieldTable() {
+  std::string out = "\n### Fields of a predicate\n\n";
   std::vector<std::vector<std::string>> rows;
   for (const PredicateField& field : PredicateFields()) {
     rows.push_back({MarkdownCode(field.name), std::string(Name(field.type)),
@@ -71,12 +75,14 @@ std::string KeyTables() {
 
 int RunSchema(const SchemaOptions& options, Console& console) {
   if (options.markdown) {
-    console.out << KeyTables();
+    console.out << (options.policy ? KeyTables(PolicyTables())
+                                   : KeyTables(MappingTables()) + FieldTable());
     return kExitOk;
   }
   const std::string schema = options.report       ? ReportJsonSchema()
                              : options.experiment ? ExperimentJsonSchema()
                              : options.statement  ? StatementJsonSchema()
+                             : options.policy     ? PolicyJsonSchema()
                                                   : ContractJsonSchema();
   console.out << schema << (schema.ends_with('\n') ? "" : "\n");
   return kExitOk;

@@ -23,7 +23,8 @@ namespace kcc::cli {
 
 struct CheckOptions {
   std::vector<std::string> files;
-  bool strict = false;  // a warning fails too
+  bool strict = false;  // a warning fails too, and more is asked
+  std::string policy;   // what contracts are held against; empty: the policies among `files`
 };
 int RunCheck(const CheckOptions& options, Console& console);
 
@@ -46,6 +47,7 @@ struct SchemaOptions {
   bool report = false;      // of report.json instead
   bool experiment = false;  // of the figures of kcc lab instead
   bool statement = false;   // of signed statements instead
+  bool policy = false;      // of promotion policies instead
 };
 int RunSchema(const SchemaOptions& options, Console& console);
 
@@ -63,6 +65,12 @@ struct ExplainOptions {
   bool ids = false;
 };
 int RunExplain(const ExplainOptions& options, Console& console);
+
+struct PromoteExplainOptions {
+  std::string policy;
+  std::string contract;
+};
+int RunPromoteExplain(const PromoteExplainOptions& options, Console& console);
 
 // How to measure; the same for measure and run.
 struct MeasureFlags {

@@ -141,32 +141,57 @@ std::string NearestFile(const std::filesystem::path& missing) {
   return nearest ? (missing.parent_path() / *nearest).string() : "";
 }
 
-Result<ContractFile> LoadContractFile(const std::string& path) {
+Result<std::string> ReadDocumentText(const std::string& path, Console& console) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     return InvalidError("is a directory" + std::string(kContractFirst), Place{path});
   }
-  Result<ContractFile> file = ReadContractFile(path);
-  if (!file.has_value() && !std::filesystem::exists(path, ignored)) {
+  Result<std::string> text = ReadInput(path, kContractBytesMax, console);
+  if (path == "-") return text;
+  if (!text.has_value() && !std::filesystem::exists(path, ignored)) {
     const std::string nearest = NearestFile(path);
-    if (nearest.empty()) return file;
-    return Error(file.error().code(), file.error().message() + "; did you mean '" + nearest + "'?",
-                 file.error().place());
+    if (nearest.empty()) return text;
+    return Error(text.error().code(), text.error().message() + "; did you mean '" + nearest + "'?",
+                 text.error().place());
   }
   size_t bad = 0;
-  if (file.has_value() && file->text.find('\0') != std::string::npos && !IsUtf8(file->text, &bad)) {
+  if (text.has_value() && text->find('\0') != std::string::npos && !IsUtf8(*text, &bad)) {
     return InvalidError("is no text" + std::string(kContractFirst), Place{path});
   }
-  return file;
+  return text;
+}
+
+// With --json the diagnostics are data too.
+void ReportInvalid(const std::vector<Diagnostic>& diagnostics, std::string_view what,
+                   const std::string& name, Console& console) {
+  if (!console.json) return;
+  JsonWriter json;
+  json.BeginObject().Key("error").BeginObject();
+  json.Field("message", "not a valid " + std::string(what)).Field("file", name);
+  json.Key("diagnostics");
+  WriteDiagnostics(diagnostics, name, &json);
+  json.EndObject().EndObject();
+  console.out << json.Take();
 }
 
 }  // namespace
 
 Result<ContractFile> LoadContract(const std::string& path, Console& console) {
-  if (path != "-") return LoadContractFile(path);
-  KCC_TRY(std::string text, ReadInput(path, kContractBytesMax, console));
+  KCC_TRY(std::string text, ReadDocumentText(path, console));
   ReadOutcome outcome = ReadContract(text);
   return ContractFile{std::move(text), std::move(outcome)};
+}
+
+Result<Document> LoadDocument(const std::string& path, Console& console) {
+  Document document;
+  KCC_TRY(document.text, ReadDocumentText(path, console));
+  document.kind = KindOfDocument(document.text);
+  if (document.kind == DocumentKind::kPolicy) {
+    document.policy = ReadPolicy(document.text);
+  } else {
+    document.contract = ReadContract(document.text);
+  }
+  return document;
 }
 
 std::optional<ValidContract> RequireContract(const std::string& path, Console& console,
@@ -181,22 +206,48 @@ std::optional<ValidContract> RequireContract(const std::string& path, Console& c
   if (file->outcome.contract) {
     return ValidContract{std::move(file->text), std::move(*file->outcome.contract)};
   }
-  if (console.json) {
-    JsonWriter json;
-    json.BeginObject().Key("error").BeginObject();
-    json.Field("message", "not a valid contract").Field("file", name);
-    json.Key("diagnostics");
-    WriteDiagnostics(file->outcome.diagnostics, name, &json);
-    json.EndObject().EndObject();
-    console.out << json.Take();
-  }
+  ReportInvalid(file->outcome.diagnostics, "contract", name, console);
   *exit_code = kExitInvalid;
+  return std::nullopt;
+}
+
+std::optional<Document> RequireDocument(const std::string& path, Console& console, int* exit_code) {
+  Result<Document> document = LoadDocument(path, console);
+  if (!document.has_value()) {
+    *exit_code = ReportError(document.error(), console);
+    return std::nullopt;
+  }
+  const std::string name = DisplayName(path);
+  PrintDiagnostics(document->diagnostics(), name, document->text, console);
+  if (document->valid()) return std::move(*document);
+  ReportInvalid(document->diagnostics(),
+                document->kind == DocumentKind::kPolicy ? "promotion policy" : "contract", name,
+                console);
+  *exit_code = kExitInvalid;
+  return std::nullopt;
+}
+
+std::optional<PromotionPolicy> RequirePolicy(const std::string& path, Console& console,
+                                             int* exit_code) {
+  std::optional<Document> document = RequireDocument(path, console, exit_code);
+  if (!document) return std::nullopt;
+  if (document->policy.policy) return std::move(document->policy.policy);
+  *exit_code = ReportError(
+      InvalidError("is a contract, and a promotion policy is wanted (kind: PromotionPolicy)",
+                   Place{DisplayName(path)}),
+      console);
   return std::nullopt;
 }
 
 void WriteContractIdentity(const Contract& contract, std::string_view file, JsonWriter* json) {
   json->Field("file", file).Field("name", contract.name).Field("version", contract.version);
   json->Field("digest", ContractDigest(contract));
+}
+
+void WritePolicyIdentity(const PromotionPolicy& policy, std::string_view file, JsonWriter* json) {
+  json->Field("file", file).Field("kind", "PromotionPolicy");
+  json->Field("name", policy.name).Field("version", policy.version);
+  json->Field("digest", PolicyDigest(policy));
 }
 
 std::string WrapText(std::string_view text, size_t indent, size_t width) {

@@ -12,6 +12,7 @@
 #include "kcc/base/clock.h"
 #include "kcc/base/json_writer.h"
 #include "kcc/base/result.h"
+#include "kcc/contract/policy_reader.h"
 #include "kcc/contract/reader.h"
 
 namespace kcc::cli {
@@ -70,8 +71,28 @@ struct ValidContract {
 std::optional<ValidContract> RequireContract(const std::string& path, Console& console,
                                              int* exit_code);
 
+// A contract or a promotion policy, told apart by its kind; one of the outcomes is filled.
+struct Document {
+  std::string text;
+  DocumentKind kind = DocumentKind::kContract;
+  ReadOutcome contract;
+  PolicyOutcome policy;
+
+  bool valid() const { return contract.contract.has_value() || policy.policy.has_value(); }
+  const std::vector<Diagnostic>& diagnostics() const {
+    return kind == DocumentKind::kPolicy ? policy.diagnostics : contract.diagnostics;
+  }
+};
+Result<Document> LoadDocument(const std::string& path, Console& console);
+
+// For commands that need a valid document of either kind, or a policy; as RequireContract.
+std::optional<Document> RequireDocument(const std::string& path, Console& console, int* exit_code);
+std::optional<PromotionPolicy> RequirePolicy(const std::string& path, Console& console,
+                                             int* exit_code);
+
 // {"name", "version", "digest"} and the file it came from.
 void WriteContractIdentity(const Contract& contract, std::string_view file, JsonWriter* json);
+void WritePolicyIdentity(const PromotionPolicy& policy, std::string_view file, JsonWriter* json);
 
 // The text broken at blanks into lines of at most `width` columns; every line but the first starts
 // with `indent` blanks, and the first is taken to start at column `indent`.

@@ -80,7 +80,6 @@ constexpr Instead kInstead[] = {
     {"stop", kServe},
     {"restart", kServe},
     {"rollback", kRollback},
-    {"promote", kRollback},
     {"freeze", kRollback},
     {"fallback", kRollback},
     {"guard", kRollback},

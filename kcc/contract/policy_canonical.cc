@@ -1,6 +1,6 @@
 // The canonical form of a promotion policy: keys in byte order, every default written out, times in
-// milliseconds. Hooks and rules have no order of their own, so they are sorted by name; a clause
-// that is enforced as any other is not listed.
+// their largest whole unit. Hooks and rules have no order of their own, so they are sorted by name;
+// a clause that is enforced as any other is not listed.
 #include <algorithm>
 
 #include "kcc/base/json_writer.h"
@@ -20,31 +20,43 @@ void WriteNames(std::string_view key, const std::vector<std::string>& names, Jso
   json->EndArray();
 }
 
-void WritePolicyStage(const StagePolicy& stage, JsonWriter* json) {
+// Only what the stage has a key for, so that the canonical form is a document of the language too.
+void WritePolicyStage(const StagePolicy& stage, Stage which, JsonWriter* json) {
   json->BeginObject();
-  json->Key("approvals").BeginObject().Field("count", stage.approvals.count);
-  WriteNames("roles", stage.approvals.roles, json);
-  json->EndObject();
+  if (stage.approvals.count > 0) {
+    json->Key("approvals").BeginObject().Field("count", stage.approvals.count);
+    if (!stage.approvals.roles.empty()) WriteNames("roles", stage.approvals.roles, json);
+    json->EndObject();
+  }
   if (!stage.clauses.empty()) WriteNames("clauses", stage.clauses, json);
   if (stage.clean) json->Field("clean", *stage.clean);
-  if (stage.deadline_ms) json->Field("deadlineMs", *stage.deadline_ms);
+  if (stage.deadline_ms) json->Field("deadline", DurationText(*stage.deadline_ms));
   if (stage.clauses.empty()) {
     json->Key("levels").BeginArray();
     for (const ViolationLevel level : stage.levels) json->Value(Name(level));
     json->EndArray();
   }
-  json->Key("looks").BeginArray();
-  for (const Look& look : stage.looks) {
-    json->BeginObject().Field("alpha", look.alpha).Field("requests", look.requests).EndObject();
+  if (which != Stage::kOffline) {
+    json->Key("looks").BeginArray();
+    for (const Look& look : stage.looks) {
+      json->BeginObject().Field("alpha", look.alpha).Field("requests", look.requests).EndObject();
+    }
+    json->EndArray();
   }
-  json->EndArray().Field("minRequests", stage.min_requests).Field("mirror", stage.mirror);
+  json->Field("minRequests", stage.min_requests);
+  if (which == Stage::kShadow) json->Field("mirror", stage.mirror);
   if (stage.deadline_ms) json->Field("onDeadline", Name(stage.on_deadline));
-  json->Field("stabilityMs", stage.stability_ms).Key("steps").BeginArray();
-  for (const CanaryStep& step : stage.steps) {
-    json->BeginObject().Field("minRequests", step.min_requests);
-    json->Field("stabilityMs", step.stability_ms).Field("traffic", step.traffic).EndObject();
+  if (which != Stage::kOffline) json->Field("stabilityWindow", DurationText(stage.stability_ms));
+  if (which == Stage::kCanary) {
+    json->Key("steps").BeginArray();
+    for (const CanaryStep& step : stage.steps) {
+      json->BeginObject().Field("minRequests", step.min_requests);
+      json->Field("stabilityWindow", DurationText(step.stability_ms));
+      json->Field("traffic", step.traffic).EndObject();
+    }
+    json->EndArray();
   }
-  json->EndArray().EndObject();
+  json->EndObject();
 }
 
 void WriteEnforce(const PromotionPolicy& policy, JsonWriter* json) {
@@ -71,7 +83,7 @@ void WriteHooks(const PromotionPolicy& policy, JsonWriter* json) {
     WriteNonEmpty("exec", hook.exec, json);
     WriteNonEmpty("http", hook.http, json);
     json->Field("name", hook.name).Field("point", Name(hook.point));
-    json->Field("timeoutMs", hook.timeout_ms).EndObject();
+    json->Field("timeout", DurationText(hook.timeout_ms)).EndObject();
   }
   json->EndArray();
 }
@@ -92,14 +104,15 @@ std::string CanonicalJson(const PromotionPolicy& policy) {
   WriteNonEmpty("owner", policy.owner, &json);
   json.Field("version", policy.version).EndObject();
   json.Key("spec").BeginObject();
-  // canary < confidence < coolDownMs < enforce < full < hooks < offline < shadow
+  // canary < confidence < coolDown < enforce < full < hooks < offline < shadow
   const auto stage = [&](Stage which) {
     if (!policy.stage(which).in_force) return;
     json.Key(Name(which));
-    WritePolicyStage(policy.stage(which), &json);
+    WritePolicyStage(policy.stage(which), which, &json);
   };
   stage(Stage::kCanary);
-  json.Field("confidence", policy.confidence).Field("coolDownMs", policy.cool_down_ms);
+  json.Field("confidence", policy.confidence);
+  json.Field("coolDown", DurationText(policy.cool_down_ms));
   WriteEnforce(policy, &json);
   stage(Stage::kFull);
   WriteHooks(policy, &json);

@@ -16,11 +16,15 @@ constexpr std::string_view kContractKind = "KernelContract";
 
 std::vector<std::string> SortedTexts(const std::vector<const YamlNode*>& items) {
   std::vector<std::string> texts;
+  texts.reserve(items.size());
   for (const YamlNode* item : items) texts.emplace_back(item->text);
   std::sort(texts.begin(), texts.end());
   return texts;
 }
 
+// Goes through the document once and keeps going after a mistake, as the reader of contracts does.
+// A part that is wrong is left at its default, so that what is said about the rest stays true; the
+// policy is handed out only if nothing was wrong.
 class PolicyReader {
  public:
   PolicyReader(const YamlDocument& document, Problems* problems)
@@ -45,6 +49,7 @@ class PolicyReader {
   }
 
   void Spec(const MappingReader& spec) {
+    // First: the looks of every stage spend what the confidence leaves.
     policy_.confidence = spec.Number("confidence").value_or(policy_.confidence);
     policy_.cool_down_ms = spec.Duration("coolDown").value_or(policy_.cool_down_ms);
     for (const Stage stage : kStages) {
@@ -59,10 +64,13 @@ class PolicyReader {
                           "add '" + std::string(Name(stage)) + ":'");
       }
     }
+    // Whether the clauses they name exist only a contract can tell (kcc/promotion/plan.h).
     EnforceRules(spec);
     Hooks(spec);
   }
 
+  // The stages share most of their keys; what a stage has no key for was reported as unknown when
+  // its mapping was made, and must not be asked for here.
   void ReadStage(const MappingReader& mapping, Stage which) {
     StagePolicy& stage = policy_.stage(which);
     stage.in_force = true;
@@ -72,6 +80,7 @@ class PolicyReader {
       for (const size_t level : *levels) stage.levels.push_back(static_cast<ViolationLevel>(level));
       std::sort(stage.levels.begin(), stage.levels.end());
     }
+    // Sorted: the order in which clauses and roles are written has no meaning.
     stage.clauses = SortedTexts(mapping.IdentifierList("clauses"));
     if (!stage.clauses.empty() && mapping.Key("levels") != nullptr) {
       problems_.Error(*mapping.Key("clauses"), "levels-and-clauses",
@@ -86,6 +95,7 @@ class PolicyReader {
         stage.on_deadline == DeadlineOutcome::kReject) {
       stage.on_deadline = DeadlineOutcome::kRollback;  // one meaning, one digest
     }
+    // Not an error: a deadline may be commented out for a while.
     if (mapping.Key("onDeadline") != nullptr && mapping.Key("deadline") == nullptr) {
       problems_.Warning(*mapping.Key("onDeadline"), "no-deadline",
                         std::string(Name(which)) + " says what a deadline does and has none",
@@ -96,6 +106,7 @@ class PolicyReader {
       stage.approvals.roles = SortedTexts(approvals->IdentifierList("roles"));
     }
     if (!watched) return;
+    // Steps inherit minRequests and stabilityWindow, so those are read before them.
     stage.stability_ms = mapping.Duration("stabilityWindow").value_or(0);
     ReadLooks(mapping, which, &stage);
     if (which == Stage::kShadow) stage.mirror = mapping.Number("mirror").value_or(1);
@@ -103,6 +114,8 @@ class PolicyReader {
     CheckDeadline(mapping, which, stage);
   }
 
+  // Rising sizes, so that each look continues the one before; together within 1 - confidence, so
+  // that looking at all of them errs no more often than the policy says (Bonferroni).
   void ReadLooks(const MappingReader& mapping, Stage which, StagePolicy* stage) {
     double spent = 0;
     const double allowed = 1 - policy_.confidence;
@@ -138,6 +151,7 @@ class PolicyReader {
                     "lower their alpha, or the confidence");
   }
 
+  // A step that does not rise would be a traffic cut that nobody asked for.
   void ReadSteps(const MappingReader& mapping, StagePolicy* stage) {
     const std::vector<const YamlNode*> items = mapping.Items("steps");
     for (const YamlNode* item : items) {
@@ -163,6 +177,7 @@ class PolicyReader {
     }
   }
 
+  // Checked once all windows of the stage are known, those of its steps included.
   // A stage that must stay good for longer than it may last can only end by its deadline.
   void CheckDeadline(const MappingReader& mapping, Stage which, const StagePolicy& stage) {
     if (!stage.deadline_ms || mapping.Value("deadline") == nullptr) return;
@@ -175,6 +190,7 @@ class PolicyReader {
                     "give it a deadline beyond its stabilityWindow");
   }
 
+  // A rule for a clause twice would make the order of the list matter.
   void EnforceRules(const MappingReader& spec) {
     std::map<std::string, int> first;
     for (const YamlNode* item : spec.Items("enforce")) {
@@ -194,6 +210,7 @@ class PolicyReader {
     }
   }
 
+  // Names are what answers refer to, so they are unique in the whole policy, whatever their point.
   void Hooks(const MappingReader& spec) {
     std::map<std::string, int> first;
     for (const YamlNode* item : spec.Items("hooks")) {
@@ -234,6 +251,7 @@ class PolicyReader {
 
 }  // namespace
 
+// Reads the text once more than needed; documents are small, and one place then knows both kinds.
 DocumentKind KindOfDocument(std::string_view yaml) {
   const auto document = YamlDocument::Parse(yaml);
   if (!document.has_value()) return DocumentKind::kContract;

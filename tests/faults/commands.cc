@@ -123,6 +123,14 @@ void AddContractCommands(CaseList* list) {
   list->Add("diff --json", {"diff", "--json", contract, looser});
   list->Add("explain", {"explain", contract});
   list->Add("explain --json", {"explain", "--json", contract, "N-1"});
+  const std::string policy = "policies/promotion.yaml";
+  list->Add("check --strict of a policy", {"check", "--strict", contract, policy});
+  list->Add("fmt of a policy", {"fmt", policy});
+  list->Add("diff of policies", {"diff", policy, policy});
+  list->Add("explain of a policy", {"explain", "--json", policy});
+  list->Add("promote explain", {"promote", "explain", policy, contract});
+  list->Add("promote explain --json", {"promote", "explain", "--json", policy, contract});
+  list->Add("schema --policy", {"schema", "--policy"});
   list->Add("schema", {"schema"});
   list->Add("schema --markdown", {"schema", "--markdown"});
   list->Add("schema --report", {"schema", "--report"});

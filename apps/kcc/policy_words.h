@@ -1,0 +1,15 @@
+// A promotion policy on the terminal and as data; the same for explain and promote explain.
+#pragma once
+
+#include <vector>
+
+#include "apps/kcc/console.h"
+#include "kcc/promotion/plan.h"
+
+namespace kcc::cli {
+
+void PrintPlanSentences(const std::vector<PlanSentence>& sentences, Console& console);
+void PrintStagePlans(const std::vector<StagePlan>& plans, Console& console);
+void WriteStagePlans(const std::vector<StagePlan>& plans, JsonWriter* json);
+
+}  // namespace kcc::cli
