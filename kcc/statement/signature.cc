@@ -26,6 +26,10 @@ constexpr std::string_view kEd25519Prefix = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x7
 constexpr std::string_view kP256Prefix =
     "\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07"
     "\x03\x42\x00\x04"sv;
+constexpr std::string_view kP256Generator =
+    "\x6b\x17\xd1\xf2\xe1\x2c\x42\x47\xf8\xbc\xe6\xe5\x63\xa4\x40\xf2\x77\x03\x7d\x81\x2d\xeb\x33"
+    "\xa0\xf4\xa1\x39\x45\xd8\x98\xc2\x96\x4f\xe3\x42\xe2\xfe\x1a\x7f\x9b\x8e\xe7\xeb\x4a\x7c\x0f"
+    "\x9e\x16\x2b\xce\x33\x57\x6b\x31\x5e\xce\xcb\xb6\x40\x68\x37\xbf\x51\xf5"sv;
 constexpr size_t kEd25519Bytes = 32;
 constexpr size_t kP256Bytes = 64;
 
@@ -55,6 +59,9 @@ void ForgetErrors() {
 
 struct BioDeleter {
   void operator()(BIO* bio) const { BIO_free(bio); }
+};
+struct OpenSslDeleter {
+  void operator()(void* memory) const { OPENSSL_free(memory); }
 };
 struct ContextDeleter {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
@@ -174,13 +181,40 @@ Result<PublicKey> PublicHalf(const OwnedKey& key) {
     ForgetErrors();
     return WrongKind();
   }
-  std::string der(static_cast<size_t>(size), '\0');
-  std::copy(encoded, encoded + size, der.begin());
-  OPENSSL_free(encoded);
+  const std::unique_ptr<unsigned char, OpenSslDeleter> owner(encoded);
+  const std::string der(reinterpret_cast<const char*>(encoded), static_cast<size_t>(size));
   return PublicKey::FromDer(der);
 }
 
 }  // namespace
+
+void PrepareSignatures() {
+  static const bool prepared = [] {
+    constexpr size_t kMoreThanItTakes = size_t{4} << 20;
+    (void)std::make_unique<char[]>(kMoreThanItTakes);
+    // The generators of both kinds as public keys, and a signature that does not hold: every part
+    // of the library that a verification needs is looked up on the way.
+    const std::string ed25519 =
+        std::string(kEd25519Prefix) + std::string("\x58", 1) + std::string(31, '\x66');
+    const std::string p256 = std::string(kP256Prefix) + std::string(kP256Generator);
+    for (const std::string& der : {ed25519, p256}) {
+      const unsigned char* at = Unsigned(der);
+      const OwnedKey key = Own(d2i_PUBKEY(nullptr, &at, static_cast<long>(der.size())));
+      if (!key) throw std::bad_alloc();
+      const OwnedContext context = NewContext();
+      const KeyKind kind = *KindOfDer(der);
+      if (EVP_DigestVerifyInit(context.get(), nullptr, HashOf(kind), nullptr, OpenSslKey(key)) !=
+          1) {
+        throw std::bad_alloc();
+      }
+      const std::string none(64, '\0');
+      (void)EVP_DigestVerify(context.get(), Unsigned(none), none.size(), Unsigned(none), 1);
+      ERR_clear_error();
+    }
+    return true;
+  }();
+  (void)prepared;
+}
 
 void KeyHandleDeleter::operator()(KeyHandle* handle) const {
   EVP_PKEY_free(reinterpret_cast<EVP_PKEY*>(handle));
@@ -196,6 +230,7 @@ PublicKey::PublicKey(KeyKind kind, std::string der, OwnedKey key)
 Result<PublicKey> PublicKey::FromDer(std::string_view der) {
   const auto kind = KindOfDer(der);
   if (!kind) return WrongKind();
+  PrepareSignatures();
   const unsigned char* at = Unsigned(der);
   OwnedKey key = Own(d2i_PUBKEY(nullptr, &at, static_cast<long>(der.size())));
   if (!key || at != Unsigned(der) + der.size()) {
@@ -245,6 +280,7 @@ Result<std::string> Signer::Sign(std::string_view bytes) const {
 }
 
 Result<std::unique_ptr<Signer>> SignerFromPem(std::string_view pem) {
+  PrepareSignatures();
   KCC_TRY(const PemBlock block, ReadPem(pem));
   if (block.encrypted) {
     return InvalidError(
