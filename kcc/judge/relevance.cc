@@ -136,6 +136,20 @@ std::string_view PlacingField(const Window& window) {
   return window.kind == Window::Kind::kTime ? "started_at_ms" : "ordinal";
 }
 
+// Repeats that were told apart in another way than the contract says: by replica, which it may not
+// believe, they lie closer together than they do.
+std::string OtherRepeats(const Contract& contract, const Summary& summary, const Clause& clause) {
+  const Quantity& quantity = *clause.metric.quantity;
+  if (quantity.observation != Observation::kReplay || quantity.form != TestForm::kLargest)
+    return {};
+  const Repeats wanted = contract.Trusts("replica") ? Repeats::kByReplica : Repeats::kByGroup;
+  if (summary.plan.repeats() == wanted) return {};
+  return summary.plan.repeats() == Repeats::kNone
+             ? "the summary was measured without repeats; measure again with this contract"
+             : "the summary tells repeats apart in another way than the contract, by 'replica' or "
+               "without it; measure again with this contract";
+}
+
 // Windows that infer's word cut when they were measured, and that this contract does not let it
 // cut.
 std::string UntrustedWindows(const Contract& contract, const Summary& summary,
@@ -159,6 +173,9 @@ std::string UntrustedWindows(const Contract& contract, const Summary& summary,
 std::string UnvouchedBy(const Contract& contract, const Summary& summary, const Clause& clause,
                         const Slice& slice, std::optional<size_t> index) {
   if (summary.format == 1) return UnknownWord(clause, slice);
+  if (std::string repeats = OtherRepeats(contract, summary, clause); !repeats.empty()) {
+    return repeats;
+  }
   if (std::string windows = UntrustedWindows(contract, summary, clause); !windows.empty()) {
     return windows;
   }

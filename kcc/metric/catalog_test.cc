@@ -196,7 +196,8 @@ TEST(CatalogColumns, FormsOfThePopulationQuantities) {
   EXPECT_EQ(with(TestForm::kTokenShare), Ids{"flip_rate"});
   EXPECT_EQ(with(TestForm::kFlagGap), (Ids{"parse_rate_gap", "refusal_rate_gap"}));
   EXPECT_EQ(with(TestForm::kMeanGap), (Ids{"brier_gap", "reward_drift"}));
-  EXPECT_EQ(with(TestForm::kLargest), (Ids{"kv_cache_mb", "peak_memory_mb"}));
+  EXPECT_EQ(with(TestForm::kLargest),
+            (Ids{"kv_cache_mb", "peak_memory_mb", "replay_logprob_gap", "replay_ulp_gap"}));
   EXPECT_EQ(with(TestForm::kReplayShare), Ids{"determinism_rate"});
   EXPECT_EQ(with(TestForm::kNone),
             (Ids{"ece_gap", "failure_rate_gap", "peak_memory_ratio", "smce_gap", "throughput_ratio",

@@ -52,10 +52,17 @@ std::string OutcomeTwin(std::string_view slice) { return std::string(slice) + "@
 
 namespace {
 
-// A sided quantity of the fields is about one side's own run.
+// A gap between the numbers of repeats (replay_gap.h).
+bool IsReplayGap(const Quantity& quantity) {
+  return quantity.observation == Observation::kReplay && quantity.form == TestForm::kLargest;
+}
+
+// A sided quantity of the fields is about one side's own run. The numbers of repeats are no record
+// of a run: infer's times would let it choose which repeats meet in a window.
 bool IsOfInfersRun(const Metric& metric) {
   return metric.quantity->sided && metric.side == Side::kInfer &&
-         metric.quantity->evidence == EvidenceNeeded::kRequestFields;
+         metric.quantity->evidence == EvidenceNeeded::kRequestFields &&
+         !IsReplayGap(*metric.quantity);
 }
 
 // What the run took. When it was busy is the run's own to say, and a request's reward is not.
@@ -254,7 +261,7 @@ void Plan::AddClause(const Clause& clause, const Contract& contract) {
     AddThreshold(SeriesOf(quantity, clause.metric.side), clause.threshold);
   }
   if (!clause.fields.empty()) AddFieldSet(clause.fields);
-  if (quantity.observation == Observation::kReplay && quantity.form == TestForm::kLargest) {
+  if (IsReplayGap(quantity)) {
     AddSourceSlots(quantity, Side::kInfer);
     repeats_ = contract.Trusts("replica") ? Repeats::kByReplica : Repeats::kByGroup;
   }

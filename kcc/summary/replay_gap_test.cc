@@ -145,6 +145,12 @@ TEST(ReplayGap, TheOrderOfMergingDoesNotMatterAndFilesReadBack) {
   EXPECT_EQ(SlicePopulation(*read, 0, *ParseMetric("replay_logprob_gap")).value.hi, 0.25);
 }
 
+TEST(ReplayGap, TheJudgedSideDoesNotChooseWhichRepeatsMeetInAWindow) {
+  PlanWindow window;
+  window.metric = *ParseMetric("replay_logprob_gap");
+  EXPECT_EQ(PlacementOf(window), Placement::kTrain);
+}
+
 TEST(ReplayGap, SummariesKeepItOnlyWhereAClauseAsks) {
   EXPECT_EQ(Plan::Default().repeats(), Repeats::kNone);
   EXPECT_EQ(Plan::Default().CanonicalJson().find("repeats"), std::string::npos);

@@ -130,7 +130,8 @@ def test_a_server_is_named_by_its_address_alone(kcc, no_python, address):
     ("dialect", "options", "name", "words"),
     [
         ("vllm", "?vocab_size=64&server=vllm", "scores", None),
-        ("vllm", "?server=vllm", "scores", "give vocab_size=N"),
+        ("vllm", "?server=vllm", "scores", None),
+        ("sglang", "?server=sglang", "scores", "give vocab_size=N"),
         ("vllm", "", "answers", None),
         ("sglang", "?vocab_size=64&server=vllm", "scores", "It answers as server=sglang"),
     ],

@@ -75,8 +75,8 @@ MISTAKES = [
      ["request 'a' holds token 99999", "the vocabulary has 512", "tokenizer of this model"]),
     (["run", CONTRACT, *TRACES[:1], "--infer", "lab:fp8", "--repeat", "2"], 2, [TRACES[0], "--repeat asks what --requests names", "kcc score --repeat 2"]),
     # Dumps.
-    (["rl", "diagnose", "{one.npz}"], 2, ["one.npz", "rollout log-probs are missing: found train", "--map NAME=rollout"]),
-    (["rl", "diagnose", "{shapes.npz}"], 2, ["shapes.npz", "has the shape [2, 2]", "of the same tokens"]),
+    (["rl", "diagnose", "{one.npz}"], 2, ["rollout log-probs are missing: found train", "--map NAME=rollout"]),
+    (["rl", "diagnose", "{shapes.npz}"], 2, ['"rollout" has the shape [2, 2]', "of the same tokens"]),
     (["rl", "diagnose", "{probabilities.npz}"], 4, ["row 0, column 0", "a log-prob is at most 0", "not probabilities or logits"]),
     (["rl", "diagnose", "{masked.npz}"], 4, ["the mask is empty"]),
     (["rl", "diagnose", "examples/rl/step.safetensors", "--limit", "k3<=0.01"], 2, ['no metric is called "k3"', 'did you mean "token.']),

@@ -85,20 +85,28 @@ def test_traces_with_repeats_are_judged_as_the_run_was(kcc, judge, tmp_path, ask
 
 def test_summaries_merge_and_say_what_they_lack(kcc, tmp_path, asked):
     (tmp_path / "contract.yaml").write_text(EXACT)
-    (tmp_path / "other.yaml").write_text(EXACT.replace("replay_logprob_gap", "p99_abs_log_ratio").replace("replay_ulp_gap", "max_kl"))
+
     for name, kernel in (("train", toy()), ("infer", toy("wavers"))):
         assert kcc("score", kernel, "--requests", asked, "--repeat", "2", "-o", tmp_path / name).code == 0
     sides = (tmp_path / "train", tmp_path / "infer")
     measured = {}
-    for name, more in {"whole": (), "a": ("--shard", "0/2"), "b": ("--shard", "1/2")}.items():
+    for name, more in {"whole": (), "a": ("--shard", "1/2"), "b": ("--shard", "2/2")}.items():
         measured[name] = tmp_path / f"{name}.kccs"
         assert kcc("measure", *sides, "--contract", tmp_path / "contract.yaml", "-o", measured[name], *more).code == 0
     assert kcc("merge", measured["a"], measured["b"], "-o", tmp_path / "merged.kccs").code == 0
     assert (tmp_path / "merged.kccs").read_bytes() == measured["whole"].read_bytes()
-    assert kcc("measure", *sides, "--contract", tmp_path / "other.yaml", "-o", tmp_path / "other.kccs").code == 0
+    assert kcc("measure", *sides, "-o", tmp_path / "other.kccs").code == 0
     lacking = kcc("judge", tmp_path / "contract.yaml", tmp_path / "other.kccs", "--json")
     assert lacking.code != 0 and "satisfied" not in {pair["verdict"] for clause in lacking.json.get("clauses", [])
                                                      for pair in clause["slices"]}  # fmt: skip
+    # Repeats that were told apart by replica say nothing to a contract that does not believe the field.
+    for name, text in (("trusting", WIDE.replace("spec:\n", "spec:\n  evidence: {trust: [replica]}\n")), ("wide", WIDE)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    measured = kcc("measure", *sides, "--contract", tmp_path / "trusting.yaml", "-o", tmp_path / "trusting.kccs")
+    assert measured.code == 0, measured.err
+    assert kcc("judge", tmp_path / "trusting.yaml", tmp_path / "trusting.kccs").code == 0
+    judged = kcc("judge", tmp_path / "wide.yaml", tmp_path / "trusting.kccs")
+    assert judged.code == 3 and "tells repeats apart in another way" in judged.out.replace("\n      ", " ")
 
 
 @pytest.mark.parametrize("form", ["logits", "log-probs", "lists"])

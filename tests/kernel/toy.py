@@ -58,7 +58,7 @@ def logits(context):
     row = array.array("f")
     for v in range(args.vocab):
         base = ((context[-1] * 31 + len(context) * 17 + v * 7) % 23) / 5.0
-        wavering = 1e-3 * v * (rows_made % 5) if fault == "wavers" else 0.0
+        wavering = 5e-5 * v * (rows_made % 97) if fault == "wavers" else 0.0
         row.append(base + wavering + args.noise * (((v * 13 + len(context)) % 7) - 3))
     return row
 
