@@ -22,8 +22,10 @@ ctest --test-dir build/arm64 --output-on-failure --no-tests=error -j "$jobs" -R 
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+top=$PWD
+here=$(realpath "$here")
 x86() { "$here/apps/kcc/kcc" "$@"; }
-arm() { "$qemu" -L "$roots/arm64" build/arm64/apps/kcc/kcc "$@"; }
+arm() { "$qemu" -L "$roots/arm64" "$top/build/arm64/apps/kcc/kcc" "$@"; }
 traces=(examples/traces/train examples/traces/infer)
 
 # A summary of each side, and on ARM64 by each of its targets.
@@ -37,15 +39,15 @@ echo "check_arm64: summaries identical: $(sha256sum <"$work/x86.kccs" | cut -d' 
 # Reports in every format; and traces that the lab's engine computed, in formats that round differently.
 head -n 2 models/kcc-lab/eval.jsonl >"$work/two.jsonl"
 for side in x86 arm; do
+  mkdir "$work/$side"
   status=0
-  "$side" run examples/contract.yaml --train "${traces[0]}" --infer "${traces[1]}" --report "$work/$side/report" --sarif \
-    >"$work/$side.txt" || status=$?
+  (cd "$work/$side" && "$side" run "$top/examples/contract.yaml" --train "$top/${traces[0]}" --infer "$top/${traces[1]}" \
+    --report report --sarif >printed.txt) || status=$?
   [ "$status" -eq 1 ] || { echo "check_arm64: kcc run ended with $status on $side" >&2; exit 1; }
   for kernel in f32 bf16 fp8; do
     "$side" score "lab:$kernel" --requests "$work/two.jsonl" -o "$work/$side/$kernel" >/dev/null
   done
   "$side" rl diagnose examples/rl/step.safetensors --json >"$work/$side/rl.json"
 done
-cmp "$work/x86.txt" "$work/arm.txt"
 diff -r "$work/x86" "$work/arm"
 echo "check_arm64: $(find "$work/x86" -type f | wc -l) files identical: reports, the lab's traces, RL diagnostics"

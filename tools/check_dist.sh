@@ -39,6 +39,7 @@ for file in "$tree/bin/kcc" "$tree"/lib/libkcc.so.1; do
 done
 for license in curl highway openssl simdjson yaml-cpp libstdc++; do
   [ -s "$tree/LICENSES/$license" ] || fail "the licence of $license is not in the tarball"
+  python3 -m zipfile -l "$wheel" | grep -qF "share/kcc/LICENSES/$license " || fail "the licence of $license is not in the wheel"
 done
 
 if [ "$(id -u)" -ne 0 ] || ! command -v debootstrap >/dev/null; then
@@ -50,7 +51,7 @@ fi
 in_root() {
   local root=$1
   shift
-  env -i PATH=/usr/bin:/bin HOME=/tmp chroot --userspec=65534:65534 "$root" "$@"
+  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp chroot --userspec=65534:65534 "$root" "$@"
 }
 verdict() { # verdict ROOT KCC EXAMPLES: the example must be violated, by exit code and by word
   local status=0

@@ -35,7 +35,7 @@ cp "build/dist-libs/$arch/versions" "$stage/LICENSES/versions"
 tools/make_tarball.sh "$stage" "dist/$name.tar.gz"
 
 if [ "$arch" = x86_64 ]; then
-  # KCC_DEV: compiled with the same flags as the tarball's program, so that the compiler's cache has it.
+  # KCC_DEV and CXX: compiled as the tarball's program was, so that the compiler's cache has every object.
   venv=build/dist-venv
   if ! cmp -s python/requirements-dist.txt "$venv/requirements.stamp"; then
     python3 -m venv "$venv"
@@ -43,7 +43,7 @@ if [ "$arch" = x86_64 ]; then
     cp python/requirements-dist.txt "$venv/requirements.stamp"
   fi
   rm -rf build/dist/wheel
-  "$venv/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/dist/wheel \
+  CXX=c++ "$venv/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/dist/wheel \
     -C build-dir=build/dist-wheel -C cmake.define.KCC_PORTABLE=ON -C cmake.define.KCC_DEV=ON .
   rm -f dist/kcc-*.whl
   # The tag is stated, so that a symbol of a newer glibc is an error here and not on somebody's machine.

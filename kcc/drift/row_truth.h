@@ -14,7 +14,12 @@
 
 namespace kcc {
 
+// 113 bits either way: on ARM64 g++ 12 has no __float128, and long double is that type.
+#if defined(__aarch64__)
+using Quad = long double;
+#else
 using Quad = __float128;
+#endif
 
 inline Quad QuadLn2() {
   return static_cast<Quad>(0x1.62e42fefa39efp-1) + static_cast<Quad>(0x1.abc9e3b39803fp-56) +

@@ -122,7 +122,7 @@ def test_same_bytes_for_threads_shards_targets_and_order(kcc, tmp_path, contract
     same("two-threads.kccs", "--threads", 2)
     same("again.kccs")
     ran = []
-    for target in ("avx512", "avx2", "scalar"):
+    for target in ("avx512", "avx2", "neon", "scalar"):
         path = tmp_path / f"{target}.kccs"
         done = kcc("measure", train, infer, "-c", contract, "-o", path, "--target", target)
         if done.code == 2:
