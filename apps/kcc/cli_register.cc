@@ -184,6 +184,18 @@ void DeclareRegister(Program& program) {
       ->type_name("DIGEST");
   gc->add_option("--reason", options.reason, "Why, for the log")->type_name("TEXT");
   AddSwitch(gc, "--dry-run", options.dry_run, "Remove nothing; say what would go");
+  declare("page", "Write the register as a page to look at",
+          "kcc register page -o register.html --register r.db", RunRegisterPage)
+      ->add_option("-o,--output", options.output, "The page to write")
+      ->type_name(std::string(kFileValue))
+      ->required();
+  CLI::App* blob =
+      declare("blob", "Write the bytes of a blob into a file",
+              "kcc register blob sha256:… -o report.json --register r.db", RunRegisterBlob);
+  Argument(blob, "DIGEST", options.id, "DIGEST", "Its digest")->required();
+  blob->add_option("-o,--output", options.output, "The file to write")
+      ->type_name(std::string(kFileValue))
+      ->required();
   declare("rebuild", "Make the table of entries anew from the log",
           "kcc register rebuild --register r.db", RunRegisterRebuild);
 }
