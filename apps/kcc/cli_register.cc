@@ -135,8 +135,10 @@ void DeclareRegisterFlags(CLI::App* app, RegisterFlags& flags, bool required) {
                                : "Record the verdict in this register: a file or postgresql://…")
           ->type_name("URI");
   if (required) uri->required();
-  app->add_option("--actor", flags.actor, "Who does it; default: the user")->type_name("NAME");
-  app->add_option("--time", flags.time, "When, as 2026-11-18T08:30:00Z; default: now")
+  app->add_option("--actor", flags.actor,
+                  required ? "Who does it; default: the user" : "Who records it; default: the user")
+      ->type_name("NAME");
+  app->add_option("--time", flags.time, "When, for the log, as 2026-11-18T08:30:00Z; default: now")
       ->type_name("TIME");
 }
 

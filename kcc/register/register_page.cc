@@ -156,11 +156,11 @@ std::string MomentHtml(const Event& event, const TimeText& time_text) {
 }
 
 // One triple in one stage: a row for each clause, a column for each evaluation, the oldest first.
-std::string HistoryHtml(const std::string& triple, const std::string& stage,
+std::string HistoryHtml(const std::string& title, const std::string& stage,
                         const std::vector<std::pair<std::string, RecordedEvaluation>>& runs) {
   std::vector<std::string> clauses;
-  std::string html = "<div class=\"card history\"><h3>" + MarkupEscaped(stage) + " <small>triple " +
-                     Id(triple) + "</small></h3><table><thead><tr><th></th>";
+  std::string html = "<div class=\"card history\"><h3>" + MarkupEscaped(stage) + " <small>" +
+                     title + "</small></h3><table><thead><tr><th></th>";
   for (const auto& [id, run] : runs) {
     html += "<th>" + MarkupEscaped(id) + "</th>";
     for (const RecordedClause& clause : run.clauses) {
@@ -199,12 +199,21 @@ std::string HistoriesBody(const PageData& data) {
     auto& column = runs[{read.triple, read.stage}];
     if (column.size() < kColumnsMax) column.emplace_back(evaluation.key.id, std::move(read));
   }
+  std::map<std::string, std::string> titles;
+  for (const Entry& triple : data.triples) {
+    titles[triple.key.id] = Id(BodyText(triple.event.body, "infer")) + " against " +
+                            Id(BodyText(triple.event.body, "train")) + ", triple " +
+                            Id(triple.key.id);
+  }
   std::string body;
   for (auto& [of, columns] : runs) {
     std::reverse(columns.begin(), columns.end());
-    body += HistoryHtml(of.first, of.second, columns);
+    const auto title = titles.find(of.first);
+    body += HistoryHtml(title == titles.end() ? "triple " + Id(of.first) : title->second, of.second,
+                        columns);
   }
-  return body.empty() ? "<p class=\"quiet\">Nothing was judged.</p>" : body;
+  return body.empty() ? "<p class=\"quiet\">Nothing was judged.</p>"
+                      : "<div class=\"histories\">" + body + "</div>";
 }
 
 std::string EvaluationsBody(const PageData& data, const TimeText& time_text) {
