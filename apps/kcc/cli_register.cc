@@ -135,8 +135,10 @@ void DeclareRegisterFlags(CLI::App* app, RegisterFlags& flags, bool required) {
                                : "Record the verdict in this register: a file or postgresql://…")
           ->type_name("URI");
   if (required) uri->required();
-  app->add_option("--actor", flags.actor, "Who does it; default: the user")->type_name("NAME");
-  app->add_option("--time", flags.time, "When, as 2026-11-18T08:30:00Z; default: now")
+  app->add_option("--actor", flags.actor,
+                  required ? "Who does it; default: the user" : "Who records it; default: the user")
+      ->type_name("NAME");
+  app->add_option("--time", flags.time, "When, for the log, as 2026-11-18T08:30:00Z; default: now")
       ->type_name("TIME");
 }
 
@@ -184,6 +186,18 @@ void DeclareRegister(Program& program) {
       ->type_name("DIGEST");
   gc->add_option("--reason", options.reason, "Why, for the log")->type_name("TEXT");
   AddSwitch(gc, "--dry-run", options.dry_run, "Remove nothing; say what would go");
+  declare("page", "Write the register as a page to look at",
+          "kcc register page -o register.html --register r.db", RunRegisterPage)
+      ->add_option("-o,--output", options.output, "The page to write")
+      ->type_name(std::string(kFileValue))
+      ->required();
+  CLI::App* blob =
+      declare("blob", "Write the bytes of a blob into a file",
+              "kcc register blob sha256:… -o report.json --register r.db", RunRegisterBlob);
+  Argument(blob, "DIGEST", options.id, "DIGEST", "Its digest")->required();
+  blob->add_option("-o,--output", options.output, "The file to write")
+      ->type_name(std::string(kFileValue))
+      ->required();
   declare("rebuild", "Make the table of entries anew from the log",
           "kcc register rebuild --register r.db", RunRegisterRebuild);
   DeclareStatementCommands(program, group);

@@ -23,7 +23,7 @@ std::string Column(std::string text, size_t width) {
 }
 
 void WriteCheck(const RegisterCheck& check, JsonWriter* json) {
-  json->BeginObject().Field("ok", check.ok()).Field("head", HeadText(check.head));
+  json->Field("ok", check.ok()).Field("head", HeadText(check.head));
   json->Field("events", check.events).Field("entries", check.entries);
   json->Field("blobs", check.blobs).Field("blobBytes", check.blob_bytes);
   json->Field("blobsUnnamed", check.blobs_unnamed).Field("blobsRemoved", check.blobs_removed);
@@ -35,7 +35,7 @@ void WriteCheck(const RegisterCheck& check, JsonWriter* json) {
   }
   json->Key("cannotSee").BeginArray();
   for (const std::string& attack : check.unseen) json->Value(attack);
-  json->EndArray().EndObject();
+  json->EndArray();
 }
 
 void PrintCheck(const RegisterCheck& check, const std::string& name, Console& console) {
@@ -67,8 +67,8 @@ void PrintCheck(const RegisterCheck& check, const std::string& name, Console& co
 
 void PrintEntries(const std::vector<Entry>& entries, Console& console) {
   if (console.json) {
-    JsonWriter json;
-    json.BeginArray();
+    JsonWriter json = RegisterJson();
+    json.Key("entries").BeginArray();
     for (const Entry& entry : entries) {
       json.BeginObject().Field("id", entry.key.id).Field("added", entry.state.added);
       json.Field("changed", entry.state.changed).Key("event");
@@ -76,7 +76,7 @@ void PrintEntries(const std::vector<Entry>& entries, Console& console) {
       json.EndObject();
     }
     json.EndArray();
-    console.out << json.Take();
+    PrintRegisterJson(json, console);
     return;
   }
   size_t width = 0;
@@ -89,14 +89,13 @@ void PrintEntries(const std::vector<Entry>& entries, Console& console) {
 
 void PrintEntry(const Entry& entry, const std::vector<Event>& history, Console& console) {
   if (console.json) {
-    JsonWriter json;
-    json.BeginObject().Field("table", Name(entry.key.table)).Field("id", entry.key.id);
+    JsonWriter json = RegisterJson();
+    json.Field("table", Name(entry.key.table)).Field("id", entry.key.id);
     json.Key("event");
     WriteEvent(entry.event, &json);
     json.Key("added");
     WriteEvent(history[0], &json);
-    json.EndObject();
-    console.out << json.Take();
+    PrintRegisterJson(json, console);
     return;
   }
   console.out << Singular(entry.key.table) << ' ' << Shown(entry.key.id) << '\n';
@@ -140,7 +139,7 @@ void PrintClasses(const std::vector<KernelClass>& classes, Console& console) {
 }
 
 void WriteClasses(const std::vector<KernelClass>& classes, JsonWriter* json) {
-  json->BeginArray();
+  json->Key("classes").BeginArray();
   for (const KernelClass& of : classes) {
     json->BeginObject()
         .Field("model", of.model)
@@ -169,9 +168,9 @@ int RunRegisterHead(const RegisterOptions& options, Console& console) {
   const Result<Head> head = source->ReadHead();
   if (!head.has_value()) return ReportError(head.error(), console);
   if (console.json) {
-    JsonWriter json;
-    json.BeginObject().Field("sequence", head->sequence).Field("digest", head->digest).EndObject();
-    console.out << json.Take();
+    JsonWriter json = RegisterJson();
+    json.Field("sequence", head->sequence).Field("digest", head->digest);
+    PrintRegisterJson(json, console);
   } else {
     console.out << HeadText(*head) << '\n';
   }
@@ -190,9 +189,9 @@ int RunRegisterVerify(const RegisterOptions& options, Console& console) {
   const Result<RegisterCheck> check = Verify(*source, how);
   if (!check.has_value()) return ReportError(check.error(), console);
   if (console.json) {
-    JsonWriter json;
+    JsonWriter json = RegisterJson();
     WriteCheck(*check, &json);
-    console.out << json.Take();
+    PrintRegisterJson(json, console);
   } else {
     PrintCheck(*check, source->name(), console);
   }
@@ -221,11 +220,11 @@ int RunRegisterLog(const RegisterOptions& options, Console& console) {
   if (!events.has_value()) return ReportError(events.error(), console);
   if (range.newest_first) std::reverse(events->begin(), events->end());
   if (console.json) {
-    JsonWriter json;
-    json.BeginArray();
+    JsonWriter json = RegisterJson();
+    json.Key("events").BeginArray();
     for (const Event& event : *events) WriteEvent(event, &json);
     json.EndArray();
-    console.out << json.Take();
+    PrintRegisterJson(json, console);
     return kExitOk;
   }
   EventReader reader;
@@ -277,9 +276,9 @@ int RunRegisterClass(const RegisterOptions& options, Console& console) {
   const auto classes = KernelClasses(*source, *contract);
   if (!classes.has_value()) return ReportError(classes.error(), console);
   if (console.json) {
-    JsonWriter json;
+    JsonWriter json = RegisterJson();
     WriteClasses(*classes, &json);
-    console.out << json.Take();
+    PrintRegisterJson(json, console);
   } else {
     PrintClasses(*classes, console);
   }

@@ -6,6 +6,7 @@
 #include "kcc/base/file.h"
 #include "kcc/register/gc.h"
 #include "kcc/register/record.h"
+#include "kcc/register/register_page.h"
 #include "kcc/register/transfer.h"
 
 namespace kcc::cli {
@@ -30,10 +31,10 @@ int ReportTransfer(const Result<Transfer>& done, const char* verb, const std::st
                    Console& console) {
   if (!done.has_value()) return ReportError(done.error(), console);
   if (console.json) {
-    JsonWriter json;
-    json.BeginObject().Field("head", HeadText(done->head)).Field("events", done->events);
-    json.Field("blobs", done->blobs).EndObject();
-    console.out << json.Take();
+    JsonWriter json = RegisterJson();
+    json.Field("head", HeadText(done->head)).Field("events", done->events);
+    json.Field("blobs", done->blobs);
+    PrintRegisterJson(json, console);
   } else {
     console.out << Shown(where) << ": " << verb << ' '
                 << Counted(static_cast<size_t>(done->events), "event") << " and "
@@ -45,14 +46,14 @@ int ReportTransfer(const Result<Transfer>& done, const char* verb, const std::st
 
 void PrintRemovals(const std::vector<Removal>& removals, bool dry_run, Console& console) {
   if (console.json) {
-    JsonWriter json;
-    json.BeginArray();
+    JsonWriter json = RegisterJson();
+    json.Key("removals").BeginArray();
     for (const Removal& removal : removals) {
       json.BeginObject().Field("blob", removal.blob).Field("bytes", removal.bytes);
       json.Field("why", removal.why).EndObject();
     }
     json.EndArray();
-    console.out << json.Take();
+    PrintRegisterJson(json, console);
     return;
   }
   for (const Removal& removal : removals) {
@@ -63,6 +64,19 @@ void PrintRemovals(const std::vector<Removal>& removals, bool dry_run, Console& 
   if (removals.empty()) console.out << "nothing to remove\n";
 }
 
+int ReportWritten(const Result<>& written, const std::string& file, size_t bytes,
+                  Console& console) {
+  if (!written.has_value()) return ReportError(written.error(), console);
+  if (console.json) {
+    JsonWriter json = RegisterJson();
+    json.Field("file", file).Field("bytes", bytes);
+    PrintRegisterJson(json, console);
+  } else {
+    console.out << Shown(file) << ": " << Counted(bytes, "byte") << '\n';
+  }
+  return kExitOk;
+}
+
 }  // namespace
 
 int RunRegisterInit(const RegisterOptions& options, Console& console) {
@@ -70,11 +84,10 @@ int RunRegisterInit(const RegisterOptions& options, Console& console) {
   const Result<Register> made = Register::Create(options.flags.uri, &created);
   if (!made.has_value()) return ReportError(made.error(), console);
   if (console.json) {
-    JsonWriter json;
-    json.BeginObject().Field("register", made->name()).Field("new", created.is_new);
+    JsonWriter json = RegisterJson();
+    json.Field("register", made->name()).Field("new", created.is_new);
     json.Field("version", kRegisterVersion).Field("versionBefore", created.version_before);
-    json.EndObject();
-    console.out << json.Take();
+    PrintRegisterJson(json, console);
     return kExitOk;
   }
   const std::string version = std::to_string(kRegisterVersion);
@@ -181,15 +194,36 @@ int RunRegisterGc(const RegisterOptions& options, Console& console) {
   return kExitOk;
 }
 
+int RunRegisterPage(const RegisterOptions& options, Console& console) {
+  Result<Register> source = Register::Open(options.flags.uri);
+  if (!source.has_value()) return ReportError(source.error(), console);
+  const Result<std::string> page = RegisterPage(*source, TimeText);
+  if (!page.has_value()) return ReportError(page.error(), console);
+  return ReportWritten(WriteFileAtomically(options.output, *page), options.output, page->size(),
+                       console);
+}
+
+int RunRegisterBlob(const RegisterOptions& options, Console& console) {
+  Result<Register> source = Register::Open(options.flags.uri);
+  if (!source.has_value()) return ReportError(source.error(), console);
+  const Result<std::optional<std::string>> bytes = source->ReadBlob(options.id);
+  if (!bytes.has_value()) return ReportError(bytes.error(), console);
+  if (!*bytes) {
+    return ReportError(InvalidError("blob " + options.id + " is not in the register"), console);
+  }
+  return ReportWritten(WriteFileAtomically(options.output, **bytes), options.output,
+                       (*bytes)->size(), console);
+}
+
 int RunRegisterRebuild(const RegisterOptions& options, Console& console) {
   Result<Register> target = Register::Open(options.flags.uri);
   if (!target.has_value()) return ReportError(target.error(), console);
   const Result<int64_t> entries = target->Rebuild();
   if (!entries.has_value()) return ReportError(entries.error(), console);
   if (console.json) {
-    JsonWriter json;
-    json.BeginObject().Field("entries", *entries).EndObject();
-    console.out << json.Take();
+    JsonWriter json = RegisterJson();
+    json.Field("entries", *entries);
+    PrintRegisterJson(json, console);
   } else {
     console.out << Shown(target->name()) << ": " << *entries << " entries made anew\n";
   }

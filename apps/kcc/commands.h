@@ -358,6 +358,8 @@ int RunRegisterClass(const RegisterOptions& options, Console& console);
 int RunRegisterExport(const RegisterOptions& options, Console& console);
 int RunRegisterImport(const RegisterOptions& options, Console& console);
 int RunRegisterGc(const RegisterOptions& options, Console& console);
+int RunRegisterPage(const RegisterOptions& options, Console& console);
+int RunRegisterBlob(const RegisterOptions& options, Console& console);
 int RunRegisterRebuild(const RegisterOptions& options, Console& console);
 
 struct RegisterAddOptions {

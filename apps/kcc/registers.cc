@@ -76,6 +76,18 @@ std::string EntryWords(const Entry& entry) {
   return "";
 }
 
+JsonWriter RegisterJson() {
+  constexpr int kVersion = 1;
+  JsonWriter json;
+  json.BeginObject().Field("kccRegister", kVersion);
+  return json;
+}
+
+void PrintRegisterJson(JsonWriter& json, Console& console) {
+  json.EndObject();
+  console.out << json.Take();
+}
+
 void WriteEvent(const Event& event, JsonWriter* json) {
   json->BeginObject().Field("sequence", event.sequence).Field("time", event.time_ms);
   json->Field("actor", event.actor).Field("kind", event.kind);
@@ -118,11 +130,11 @@ int AddEvents(const RegisterFlags& flags, const Batch& batch, Console& console) 
   const auto events = target->ReadEvents({.first = first, .last = head->sequence});
   if (!events.has_value()) return ReportError(events.error(), console);
   if (console.json) {
-    JsonWriter json;
-    json.BeginObject().Field("head", HeadText(*head)).Key("events").BeginArray();
+    JsonWriter json = RegisterJson();
+    json.Field("head", HeadText(*head)).Key("events").BeginArray();
     for (const Event& event : *events) WriteEvent(event, &json);
-    json.EndArray().EndObject();
-    console.out << json.Take();
+    json.EndArray();
+    PrintRegisterJson(json, console);
     return kExitOk;
   }
   EventReader reader;

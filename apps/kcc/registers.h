@@ -25,6 +25,11 @@ std::string ShortId(std::string_view id);
 // What an entry says, in one line.
 std::string EntryWords(const Entry& entry);
 
+// What --json prints: an object whose first key says so, {"kccRegister": 1, …
+JsonWriter RegisterJson();
+// … and its end.
+void PrintRegisterJson(JsonWriter& json, Console& console);
+
 // {"sequence", "time", "actor", "kind", "body", "digest"}
 void WriteEvent(const Event& event, JsonWriter* json);
 

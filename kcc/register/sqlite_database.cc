@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <new>
 #include <utility>
@@ -44,7 +45,11 @@ bool OnlyImmutable(const std::string& path) {
 Error SqliteProblem(sqlite3* database, int code, const std::string& path) {
   const Place place{path};
   const std::string words = database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code);
-  switch (code & 0xff) {
+  // Room that lacks for the write-ahead log's index is no SQLITE_FULL to SQLite.
+  const int reason = database != nullptr ? sqlite3_system_errno(database) : 0;
+  const bool no_room = code == SQLITE_IOERR_SHMSIZE ||
+                       ((code & 0xff) == SQLITE_IOERR && (reason == ENOSPC || reason == EDQUOT));
+  switch (no_room ? SQLITE_FULL : code & 0xff) {
     case SQLITE_NOMEM:
       throw std::bad_alloc();
     case SQLITE_BUSY:

@@ -19,6 +19,8 @@ fi
 cd "$dir"
 pg_ctl() { "${as[@]}" "$bin/pg_ctl" -D "$dir/data" -s "$@" >>"$dir/log" 2>&1; }
 settings() {
+  # One user whose password is asked for: "locked".
+  sed -i '1i local all locked scram-sha-256' "$dir/data/pg_hba.conf"
   cat >>"$dir/data/postgresql.conf" <<END
 listen_addresses = ''
 unix_socket_directories = '$dir'
@@ -34,6 +36,7 @@ if ! "${as[@]}" "$bin/initdb" -D "$dir/data" -U kcc -A trust -E UTF8 --locale=C 
   exit 1
 fi
 "${as[@]}" "$bin/createdb" -h "$dir" -U kcc kcc
+"${as[@]}" "$bin/psql" -q -h "$dir" -U kcc kcc -c "CREATE ROLE locked LOGIN PASSWORD 'opensesame'"
 server=$(head -1 "$dir/data/postmaster.pid")
 echo "postgresql://kcc@/kcc?host=$dir"
 while read -r word; do
