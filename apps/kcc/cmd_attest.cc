@@ -102,11 +102,11 @@ struct SignedFile {
 
 // Everything is signed before anything is written: a signer that fails half-way leaves no envelope.
 Result<std::vector<SignedFile>> SignReport(const AttestOptions& options, const Signers& signers,
-                                           Evaluation* evaluation, Console& console) {
+                                           StatedEvaluation* evaluation, Console& console) {
   KCC_TRY(EvaluationEvent event, EventOf(options));
   KCC_TRY(const StoredReport report, LoadReport(options.report, console));
   event.report_digest = report.digest;
-  Result<Evaluation> made = EvaluationOf(report.data, event);
+  Result<StatedEvaluation> made = EvaluationOf(report.data, event);
   if (!made.has_value()) return std::move(made.error()).At(Place{DisplayName(options.report)});
   *evaluation = std::move(*made);
   std::vector<SignedFile> files;
@@ -143,7 +143,7 @@ Result<std::vector<SignedFile>> Cosign(const AttestOptions& options, const Signe
 }
 
 void PrintSigned(const std::vector<SignedFile>& files, const Signers& signers,
-                 const std::optional<Evaluation>& evaluation, Console& console) {
+                 const std::optional<StatedEvaluation>& evaluation, Console& console) {
   if (console.json) {
     JsonWriter json;
     json.BeginObject().Field("kccAttest", 1);
@@ -181,7 +181,7 @@ Result<> Attest(const AttestOptions& options, Console& console) {
   KCC_TRY_VOID(CheckAttestFlags(options));
   KCC_TRY(const Signers signers, OpenSigners(options));
   std::vector<SignedFile> files;
-  std::optional<Evaluation> evaluation;
+  std::optional<StatedEvaluation> evaluation;
   if (options.cosign.empty()) {
     KCC_TRY(files, SignReport(options, signers, &evaluation.emplace(), console));
   } else {

@@ -178,7 +178,7 @@ int RunRegisterHead(const RegisterOptions& options, Console& console) {
 }
 
 int RunRegisterVerify(const RegisterOptions& options, Console& console) {
-  VerifyOptions how;
+  RegisterVerifyOptions how;
   if (!options.head.empty()) {
     Result<Head> kept = ParseHead(options.head);
     if (!kept.has_value()) return ReportError(kept.error(), console);

@@ -21,7 +21,7 @@ TEST(Promotion, PeopleAgreeBesideTheEvidenceAndNotInPlaceOfIt) {
   Walk walk(PolicyOf("  offline: {clean: 1, approvals: {count: 2, roles: [sre]}}\n  full: {}\n"));
   walk.Start();
   const auto approve = [&](std::string by, std::string role) {
-    PromotionEvent event = Event(EventKind::kApproval);
+    PromotionEvent event = Event(PromotionEventKind::kApproval);
     event.by = std::move(by);
     event.role = std::move(role);
     walk.Take(event);
@@ -59,7 +59,7 @@ TEST(Promotion, HooksAreAskedBeforeTheStepTheyGuard) {
     return names;
   };
   const auto answer = [&](std::string hook, bool yes) {
-    PromotionEvent event = Event(EventKind::kHookAnswer);
+    PromotionEvent event = Event(PromotionEventKind::kHookAnswer);
     event.hook = std::move(hook);
     event.yes = yes;
     walk.Take(event);
@@ -77,7 +77,7 @@ TEST(Promotion, HooksAreAskedBeforeTheStepTheyGuard) {
   EXPECT_THAT(asked(), ElementsAre("pre"));
   answer("pre", false);
   EXPECT_EQ(walk.state.phase, Phase::kShadow);
-  walk.Take(Event(EventKind::kTick));
+  walk.Take(Event(PromotionEventKind::kTick));
   EXPECT_THAT(asked(), ElementsAre("pre")) << "a hook that said no is asked again";
   answer("pre", true);
   EXPECT_EQ(walk.state.phase, Phase::kCanary);
@@ -114,16 +114,16 @@ TEST(Promotion, AClauseCanBeWatchedBeforeItHasPower) {
 TEST(Promotion, ARollbackCoolsDownLongerEachTimeAndBeginsAnew) {
   Walk walk(PlainPolicy());
   const auto roll_back = [&](int64_t at) {
-    PromotionEvent abort = Event(EventKind::kAbort, at);
+    PromotionEvent abort = Event(PromotionEventKind::kAbort, at);
     walk.Take(abort);
     ASSERT_EQ(walk.state.phase, Phase::kRolledBack);
   };
   walk.To(Phase::kCanary);
   const std::string before = walk.state.passed[0].evidence;
   roll_back(0);
-  walk.Take(Event(EventKind::kStart, kHourMs - 1));
+  walk.Take(Event(PromotionEventKind::kStart, kHourMs - 1));
   EXPECT_EQ(walk.state.phase, Phase::kRolledBack);
-  walk.Take(Event(EventKind::kStart, kHourMs));
+  walk.Take(Event(PromotionEventKind::kStart, kHourMs));
   ASSERT_EQ(walk.state.phase, Phase::kOffline);
   EXPECT_TRUE(walk.state.passed.empty());
   PromotionEvent old = GoodEvaluation(walk.state, Stage::kOffline);
@@ -133,9 +133,9 @@ TEST(Promotion, ARollbackCoolsDownLongerEachTimeAndBeginsAnew) {
       << "what passed the first try does not pass this one";
   walk.Good(Stage::kOffline, kHourMs + 1).Good(Stage::kShadow, kHourMs + 1);
   roll_back(kHourMs + 1);
-  walk.Take(Event(EventKind::kStart, 3 * kHourMs));
+  walk.Take(Event(PromotionEventKind::kStart, 3 * kHourMs));
   EXPECT_EQ(walk.state.phase, Phase::kRolledBack);
-  walk.Take(Event(EventKind::kStart, 3 * kHourMs + 1));
+  walk.Take(Event(PromotionEventKind::kStart, 3 * kHourMs + 1));
   EXPECT_EQ(walk.state.phase, Phase::kOffline);
 }
 
@@ -168,7 +168,7 @@ TEST(Promotion, AContractIsJudgedUnderOldAndNewAndALooserOneNeedsAPerson) {
   alone.evaluation.old_contract = "";
   walk.Take(alone);
   EXPECT_THAT(walk.last.note, HasSubstr("not judged under the incumbent's contract"));
-  PromotionEvent approval = Event(EventKind::kApproval);
+  PromotionEvent approval = Event(PromotionEventKind::kApproval);
   approval.by = "grace";
   walk.Take(approval);  // before anybody could know
   PromotionEvent looser = GoodEvaluation(walk.state, Stage::kOffline);
@@ -185,7 +185,7 @@ TEST(Promotion, IncidentsFreezeBeforeTrafficAndActInIt) {
   const auto after = [](Phase phase, ViolationLevel level) {
     Walk walk(PlainPolicy());
     walk.To(phase);
-    PromotionEvent event = Event(EventKind::kIncident);
+    PromotionEvent event = Event(PromotionEventKind::kIncident);
     event.level = level;
     walk.Take(event);
     return walk.state.phase;

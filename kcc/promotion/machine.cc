@@ -11,8 +11,8 @@ namespace {
 
 std::string CauseOf(const PromotionEvent& event) {
   std::string cause(Name(event.kind));
-  if (event.kind == EventKind::kEvaluation) cause += " " + event.evaluation.evidence;
-  if (event.kind == EventKind::kHookAnswer) cause += " of " + event.hook;
+  if (event.kind == PromotionEventKind::kEvaluation) cause += " " + event.evaluation.evidence;
+  if (event.kind == PromotionEventKind::kHookAnswer) cause += " of " + event.hook;
   if (!event.by.empty()) cause += " by " + event.by;
   return cause;
 }
@@ -40,42 +40,42 @@ StepResult Machine::Run() {
   Deadline();
   const bool over = IsOver(s().phase);
   switch (event_.kind) {
-    case EventKind::kStart:
+    case PromotionEventKind::kStart:
       Start();
       break;
-    case EventKind::kEvaluation:
+    case PromotionEventKind::kEvaluation:
       Evaluate();
       break;
-    case EventKind::kTick:
+    case PromotionEventKind::kTick:
       Tick();
       break;
-    case EventKind::kApproval:
+    case PromotionEventKind::kApproval:
       Approve();
       break;
-    case EventKind::kHookAnswer:
+    case PromotionEventKind::kHookAnswer:
       Answer();
       break;
-    case EventKind::kFreeze:
+    case PromotionEventKind::kFreeze:
       if (over || s().phase == Phase::kFrozen) {
         Ignore();
       } else {
         Freeze("frozen by " + Who() + Why());
       }
       break;
-    case EventKind::kUnfreeze:
+    case PromotionEventKind::kUnfreeze:
       Unfreeze();
       break;
-    case EventKind::kAbort:
+    case PromotionEventKind::kAbort:
       if (over) {
         Ignore();
       } else {
         End("aborted by " + Who() + Why());
       }
       break;
-    case EventKind::kSuperseded:
+    case PromotionEventKind::kSuperseded:
       Supersede();
       break;
-    case EventKind::kIncident:
+    case PromotionEventKind::kIncident:
       Incident();
       break;
   }

@@ -52,8 +52,9 @@ TEST(Promotion, GoesThroughEveryStageOnItsOwnEvidence) {
 TEST(Promotion, NothingButEvidenceOfTheStageMovesIt) {
   Walk walk(PlainPolicy());
   walk.To(Phase::kShadow);
-  for (const EventKind kind : {EventKind::kTick, EventKind::kStart, EventKind::kApproval,
-                               EventKind::kHookAnswer, EventKind::kUnfreeze}) {
+  for (const PromotionEventKind kind :
+       {PromotionEventKind::kTick, PromotionEventKind::kStart, PromotionEventKind::kApproval,
+        PromotionEventKind::kHookAnswer, PromotionEventKind::kUnfreeze}) {
     PromotionEvent event = Event(kind);
     event.by = "grace";
     walk.Take(event);
@@ -186,7 +187,7 @@ TEST(Promotion, L3InTrafficRollsBackInTheSameStepEvenWhileItWaitsOrIsFrozen) {
       for (const Stage of : {Stage::kShadow, Stage::kCanary, Stage::kFull}) {
         Walk walk(PlainPolicy());
         walk.To(phase);
-        if (frozen) walk.Take(Event(EventKind::kFreeze));
+        if (frozen) walk.Take(Event(PromotionEventKind::kFreeze));
         PromotionEvent event = GoodEvaluation(walk.state, of);
         Row(event, "N-1").verdict = Verdict::kViolated;
         event.evaluation.continues = "anything";  // bad news needs no good manners
@@ -239,7 +240,7 @@ TEST(Promotion, AnErrorFreezesAndAfterItTheEvidenceMustBeSatisfiedAgain) {
   EXPECT_THAT(walk.state.reason, HasSubstr("N-2 (L2) could not be judged"));
   walk.Good(Stage::kShadow);
   EXPECT_EQ(walk.state.phase, Phase::kFrozen);
-  walk.Take(Event(EventKind::kUnfreeze));
+  walk.Take(Event(PromotionEventKind::kUnfreeze));
   EXPECT_EQ(walk.state.phase, Phase::kShadow);
   EXPECT_FALSE(walk.state.progress.ready);
   walk.Good(Stage::kShadow);
@@ -309,7 +310,7 @@ TEST(Promotion, TheStabilityWindowNeedsALookAtItsEnd) {
   walk.To(Phase::kShadow);
   walk.Good(Stage::kShadow, kHourMs);
   EXPECT_EQ(walk.state.phase, Phase::kShadow);
-  walk.Take(Event(EventKind::kTick, 4 * kHourMs));
+  walk.Take(Event(PromotionEventKind::kTick, 4 * kHourMs));
   EXPECT_EQ(walk.state.phase, Phase::kShadow) << "silence is not stability";
   // In between it was not satisfied: the window begins anew.
   PromotionEvent doubt = GoodEvaluation(walk.state, Stage::kShadow, 4 * kHourMs);
@@ -327,9 +328,9 @@ TEST(Promotion, ADeadlineEndsAsThePolicySays) {
   const auto after = [](Phase phase) {
     Walk walk(PlainPolicy());
     walk.To(phase);
-    walk.Take(Event(EventKind::kTick, 10 * kHourMs - 1));
+    walk.Take(Event(PromotionEventKind::kTick, 10 * kHourMs - 1));
     EXPECT_EQ(walk.state.phase, phase);
-    walk.Take(Event(EventKind::kTick, 10 * kHourMs));
+    walk.Take(Event(PromotionEventKind::kTick, 10 * kHourMs));
     EXPECT_THAT(walk.state.reason, HasSubstr("deadline of 10h passed"));
     EXPECT_THAT(walk.state.reason, HasSubstr("there is no evidence of this stage yet"));
     return walk.state.phase;
@@ -355,8 +356,8 @@ TEST(Promotion, TooFewRequestsWait) {
 
 TEST(Promotion, TimeDoesNotRunBackwards) {
   Walk walk(PlainPolicy());
-  walk.Take(Event(EventKind::kTick, 5 * kHourMs));
-  walk.Take(Event(EventKind::kStart, kHourMs));
+  walk.Take(Event(PromotionEventKind::kTick, 5 * kHourMs));
+  walk.Take(Event(PromotionEventKind::kStart, kHourMs));
   EXPECT_EQ(walk.state.now_ms, 5 * kHourMs);
   EXPECT_EQ(walk.state.progress.entered_ms, 5 * kHourMs);
 }
@@ -364,12 +365,13 @@ TEST(Promotion, TimeDoesNotRunBackwards) {
 TEST(Promotion, RefusesWhatDoesNotFit) {
   const PromotionPolicy policy = PlainPolicy();
   const PromotionState state = testing::Proposed(policy);
-  EXPECT_FALSE(Step(PolicyOf("  offline: {}\n  full: {}\n"), state, Event(EventKind::kTick)));
-  EXPECT_FALSE(Step(policy, state, Event(EventKind::kTick, -1)));
+  EXPECT_FALSE(
+      Step(PolicyOf("  offline: {}\n  full: {}\n"), state, Event(PromotionEventKind::kTick)));
+  EXPECT_FALSE(Step(policy, state, Event(PromotionEventKind::kTick, -1)));
   PromotionState edited = state;
   edited.phase = Phase::kCanary;
   edited.step = 2;
-  EXPECT_FALSE(Step(policy, edited, Event(EventKind::kTick)));
+  EXPECT_FALSE(Step(policy, edited, Event(PromotionEventKind::kTick)));
   const auto propose = [&](Deployment candidate, std::vector<AskedClause> asked) {
     return Propose(
         policy, {"p", "", "", std::move(candidate), testing::Incumbent(), std::move(asked), {}, 0});

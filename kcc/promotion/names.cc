@@ -30,8 +30,8 @@ std::string_view Name(TestKind test) {
   return WordOf<TestKind, 3>(test, {"exact", "fixed", "anytime"});
 }
 
-std::string_view Name(EventKind kind) {
-  return WordOf<EventKind, kEventKinds>(
+std::string_view Name(PromotionEventKind kind) {
+  return WordOf<PromotionEventKind, kPromotionEventKinds>(
       kind, {"start", "evaluation", "tick", "approval", "hook-answer", "freeze", "unfreeze",
              "abort", "superseded", "incident"});
 }

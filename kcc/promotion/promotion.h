@@ -102,7 +102,7 @@ struct Evaluation {
   bool operator==(const Evaluation&) const = default;
 };
 
-enum class EventKind : uint8_t {
+enum class PromotionEventKind : uint8_t {
   kStart,  // its turn in the queue; or another try after a rollback
   kEvaluation,
   kTick,        // time passes
@@ -114,12 +114,12 @@ enum class EventKind : uint8_t {
   kSuperseded,  // text: by which promotion
   kIncident,    // level, text
 };
-inline constexpr int kEventKinds = 10;
+inline constexpr int kPromotionEventKinds = 10;
 
 inline constexpr int64_t kTimeMaxMs = 253'402'300'799'000;  // the end of 9999
 
 struct PromotionEvent {
-  EventKind kind = EventKind::kTick;
+  PromotionEventKind kind = PromotionEventKind::kTick;
   int64_t at_ms = 0;
   std::string by;    // a person or a program
   std::string role;  // of an approval
@@ -285,11 +285,11 @@ bool IsOver(Phase phase);
 // confidence: 1 - (1 - confidence)^(1/clean). Precondition: clean > 0, 0 < confidence < 1.
 double ExcludedRate(int64_t clean, double confidence);
 
-std::string_view Name(Phase phase);       // "rolled-back"
-std::string_view Name(ChangedPart part);  // "kernel build"
-std::string_view Name(TestKind test);     // "anytime"
-std::string_view Name(EventKind kind);    // "hook-answer"
-std::string_view Name(CommandKind kind);  // "run-hook"
-std::string_view Name(HookState state);   // "asked"
+std::string_view Name(Phase phase);              // "rolled-back"
+std::string_view Name(ChangedPart part);         // "kernel build"
+std::string_view Name(TestKind test);            // "anytime"
+std::string_view Name(PromotionEventKind kind);  // "hook-answer"
+std::string_view Name(CommandKind kind);         // "run-hook"
+std::string_view Name(HookState state);          // "asked"
 
 }  // namespace kcc

@@ -18,7 +18,7 @@ inline constexpr int kWordsOf = 0;
 template <>
 inline constexpr int kWordsOf<Phase> = kPhases;
 template <>
-inline constexpr int kWordsOf<EventKind> = kEventKinds;
+inline constexpr int kWordsOf<PromotionEventKind> = kPromotionEventKinds;
 template <>
 inline constexpr int kWordsOf<CommandKind> = 8;
 template <>

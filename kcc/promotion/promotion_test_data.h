@@ -79,7 +79,7 @@ inline ClauseFinding Finding(const AskedClause& asked, Verdict verdict) {
   return finding;
 }
 
-inline PromotionEvent Event(EventKind kind, int64_t at_ms = 0) {
+inline PromotionEvent Event(PromotionEventKind kind, int64_t at_ms = 0) {
   PromotionEvent event;
   event.kind = kind;
   event.at_ms = at_ms;
@@ -89,7 +89,7 @@ inline PromotionEvent Event(EventKind kind, int64_t at_ms = 0) {
 // What would pass the present step of the promotion, continuing its evidence.
 inline PromotionEvent GoodEvaluation(const PromotionState& state, Stage stage, int64_t at_ms = 0,
                                      int64_t more = 5000) {
-  PromotionEvent event = Event(EventKind::kEvaluation, at_ms);
+  PromotionEvent event = Event(PromotionEventKind::kEvaluation, at_ms);
   Evaluation& evaluation = event.evaluation;
   evaluation.stage = stage;
   evaluation.continues = state.progress.evidence;
@@ -134,7 +134,7 @@ struct Walk {
     state = last.state;
     return *this;
   }
-  Walk& Start() { return Take(Event(EventKind::kStart, state.now_ms)); }
+  Walk& Start() { return Take(Event(PromotionEventKind::kStart, state.now_ms)); }
   Walk& Good(Stage stage, int64_t at_ms = 0) { return Take(GoodEvaluation(state, stage, at_ms)); }
   // Into the phase, through all before it.
   Walk& To(Phase phase) {

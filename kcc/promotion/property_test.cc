@@ -34,7 +34,7 @@ constexpr std::string_view kSpec =
 // One promotion in every phase, as events alone bring it there.
 PromotionState In(const PromotionPolicy& policy, Phase phase) {
   Walk walk(policy);
-  const auto event = [](EventKind kind) {
+  const auto event = [](PromotionEventKind kind) {
     PromotionEvent made = Event(kind);
     made.by = "grace";
     return made;
@@ -45,8 +45,8 @@ PromotionState In(const PromotionPolicy& policy, Phase phase) {
     if (live >= Phase::kCanary) walk.Good(Stage::kShadow, 0).Good(Stage::kShadow, kHourMs);
     if (live < Phase::kFull) return;
     walk.Good(Stage::kCanary, kHourMs).Good(Stage::kCanary, kHourMs);
-    walk.Take(event(EventKind::kApproval));
-    PromotionEvent yes = event(EventKind::kHookAnswer);
+    walk.Take(event(PromotionEventKind::kApproval));
+    PromotionEvent yes = event(PromotionEventKind::kHookAnswer);
     yes.hook = "gate";
     yes.yes = true;
     walk.Take(yes);
@@ -61,18 +61,18 @@ PromotionState In(const PromotionPolicy& policy, Phase phase) {
       reach(phase);
       break;
     case Phase::kRejected:
-      walk.Take(event(EventKind::kAbort));
+      walk.Take(event(PromotionEventKind::kAbort));
       break;
     case Phase::kRolledBack:
       reach(Phase::kCanary);
-      walk.Take(event(EventKind::kAbort));
+      walk.Take(event(PromotionEventKind::kAbort));
       break;
     case Phase::kFrozen:
       reach(Phase::kCanary);
-      walk.Take(event(EventKind::kFreeze));
+      walk.Take(event(PromotionEventKind::kFreeze));
       break;
     case Phase::kSuperseded:
-      walk.Take(event(EventKind::kSuperseded));
+      walk.Take(event(PromotionEventKind::kSuperseded));
       break;
   }
   EXPECT_EQ(walk.state.phase, phase) << Name(phase);
@@ -81,7 +81,7 @@ PromotionState In(const PromotionPolicy& policy, Phase phase) {
 
 // The table of docs/promotion.md: where each event leads, the event being the best or the plain one
 // of its kind. Order of phases: Phase; "" is "stays".
-constexpr const char* kTable[kEventKinds][kPhases] = {
+constexpr const char* kTable[kPromotionEventKinds][kPhases] = {
     // proposed, offline, shadow, canary, full, rejected, rolled-back, frozen, superseded
     {"offline", "", "", "", "", "", "", "", ""},                            // start
     {"", "shadow", "", "", "", "", "", "", ""},                             // evaluation
@@ -103,14 +103,14 @@ TEST(PromotionTable, EveryPhaseTakesEveryEvent) {
   for (int p = 0; p < kPhases; ++p) {
     const auto phase = static_cast<Phase>(p);
     const PromotionState state = In(policy, phase);
-    for (int e = 0; e < kEventKinds; ++e) {
-      const auto kind = static_cast<EventKind>(e);
+    for (int e = 0; e < kPromotionEventKinds; ++e) {
+      const auto kind = static_cast<PromotionEventKind>(e);
       Stage stage = Stage::kOffline;
       if (phase == Phase::kShadow) stage = Stage::kShadow;
       if (phase == Phase::kCanary || phase == Phase::kFrozen) stage = Stage::kCanary;
       if (phase == Phase::kFull) stage = Stage::kFull;
       PromotionEvent event = testing::GoodEvaluation(state, stage, state.now_ms);
-      if (kind != EventKind::kEvaluation) event = Event(kind, state.now_ms);
+      if (kind != PromotionEventKind::kEvaluation) event = Event(kind, state.now_ms);
       event.by = "grace";
       event.hook = "back";
       event.yes = true;
@@ -156,7 +156,7 @@ Stage PresentStage(const PromotionState& state) {
 
 PromotionEvent DrawEvaluation(const PromotionState& state, int64_t at,
                               const std::vector<PromotionEvent>& earlier) {
-  const int kind = *rc::gen::inRange(0, 60);  // from 10 on: good
+  const int kind = *rc::gen::inRange(0, 60);                               // from 10 on: good
   if (kind == 0 && !earlier.empty()) return *rc::gen::elementOf(earlier);  // again
   const Stage stage = kind == 1 ? *rc::gen::elementOf(testing::AllStages()) : PresentStage(state);
   PromotionEvent event =
@@ -182,18 +182,19 @@ PromotionEvent DrawEvaluation(const PromotionState& state, int64_t at,
 
 PromotionEvent DrawEvent(const PromotionState& state, const std::vector<PromotionEvent>& earlier) {
   const int64_t at = state.now_ms + *rc::gen::element<int64_t>(0, 60'000, kHourMs, kHourMs, -5);
-  const auto kind = *rc::gen::weightedElement<EventKind>({{3, EventKind::kStart},
-                                                          {30, EventKind::kEvaluation},
-                                                          {3, EventKind::kTick},
-                                                          {4, EventKind::kApproval},
-                                                          {6, EventKind::kHookAnswer},
-                                                          {1, EventKind::kFreeze},
-                                                          {2, EventKind::kUnfreeze},
-                                                          {1, EventKind::kIncident}});
+  const auto kind =
+      *rc::gen::weightedElement<PromotionEventKind>({{3, PromotionEventKind::kStart},
+                                                     {30, PromotionEventKind::kEvaluation},
+                                                     {3, PromotionEventKind::kTick},
+                                                     {4, PromotionEventKind::kApproval},
+                                                     {6, PromotionEventKind::kHookAnswer},
+                                                     {1, PromotionEventKind::kFreeze},
+                                                     {2, PromotionEventKind::kUnfreeze},
+                                                     {1, PromotionEventKind::kIncident}});
   PromotionEvent event = Event(kind, std::max<int64_t>(at, 0));
-  if (kind == EventKind::kEvaluation) event = DrawEvaluation(state, event.at_ms, earlier);
+  if (kind == PromotionEventKind::kEvaluation) event = DrawEvaluation(state, event.at_ms, earlier);
   event.by = *rc::gen::element<std::string>("ada", "grace", "");
-  if (kind == EventKind::kHookAnswer) {
+  if (kind == PromotionEventKind::kHookAnswer) {
     event.hook = *rc::gen::element<std::string>("gate", "gate", "gate", "back", "none");
     event.yes = event.hook != "back";
   }
@@ -215,7 +216,7 @@ std::vector<Taken> DrawSequence(const PromotionPolicy& policy, int length) {
     const PromotionEvent event = DrawEvent(state, evaluations);
     auto result = Step(policy, state, event);
     RC_ASSERT(result.has_value());
-    if (event.kind == EventKind::kEvaluation) evaluations.push_back(event);
+    if (event.kind == PromotionEventKind::kEvaluation) evaluations.push_back(event);
     taken.push_back({state, event, *result});
     state = result->state;
   }
@@ -252,14 +253,14 @@ RC_GTEST_PROP(PromotionProperties, AdvancesOnlyOnFreshSatisfiedEvidenceOfItsOwnS
   for (size_t i = 0; i < taken.size(); ++i) {
     const Taken& now = taken[i];
     if (!Advanced(now.before, now.result.state)) continue;
-    RC_ASSERT(now.event.kind != EventKind::kTick);
+    RC_ASSERT(now.event.kind != PromotionEventKind::kTick);
     RC_ASSERT(now.before.phase != Phase::kFrozen);
     const std::string evidence = now.result.state.passed.back().evidence;
     RC_ASSERT(used.insert(evidence).second);
     // Told by an event of this stage, in this step of it, and satisfied.
     const bool told =
         std::any_of(taken.begin(), taken.begin() + static_cast<long>(i) + 1, [&](const Taken& row) {
-          return row.event.kind == EventKind::kEvaluation &&
+          return row.event.kind == PromotionEventKind::kEvaluation &&
                  row.event.evaluation.evidence == evidence &&
                  row.before.phase == now.before.phase && row.before.step == now.before.step &&
                  row.event.evaluation.stage == PresentStage(now.before) &&
@@ -289,7 +290,7 @@ RC_GTEST_PROP(PromotionProperties, AfterAnyL3InTrafficTheIncumbentServes, ()) {
   const PromotionPolicy policy = PolicyOf(kSpec);
   for (const Taken& now : DrawSequence(policy, 80)) {
     const bool live = CandidateShare(policy, now.before) > 0;
-    if (!live || now.event.kind != EventKind::kEvaluation) continue;
+    if (!live || now.event.kind != PromotionEventKind::kEvaluation) continue;
     if (now.event.evaluation.contract != now.before.candidate.contract) continue;
     const auto& rows = now.event.evaluation.clauses;
     const bool violated = std::any_of(rows.begin(), rows.end(), [](const ClauseFinding& row) {
@@ -356,14 +357,14 @@ RC_GTEST_PROP(PromotionQueue, OnePromotionHoldsTheLane, ()) {
     const Turn turn = NextTurn(lane, "lane");
     RC_ASSERT(!turn.why.empty());
     if (turn.next != nullptr) {
-      PromotionEvent start = Event(EventKind::kStart, turn.next->now_ms);
+      PromotionEvent start = Event(PromotionEventKind::kStart, turn.next->now_ms);
       start.incumbent = ServesNow(lane, "lane");
       const auto at = static_cast<size_t>(turn.next - lane.data());
       lane[at] = Step(policy, lane[at], start)->state;
     }
     const auto at = static_cast<size_t>(*rc::gen::inRange(0, 4));
     PromotionEvent event = DrawEvent(lane[at], {});
-    if (event.kind != EventKind::kStart) lane[at] = Step(policy, lane[at], event)->state;
+    if (event.kind != PromotionEventKind::kStart) lane[at] = Step(policy, lane[at], event)->state;
     RC_ASSERT(std::count_if(lane.begin(), lane.end(), HoldsLane) <= 1);
     RC_ASSERT(std::count_if(lane.begin(), lane.end(), [&](const PromotionState& state) {
                 return CandidateShare(policy, state) > 0 && !state.settled;

@@ -13,7 +13,8 @@ Error Stopped() { return BrokenEvidenceError("stopped at the first break"); }
 
 class Verifier {
  public:
-  Verifier(Register& source, const VerifyOptions& options) : source_(source), options_(options) {}
+  Verifier(Register& source, const RegisterVerifyOptions& options)
+      : source_(source), options_(options) {}
 
   Result<RegisterCheck> Run() {
     EventStore& store = source_.store();
@@ -48,7 +49,7 @@ class Verifier {
   }
 
   Register& source_;
-  const VerifyOptions& options_;
+  const RegisterVerifyOptions& options_;
   RegisterCheck check_;
   RegisterState state_;
   EventReader reader_;
@@ -220,7 +221,7 @@ std::string_view Name(BreakPlace place) {
   return "";
 }
 
-Result<RegisterCheck> Verify(Register& source, const VerifyOptions& options) {
+Result<RegisterCheck> Verify(Register& source, const RegisterVerifyOptions& options) {
   return Verifier(source, options).Run();
 }
 

@@ -44,7 +44,7 @@ struct RegisterCheck {
   bool ok() const { return !first_break.has_value(); }
 };
 
-struct VerifyOptions {
+struct RegisterVerifyOptions {
   // A head that was kept outside of the register.
   std::optional<Head> kept;
   // Looks at the bytes of each statement.added: a sentence about what is wrong with it, or nothing.
@@ -53,6 +53,6 @@ struct VerifyOptions {
 };
 
 // One reading transaction. An Error where the register cannot be read; a break is not an Error.
-Result<RegisterCheck> Verify(Register& source, const VerifyOptions& options = {});
+Result<RegisterCheck> Verify(Register& source, const RegisterVerifyOptions& options = {});
 
 }  // namespace kcc

@@ -86,7 +86,7 @@ class VerifyTest : public OnEachBackend {
     Run(sql + "COMMIT");
   }
 
-  static RegisterCheck Checked(Register& target, const VerifyOptions& options = {}) {
+  static RegisterCheck Checked(Register& target, const RegisterVerifyOptions& options = {}) {
     const auto check = Verify(target, options);
     EXPECT_TRUE(check.has_value()) << check.error().Format();
     return check.has_value() ? *check : RegisterCheck{};

@@ -98,7 +98,7 @@ EvaluatedKernel ReadKernel(const JsonFields& node) {
   return kernel;
 }
 
-void ReadConclusion(const JsonFields& root, Evaluation* evaluation) {
+void ReadConclusion(const JsonFields& root, StatedEvaluation* evaluation) {
   const auto verdict = ParseVerdict(root.At("verdict").Text());
   if (!verdict) root.At("verdict").Fail("is not a verdict");
   evaluation->verdict = verdict.value_or(Verdict::kError);
@@ -134,7 +134,7 @@ std::optional<Verdict> ParseVerdict(std::string_view word) {
   return std::nullopt;
 }
 
-bool Evaluation::passed() const {
+bool StatedEvaluation::passed() const {
   return !rows.empty() && verdict == Verdict::kSatisfied &&
          std::all_of(rows.begin(), rows.end(),
                      [](const EvaluationRow& row) { return row.verdict == Verdict::kSatisfied; });
@@ -144,7 +144,7 @@ std::string KernelDigest(std::string_view fingerprint) {
   return IsSha256(fingerprint) ? std::string(fingerprint) : Sha256Of(fingerprint);
 }
 
-Result<Evaluation> EvaluationOf(const ReportData& report, const EvaluationEvent& event) {
+Result<StatedEvaluation> EvaluationOf(const ReportData& report, const EvaluationEvent& event) {
   // Through report.json and back: its reader draws every conclusion again, so that what is not
   // consistent is refused here whether it came from a file or from a program.
   auto checked = ReadReport(ReportJson(report, JsonWriter::Style::kCompact));
@@ -161,7 +161,7 @@ Result<Evaluation> EvaluationOf(const ReportData& report, const EvaluationEvent&
     }
   }
   const Judgement& judgement = report.judgement;
-  Evaluation made;
+  StatedEvaluation made;
   made.time_ms = event.time_ms;
   made.kcc = provenance.kcc;
   made.contract_name = report.contract.name;
@@ -197,7 +197,7 @@ Result<Evaluation> EvaluationOf(const ReportData& report, const EvaluationEvent&
   return made;
 }
 
-std::vector<NamedDigest> SubjectsOf(const Evaluation& evaluation) {
+std::vector<NamedDigest> SubjectsOf(const StatedEvaluation& evaluation) {
   std::vector<NamedDigest> subjects;
   AddEvidence("triple", evaluation.triple, &subjects);
   AddEvidence("contract/" + evaluation.contract_name + "@" + evaluation.contract_version,
@@ -209,7 +209,7 @@ std::vector<NamedDigest> SubjectsOf(const Evaluation& evaluation) {
   return subjects;
 }
 
-Result<Statement> EvaluationStatement(const Evaluation& evaluation) {
+Result<Statement> EvaluationStatement(const StatedEvaluation& evaluation) {
   KCC_TRY_VOID(CheckTime(evaluation.time_ms));
   JsonWriter json(JsonWriter::Style::kCompact);
   json.BeginObject();
@@ -243,12 +243,12 @@ Result<Statement> EvaluationStatement(const Evaluation& evaluation) {
   return Statement{SubjectsOf(evaluation), std::string(kEvaluationType), TakePredicate(&json)};
 }
 
-Result<Evaluation> ReadEvaluation(std::string_view predicate) {
+Result<StatedEvaluation> ReadEvaluation(std::string_view predicate) {
   json::parser parser;
   KCC_TRY(const json::element element, ParseJson(parser, predicate));
   std::string problem;
   const JsonFields root(element, "predicate", &problem);
-  Evaluation evaluation;
+  StatedEvaluation evaluation;
   evaluation.time_ms = root.At("time").Time();
   evaluation.kcc = root.At("kcc").Text();
   const JsonFields contract = root.At("contract");

@@ -2,9 +2,9 @@
 // what came out of it. Predicate type "kcc:evaluation/v1"; its JSON Schema is
 // docs/statement.schema.json.
 //
-// An Evaluation is made from a report whose conclusions follow from its clauses: EvaluationOf draws
-// them again and refuses a report whose verdict was edited. Reading a signed one back checks the
-// same of its rows, so that no statement says *satisfied* over a row that is not.
+// An StatedEvaluation is made from a report whose conclusions follow from its clauses: EvaluationOf
+// draws them again and refuses a report whose verdict was edited. Reading a signed one back checks
+// the same of its rows, so that no statement says *satisfied* over a row that is not.
 #pragma once
 
 #include <optional>
@@ -39,7 +39,7 @@ struct EvaluatedKernel {
   std::string model;  // digest; empty: not recorded
 };
 
-struct Evaluation {
+struct StatedEvaluation {
   int64_t time_ms = 0;
   std::string kcc;  // version that judged
   std::string contract_name;
@@ -75,17 +75,17 @@ struct EvaluationEvent {
 
 // Fails (kInvalid) where the report contradicts itself, or does not name a contract and two kernels
 // by which others could know what it is about.
-Result<Evaluation> EvaluationOf(const ReportData& report, const EvaluationEvent& event);
+Result<StatedEvaluation> EvaluationOf(const ReportData& report, const EvaluationEvent& event);
 
 // The triple's digests: the contract; the models, where they are recorded; the kernels, by the
 // SHA-256 of their fingerprints' text, or the fingerprint itself where it is such a digest; and the
 // triple as a whole where the register gave one.
-std::vector<NamedDigest> SubjectsOf(const Evaluation& evaluation);
+std::vector<NamedDigest> SubjectsOf(const StatedEvaluation& evaluation);
 std::string KernelDigest(std::string_view fingerprint);
 
-Result<Statement> EvaluationStatement(const Evaluation& evaluation);
+Result<Statement> EvaluationStatement(const StatedEvaluation& evaluation);
 // Of a predicate's JSON. Errors (kInvalid) name the key, or the row that contradicts the verdict.
-Result<Evaluation> ReadEvaluation(std::string_view predicate);
+Result<StatedEvaluation> ReadEvaluation(std::string_view predicate);
 
 std::optional<Verdict> ParseVerdict(std::string_view word);
 

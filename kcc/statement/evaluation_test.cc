@@ -23,9 +23,9 @@ std::string Replaced(std::string text, std::string_view from, std::string_view t
   return text.replace(at, from.size(), to);
 }
 
-TEST(Evaluation, ReadsBackToTheSameStatement) {
+TEST(StatedEvaluation, ReadsBackToTheSameStatement) {
   for (const auto& make : {SampleReport, ConvergentSample, LargeSample}) {
-    const Evaluation evaluation = TestEvaluation(make());
+    const StatedEvaluation evaluation = TestEvaluation(make());
     const auto statement = EvaluationStatement(evaluation);
     ASSERT_TRUE(statement);
     const auto json = StatementJson(*statement);
@@ -39,8 +39,8 @@ TEST(Evaluation, ReadsBackToTheSameStatement) {
   }
 }
 
-TEST(Evaluation, IsAboutTheTriplesDigests) {
-  Evaluation evaluation = TestEvaluation(SampleReport());
+TEST(StatedEvaluation, IsAboutTheTriplesDigests) {
+  StatedEvaluation evaluation = TestEvaluation(SampleReport());
   evaluation.triple = "sha256:" + std::string(64, 'b');
   evaluation.infer.model = "sha256:" + std::string(64, 'c');
   evaluation.train.fingerprint = "sha256:" + std::string(64, 'd');
@@ -55,7 +55,7 @@ TEST(Evaluation, IsAboutTheTriplesDigests) {
 }
 
 // Whatever is edited in the struct that a program hands over, the conclusions are drawn again.
-TEST(Evaluation, AnEditedReportIsRefused) {
+TEST(StatedEvaluation, AnEditedReportIsRefused) {
   const EvaluationEvent event{.time_ms = 0, .triple = "", .report_digest = "", .evidence = {}};
   ReportData report = SampleReport();
   report.judgement.verdict = Verdict::kSatisfied;
@@ -73,7 +73,7 @@ TEST(Evaluation, AnEditedReportIsRefused) {
   EXPECT_FALSE(EvaluationOf(report, event));
 }
 
-TEST(Evaluation, WhatNobodyCouldIdentifyIsRefused) {
+TEST(StatedEvaluation, WhatNobodyCouldIdentifyIsRefused) {
   const EvaluationEvent event;
   ReportData report = ConvergentSample();
   report.contract.digest = "sha256:0";
@@ -93,7 +93,7 @@ TEST(Evaluation, WhatNobodyCouldIdentifyIsRefused) {
       report, {.time_ms = 0, .triple = "", .report_digest = "", .evidence = {{"s", "x"}}}));
 }
 
-TEST(Evaluation, ASignedContradictionIsNotRead) {
+TEST(StatedEvaluation, ASignedContradictionIsNotRead) {
   const std::string predicate = EvaluationStatement(TestEvaluation(SampleReport()))->predicate;
   const std::pair<std::string_view, std::string_view> edits[] = {
       {R"("verdict":"violated","passed":false)", R"("verdict":"satisfied","passed":false)"},
@@ -119,10 +119,10 @@ TEST(Evaluation, ASignedContradictionIsNotRead) {
 }
 
 // Every verdict of one row, through every predicate: only satisfied is ever called passed.
-TEST(Evaluation, InconclusiveAndErrorNeverPass) {
+TEST(StatedEvaluation, InconclusiveAndErrorNeverPass) {
   for (const Verdict verdict :
        {Verdict::kSatisfied, Verdict::kInconclusive, Verdict::kError, Verdict::kViolated}) {
-    Evaluation evaluation = TestEvaluation(ConvergentSample());
+    StatedEvaluation evaluation = TestEvaluation(ConvergentSample());
     evaluation.warnings.clear();
     evaluation.rows[0].verdict = verdict;
     evaluation.verdict = verdict;
@@ -139,16 +139,16 @@ TEST(Evaluation, InconclusiveAndErrorNeverPass) {
     evaluation.verdict = Verdict::kSatisfied;
     EXPECT_EQ(evaluation.passed(), good);
   }
-  Evaluation nothing = TestEvaluation(ConvergentSample());
+  StatedEvaluation nothing = TestEvaluation(ConvergentSample());
   nothing.rows.clear();
   EXPECT_FALSE(nothing.passed());
-  Evaluation warned = TestEvaluation(ConvergentSample());
+  StatedEvaluation warned = TestEvaluation(ConvergentSample());
   warned.warnings = {"the two sides are one"};
   EXPECT_THAT(TestResultStatement(warned)->predicate, HasSubstr(R"("result":"WARNED")"));
 }
 
-TEST(Evaluation, AVerificationSummaryNeedsUris) {
-  const Evaluation evaluation = TestEvaluation(ConvergentSample());
+TEST(StatedEvaluation, AVerificationSummaryNeedsUris) {
+  const StatedEvaluation evaluation = TestEvaluation(ConvergentSample());
   for (const char* uri : {"", "no uri", ":x", "x:", "a b:c", "\x01:b"}) {
     EXPECT_FALSE(VsaStatement(evaluation, {.verifier = "kcc:x", .resource = uri, .input = {}}))
         << uri;

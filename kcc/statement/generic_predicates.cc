@@ -15,11 +15,11 @@ bool LooksLikeUri(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
-std::string ContractUri(const Evaluation& evaluation) {
+std::string ContractUri(const StatedEvaluation& evaluation) {
   return "kcc:contract/" + evaluation.contract_name + "@" + evaluation.contract_version;
 }
 
-std::string LevelOf(const Evaluation& evaluation) {
+std::string LevelOf(const StatedEvaluation& evaluation) {
   if (!evaluation.passed()) return "FAILED";
   std::string level = "KCC_" + evaluation.stage;
   for (char& c : level) {
@@ -30,7 +30,7 @@ std::string LevelOf(const Evaluation& evaluation) {
 
 }  // namespace
 
-Result<Statement> VsaStatement(const Evaluation& evaluation, const VsaSettings& settings) {
+Result<Statement> VsaStatement(const StatedEvaluation& evaluation, const VsaSettings& settings) {
   for (const std::string* uri : {&settings.verifier, &settings.resource}) {
     if (LooksLikeUri(*uri)) continue;
     return InvalidError("'" + *uri +
@@ -63,7 +63,7 @@ Result<Statement> VsaStatement(const Evaluation& evaluation, const VsaSettings& 
   return Statement{SubjectsOf(evaluation), std::string(kSlsaVsaType), TakePredicate(&json)};
 }
 
-Result<Statement> TestResultStatement(const Evaluation& evaluation) {
+Result<Statement> TestResultStatement(const StatedEvaluation& evaluation) {
   JsonWriter json(JsonWriter::Style::kCompact);
   json.BeginObject();
   json.Field("result", !evaluation.passed()           ? "FAILED"

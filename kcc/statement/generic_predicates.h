@@ -22,10 +22,10 @@ struct VsaSettings {
 };
 
 // PASSED and the level KCC_<STAGE> ("KCC_OFFLINE"), or FAILED. Fails (kInvalid) without a resource.
-Result<Statement> VsaStatement(const Evaluation& evaluation, const VsaSettings& settings);
+Result<Statement> VsaStatement(const StatedEvaluation& evaluation, const VsaSettings& settings);
 
 // A test is a clause on a slice, "N-1/all". PASSED; WARNED where the judge passed it with warnings;
 // else FAILED.
-Result<Statement> TestResultStatement(const Evaluation& evaluation);
+Result<Statement> TestResultStatement(const StatedEvaluation& evaluation);
 
 }  // namespace kcc

@@ -23,9 +23,9 @@ enum class KeyKind : uint8_t { kEd25519, kEcdsaP256 };
 std::string_view Name(KeyKind kind);  // "ed25519", "ecdsa-p256"
 
 // Lets OpenSSL load what it needs. It does so when it is first used, and where memory runs out in
-// the middle of that it leaks, or fails with another reason. So more than it takes is asked for here,
-// where its lack is an exception, and given back. Keys come here by themselves; a program that must
-// not fail so calls it while there is memory.
+// the middle of that it leaks, or fails with another reason. So more than it takes is asked for
+// here, where its lack is an exception, and given back. Keys come here by themselves; a program
+// that must not fail so calls it while there is memory.
 void PrepareSignatures();
 
 inline constexpr size_t kPemBytesMax = size_t{64} << 10;

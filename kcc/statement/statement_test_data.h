@@ -70,7 +70,7 @@ inline std::vector<std::unique_ptr<Signer>> TestSigners(const std::vector<std::s
   return signers;
 }
 
-inline Evaluation TestEvaluation(const ReportData& report) {
+inline StatedEvaluation TestEvaluation(const ReportData& report) {
   EvaluationEvent event;
   event.time_ms = TestTime(kTestTime);
   event.report_digest = "sha256:" + std::string(64, 'a');

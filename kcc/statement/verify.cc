@@ -45,7 +45,7 @@ Result<KnownStatement> ReadGeneric(const Statement& statement) {
 Result<std::optional<KnownStatement>> ReadKnown(const Statement& statement) {
   const std::string& type = statement.predicate_type;
   if (type == kEvaluationType) {
-    KCC_TRY(const Evaluation evaluation, ReadEvaluation(statement.predicate));
+    KCC_TRY(const StatedEvaluation evaluation, ReadEvaluation(statement.predicate));
     if (evaluation.verdict == Verdict::kSatisfied && !evaluation.passed()) {
       return InvalidError("not an evaluation: it is satisfied, but not every clause is");
     }

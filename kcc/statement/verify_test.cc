@@ -193,7 +193,7 @@ TEST(Verify, KnowsEveryKindAndItsRole) {
   const std::string digest = "sha256:" + std::string(64, '1');
   PromotionRecord promotion;
   promotion.triple = promotion.contract.digest = promotion.policy.digest = digest;
-  const Evaluation evaluation = TestEvaluation(ConvergentSample());
+  const StatedEvaluation evaluation = TestEvaluation(ConvergentSample());
   struct Case {
     Statement statement;
     const char* role;

@@ -103,7 +103,7 @@ class Peeker {
   }
 
   bool Take(const Evaluation& evaluation) {
-    PromotionEvent event = testing::Event(EventKind::kEvaluation);
+    PromotionEvent event = testing::Event(PromotionEventKind::kEvaluation);
     event.evaluation = evaluation;
     const auto result = Step(policy_, shadow_, event);
     KCC_CHECK(result.has_value());
