@@ -1,5 +1,5 @@
 # kcc_module(NAME DEPS modules… PUBLIC headers… PUBLIC_TO_TESTS headers… LIBS imported targets…
-#            [TEST_LIBS …] [ALONE regex]):
+#            [TEST_LIBS …] [ALONE regex] [LEAVE_OUT regex]):
 # one folder under kcc/, one static library, one test program.
 # tools/check_layers.py reads DEPS, the folders that this one may include, PUBLIC, the headers of this one
 # that others may include, and PUBLIC_TO_TESTS, those that only tests, bench/ and fuzz/ may.
@@ -102,11 +102,15 @@ function(kcc_joined_file number text out)
 endfunction()
 
 function(kcc_module name)
-  cmake_parse_arguments(ARG "" "ALONE" "DEPS;PUBLIC;PUBLIC_TO_TESTS;LIBS;PRIVATE_LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "ALONE;LEAVE_OUT" "DEPS;PUBLIC;PUBLIC_TO_TESTS;LIBS;PRIVATE_LIBS;TEST_LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  if(ARG_LEAVE_OUT)  # sources of which this build has another
+    string(REPLACE "^" "/" left_out "${ARG_LEAVE_OUT}")
+    list(FILTER sources EXCLUDE REGEX "${left_out}[^/]*$")
+  endif()
 
   if(sources)
     kcc_join_sources(compiled "${sources}" "${ARG_ALONE}")

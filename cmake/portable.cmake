@@ -23,6 +23,7 @@ find_package(CURL REQUIRED)
 find_package(simdjson REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(hwy REQUIRED)
+find_package(SQLite3 REQUIRED)
 
 # kcc_link_statically(TARGET FILE): whatever configuration is asked for, the file is linked.
 function(kcc_link_statically target file)
@@ -40,6 +41,7 @@ kcc_link_statically(CURL::libcurl libcurl.a)
 kcc_link_statically(simdjson::simdjson libsimdjson.a)
 kcc_link_statically(yaml-cpp libyaml-cpp.a)
 kcc_link_statically(hwy::hwy libhwy.a)
+kcc_link_statically(SQLite::SQLite3 libsqlite3.a)
 set_property(TARGET CURL::libcurl APPEND PROPERTY INTERFACE_LINK_LIBRARIES OpenSSL::SSL OpenSSL::Crypto)
 
 # The C library of Debian 11 in place of the machine's, which g++ would find first without -B and -L. Before glibc

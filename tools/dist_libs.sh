@@ -3,7 +3,7 @@
 # them as shared libraries only, or with too much in them (its libcurl needs 25 others).
 #   tools/dist_libs.sh [x86_64|aarch64]    into build/dist-libs/ARCH; does nothing when they are there
 # The sources are those of the Debian packages that are installed, patches included, so that libraries and headers
-# are of one version. OpenSSL is Debian's own static library. The C library is that of Debian 11: what is linked
+# are of one version. OpenSSL and SQLite are Debian's own static libraries. The C library is that of Debian 11: what is linked
 # against it runs with any glibc from 2.31 on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,14 +22,14 @@ esac
 for program in "${tool}g++" cmake dpkg-source patch apt-get; do
   command -v "$program" >/dev/null || { echo "dist_libs: there is no $program; run tools/setup.sh dist" >&2; exit 1; }
 done
-mirror=${KCC_DEBIAN_MIRROR:-http://deb.debian.org}
+mirror=${KCC_DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | sed -n 's#/debian/$##p' | head -n 1)}
 out=$PWD/build/dist-libs/$arch
 work=$PWD/build/dist-libs/work-$arch
 sources=(curl highway simdjson yaml-cpp)
 headers=(libcurl4-openssl-dev libhwy-dev libsimdjson-dev libyaml-cpp-dev)
 
 # The version of each installed package's source decides what is built, and whether anything is.
-wanted=$(dpkg-query -W -f '${source:Package} ${source:Version}\n' "${headers[@]}" libssl-dev | sort)
+wanted=$(dpkg-query -W -f '${source:Package} ${source:Version}\n' "${headers[@]}" libssl-dev libsqlite3-dev | sort)
 [ -f "$out/versions" ] && [ "$wanted" = "$(cat "$out/versions")" ] && exit 0
 rm -rf "$out" "$work"
 mkdir -p "$out/lib" "$out/licenses" "$work"/{state/lists/partial,cache/archives/partial,parts}
@@ -67,6 +67,7 @@ for i in "${!sources[@]}"; do
   cp "/usr/share/doc/${headers[$i]}/copyright" "$out/licenses/${sources[$i]}"
 done
 cp /usr/share/doc/libssl-dev/copyright "$out/licenses/openssl"
+cp /usr/share/doc/libsqlite3-dev/copyright "$out/licenses/sqlite3"
 cp /usr/share/doc/libc6/copyright "$out/licenses/glibc-startup"
 cp /usr/share/doc/g++-12/copyright "$out/licenses/libstdc++"
 for header in libexpected-dev libcli11-dev; do  # compiled in from headers alone
@@ -99,7 +100,7 @@ cmake -S curl -B curl-build -G Ninja -DCMAKE_BUILD_TYPE=None "-DCMAKE_C_COMPILER
   -DCURL_ZSTD=OFF -DCURL_DISABLE_NTLM=ON -DCURL_DISABLE_ALTSVC=ON -DCURL_DISABLE_HSTS=ON -DENABLE_UNIX_SOCKETS=OFF >curl-configure.log
 cmake --build curl-build --target libcurl -j "${JOBS:-$(nproc)}" >curl-build.log
 cp curl-build/lib/libcurl.a "$out/lib/"
-cp "$root/usr/lib/$multiarch"/lib{ssl,crypto}.a "$out/lib/"
+cp "$root/usr/lib/$multiarch"/lib{ssl,crypto,sqlite3}.a "$out/lib/"
 cd "$out"
 rm -rf "$work"
 echo "$wanted" >versions

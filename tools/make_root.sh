@@ -4,16 +4,16 @@
 #   tools/make_root.sh debian12-ci           the same with curl and certificates, as a CI runner has them
 #   tools/make_root.sh arm64                 the ARM64 libraries that the preset arm64 links to; nothing runs in it
 # The roots lie outside of the repository, in KCC_ROOTS (/var/tmp/kcc-roots). One that is there already is left as
-# it is. Packages come from KCC_DEBIAN_MIRROR (http://deb.debian.org).
+# it is, unless it was made of other packages. They come from KCC_DEBIAN_MIRROR, or from where apt has its own.
 set -euo pipefail
 name=${1:-}
 roots=${KCC_ROOTS:-/var/tmp/kcc-roots}
-mirror=${KCC_DEBIAN_MIRROR:-http://deb.debian.org}/debian
+mirror=${KCC_DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | sed -n 's#/debian/$##p' | head -n 1)}/debian
 root=$roots/$name
 options=(--variant=minbase)
 # What the preset needs of tools/setup.sh's list.
 libraries=libssl-dev,libexpected-dev,libyaml-cpp-dev,libcli11-dev,libsimdjson-dev,libhwy-dev,libcurl4-openssl-dev
-libraries+=,libgtest-dev,libgmock-dev,librapidcheck-dev
+libraries+=,libsqlite3-dev,libpq-dev,libgtest-dev,libgmock-dev,librapidcheck-dev
 case $name in
   debian12) suite=bookworm options+=(--include=python3-minimal,libpython3-stdlib) ;;
   debian12-ci) suite=bookworm options+=(--include=ca-certificates,curl) ;;
@@ -24,7 +24,7 @@ case $name in
     exit 2
     ;;
 esac
-[ -f "$root/.kcc-complete" ] && exit 0
+[ "$(cat "$root/.kcc-complete" 2>/dev/null)" = "${options[*]}" ] && exit 0
 if [ "$(id -u)" -ne 0 ] || ! command -v debootstrap >/dev/null; then
   echo "make_root: this needs root and debootstrap (apt-get install debootstrap)" >&2
   exit 1
@@ -44,4 +44,4 @@ if [ "$name" = arm64 ]; then
     dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink -C "$root"
   done
 fi
-touch "$root/.kcc-complete"
+echo "${options[*]}" >"$root/.kcc-complete"

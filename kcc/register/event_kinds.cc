@@ -54,7 +54,8 @@ constexpr EventField kPromotionFields[] = {{"promotion"},
                                            {"to"},
                                            {"cause"},
                                            {"state", EventFieldType::kObject},
-                                           {"policy", EventFieldType::kBlob, kOptional}};
+                                           {"policy", EventFieldType::kBlob, kOptional},
+                                           {"evidence", EventFieldType::kBlob, kOptional}};
 constexpr EventField kApprovalFields[] = {{"promotion"},
                                           {"stage", EventFieldType::kText, kOptional}};
 constexpr EventField kIncidentOpenedFields[] = {{"incident"},

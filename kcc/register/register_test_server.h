@@ -93,12 +93,12 @@ class PostgresServer {
 
 enum class Backend { kSqlite, kPostgres };
 
-inline std::string BackendName(const testing::TestParamInfo<Backend>& backend) {
+inline std::string BackendName(const ::testing::TestParamInfo<Backend>& backend) {
   return backend.param == Backend::kSqlite ? "Sqlite" : "Postgres";
 }
 
 // A test on each backend, with a URI of its own.
-class OnEachBackend : public testing::TestWithParam<Backend> {
+class OnEachBackend : public ::testing::TestWithParam<Backend> {
  protected:
   void SetUp() override { uri_ = NewUri(); }
 

@@ -1,0 +1,195 @@
+#include "kcc/register/promotion_evidence.h"
+
+#include <algorithm>
+
+#include "kcc/contract/canonical.h"
+#include "kcc/contract/reader.h"
+#include "kcc/format/json.h"
+#include "kcc/judge/judge.h"
+#include "kcc/promotion/audit.h"
+#include "kcc/register/record.h"
+#include "kcc/summary/file.h"
+
+namespace kcc {
+namespace {
+
+// What stands in `continues` of evidence that must not count. It is the digest of nothing, so it
+// never equals what a step has.
+constexpr std::string_view kNotOfThisStep = "recorded before this step";
+constexpr std::string_view kOverlaps = "shares some requests with this step";
+
+Result<std::string> NeedBlob(Register& source, const std::string& digest, std::string_view what) {
+  KCC_TRY(std::optional<std::string> bytes, source.ReadBlob(digest));
+  if (!bytes) {
+    return InvalidError("the " + std::string(what) + " " + digest +
+                            " is no longer stored; `kcc register log` says who removed it",
+                        Place{source.name()});
+  }
+  return std::move(*bytes);
+}
+
+struct RecordedEvaluation {
+  Stage stage = Stage::kOffline;
+  std::optional<Population> about;
+  std::string summary;  // digest
+};
+
+Result<RecordedEvaluation> ReadRecorded(const Event& event) {
+  json::parser parser;
+  KCC_TRY(const json::element root, ParseJson(parser, event.body));
+  const json::object body = root.get_object().value_unsafe();
+  RecordedEvaluation found;
+  const std::string_view stage = JsonText(JsonMember(body, "stage"));
+  const auto known = std::find_if(kStages.begin(), kStages.end(),
+                                  [&](Stage one) { return Name(one) == stage; });
+  found.summary = JsonText(JsonMember(body, "summary"));
+  if (known == kStages.end() || found.summary.empty()) {
+    return InvalidError("evaluation " + std::to_string(event.sequence) +
+                        (found.summary.empty() ? " has no summary, so it cannot be judged again"
+                                               : " is of an unknown stage"));
+  }
+  found.stage = *known;
+  const std::string_view about = JsonText(JsonMember(body, "about"));
+  for (const Population one : {Population::kEvaluationSet, Population::kTraffic}) {
+    if (about == Name(one)) found.about = one;
+  }
+  return found;
+}
+
+enum class Overlap { kNone, kSome, kHoldsAll };
+
+// Both lists are rising.
+Overlap OverlapOf(const std::vector<uint64_t>& had, const std::vector<uint64_t>& now) {
+  std::vector<uint64_t> both;
+  std::set_intersection(had.begin(), had.end(), now.begin(), now.end(), std::back_inserter(both));
+  if (both.empty()) return Overlap::kNone;
+  return both.size() == had.size() ? Overlap::kHoldsAll : Overlap::kSome;
+}
+
+// Whether the requests are, in part, those of a stage or step that was passed.
+Result<bool> SharesPassed(Register& source, const PromotionState& state, const Summary& summary) {
+  for (const PassedStep& passed : state.passed) {
+    KCC_TRY(const std::optional<std::string> bytes, source.ReadBlob(passed.evidence));
+    if (!bytes) continue;  // removed since; its digest still keeps it from counting twice
+    KCC_TRY(const Summary before, DecodeSummary(*bytes));
+    // The evaluation set of the offline stage may well be asked again as live requests.
+    if (passed.stage == Stage::kOffline) continue;
+    if (OverlapOf(before.requests, summary.requests) != Overlap::kNone) return true;
+  }
+  return false;
+}
+
+// The summary that the look is at, and what it continues. `summary` is joined with what the step
+// has where the two share no request.
+Result<std::string> JoinWithStep(Register& source, const KeptPromotion& kept, bool own_stage,
+                                 bool recorded_before, Summary* summary, bool* joined) {
+  if (!own_stage || kept.state.phase == Phase::kOffline) return std::string();
+  if (recorded_before) return std::string(kNotOfThisStep);
+  KCC_TRY(const bool shares, SharesPassed(source, kept.state, *summary));
+  if (shares) return std::string(kNotOfThisStep);
+  const std::string& had = kept.state.progress.evidence;
+  if (had.empty()) return std::string();
+  KCC_TRY(const std::string bytes, NeedBlob(source, had, "evidence"));
+  KCC_TRY(Summary step, DecodeSummary(bytes));
+  switch (OverlapOf(step.requests, summary->requests)) {
+    case Overlap::kHoldsAll:
+      return had;
+    case Overlap::kSome:
+      return std::string(kOverlaps);
+    case Overlap::kNone:
+      break;
+  }
+  KCC_TRY(*summary, Merge(step, *summary));
+  *joined = true;
+  return had;
+}
+
+// The incumbent's verdicts, where the register has an evaluation of it on the same requests.
+Result<> AddIncumbentOf(Register& source, const PromotionState& state, const Contract& contract,
+                        const Summary& summary, const JudgeOptions& options,
+                        Evaluation* evaluation) {
+  if (state.incumbent.empty()) return {};
+  const Deployment& serves = state.incumbent;
+  const std::string triple =
+      TripleId({serves.model, serves.train, serves.infer, serves.contract});
+  KCC_TRY(const std::vector<Entry> entries,
+          source.List({.table = EntryTable::kEvaluations, .subject = triple}));
+  for (const Entry& entry : entries) {  // the newest first
+    const Result<RecordedEvaluation> recorded = ReadRecorded(entry.event);
+    if (!recorded.has_value()) continue;
+    KCC_TRY(const std::optional<std::string> bytes, source.ReadBlob(recorded->summary));
+    if (!bytes) continue;
+    KCC_TRY(const Summary theirs, DecodeSummary(*bytes));
+    if (theirs.requests != summary.requests) continue;
+    AddIncumbent(Judge(contract, theirs, options), evaluation);
+    return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Contract> ReadKeptContract(Register& source, const std::string& digest) {
+  KCC_TRY(const std::optional<Entry> entry, source.Find({EntryTable::kContracts, digest}));
+  if (!entry) return InvalidError("the register has no contract " + digest, Place{source.name()});
+  json::parser parser;
+  KCC_TRY(const json::element root, ParseJson(parser, entry->event.body));
+  const std::string text_digest{JsonText(JsonMember(root.get_object().value_unsafe(), "source"))};
+  if (text_digest.empty()) {
+    return InvalidError("the register has no text of contract " + digest +
+                            "; add it with `kcc register add contract FILE`",
+                        Place{source.name()});
+  }
+  KCC_TRY(const std::string text, NeedBlob(source, text_digest, "contract"));
+  ReadOutcome outcome = ReadContract(text);
+  if (!outcome.contract || ContractDigest(*outcome.contract) != digest) {
+    return BrokenEvidenceError("the stored text of contract " + digest + " is not this contract",
+                               Place{source.name()});
+  }
+  return std::move(*outcome.contract);
+}
+
+Contract MeasuredContract(const Contract& contract) {
+  Contract measured = contract;
+  for (Clause& clause : AuditContract(contract).clauses) {
+    clause.id += "-audit";
+    measured.clauses.push_back(std::move(clause));
+  }
+  return measured;
+}
+
+Result<StepEvidence> EvidenceOf(Register& source, const KeptPromotion& kept,
+                                const Entry& recorded) {
+  KCC_TRY(const RecordedEvaluation found, ReadRecorded(recorded.event));
+  KCC_TRY(const Contract contract, ReadKeptContract(source, kept.state.candidate.contract));
+  KCC_TRY(const std::string bytes, NeedBlob(source, found.summary, "summary"));
+  KCC_TRY(Summary summary, DecodeSummary(bytes));
+  const Phase standing =
+      kept.state.phase == Phase::kFrozen ? kept.state.frozen_from : kept.state.phase;
+  bool joined = false;
+  KCC_TRY(std::string continues,
+          JoinWithStep(source, kept, Name(standing) == Name(found.stage),
+                       recorded.state.added < kept.entered, &summary, &joined));
+  StepEvidence evidence;
+  if (joined) evidence.joined = EncodeSummary(summary);
+  EvidenceFacts facts;
+  facts.digest = joined ? BlobDigest(evidence.joined) : found.summary;
+  facts.continues = std::move(continues);
+  facts.requests = static_cast<int64_t>(summary.requests.size());
+  facts.contract = kept.state.candidate.contract;
+  const JudgeOptions options{found.stage, found.about};
+  const Judgement judgement = Judge(contract, summary, options);
+  const Judgement audit = Judge(AuditContract(contract), summary, options);
+  evidence.evaluation = EvaluationOf(contract, judgement, &audit, facts);
+  KCC_TRY_VOID(AddIncumbentOf(source, kept.state, contract, summary, options,
+                              &evidence.evaluation));
+  const std::string& old_digest = kept.state.incumbent.contract;
+  if (!old_digest.empty() && old_digest != kept.state.candidate.contract) {
+    KCC_TRY(const Contract old_contract, ReadKeptContract(source, old_digest));
+    AddUnderOld(old_contract, Judge(old_contract, summary, options), old_digest,
+                &evidence.evaluation);
+  }
+  return evidence;
+}
+
+}  // namespace kcc

@@ -1,0 +1,32 @@
+// From an evaluation in the register to what a promotion counts. Private to register/.
+//
+// The recorded verdicts are not believed: the stored summary is judged again. In shadow, canary and
+// full every look of a step must be at one growing body of evidence. Summaries that share no request
+// are joined with what the step has; one that holds everything the step has takes its place; any
+// other is handed on as evidence that does not continue the step's, which the machine does not count.
+#pragma once
+
+#include <string>
+
+#include "kcc/base/result.h"
+#include "kcc/contract/contract.h"
+#include "kcc/promotion/promotion.h"
+#include "kcc/register/promotions.h"
+
+namespace kcc {
+
+struct StepEvidence {
+  Evaluation evaluation;
+  std::string joined;  // bytes of the summary it is of, where that is not the recorded one
+};
+
+Result<StepEvidence> EvidenceOf(Register& source, const KeptPromotion& kept, const Entry& recorded);
+
+// The contract of the register with this digest, read from its stored text.
+Result<Contract> ReadKeptContract(Register& source, const std::string& digest);
+
+// A contract that is measured by where promotions count clean requests: the contract's own clauses
+// and those of AuditContract. What a summary keeps follows from it; verdicts do not.
+Contract MeasuredContract(const Contract& contract);
+
+}  // namespace kcc
