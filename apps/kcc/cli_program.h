@@ -70,6 +70,7 @@ struct Program {
   StatementProgram statement;
   DoctorOptions doctor;
   PromoteExplainOptions promote_explain;
+  PromoteOptions promote;
   CompletionOptions completion;
   CommandSpec spec;
 };

@@ -382,6 +382,27 @@ int RunRegisterAddTriple(const RegisterAddOptions& options, Console& console);
 int RunRegisterAddIncident(const RegisterAddOptions& options, Console& console);
 int RunRegisterAddEvent(const RegisterAddOptions& options, Console& console);
 
+// Promotions in a register. Each command reads some of it.
+struct PromoteOptions {
+  RegisterFlags flags;
+  std::string id;
+  std::string lane, policy, candidate, incumbent, routing, hardware;  // of start
+  std::string why;   // of approve, answer, freeze, unfreeze, abort
+  std::string role;  // of approve
+  std::string hook;  // of answer
+  bool yes = false;
+  bool no = false;
+};
+int RunPromoteStart(const PromoteOptions& options, Console& console);
+int RunPromoteStatus(const PromoteOptions& options, Console& console);
+int RunPromoteAdvance(const PromoteOptions& options, Console& console);
+int RunPromoteApprove(const PromoteOptions& options, Console& console);
+int RunPromoteAnswer(const PromoteOptions& options, Console& console);
+int RunPromoteFreeze(const PromoteOptions& options, Console& console);
+int RunPromoteUnfreeze(const PromoteOptions& options, Console& console);
+int RunPromoteAbort(const PromoteOptions& options, Console& console);
+int RunPromoteHistory(const PromoteOptions& options, Console& console);
+
 struct RequestsMakeOptions {
   std::string prompts;
   std::string tokenizer;  // this or `server`
