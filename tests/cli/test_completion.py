@@ -41,7 +41,7 @@ def complete(kcc, kcc_path, tmp_path):
             [""],
             ["check", "fmt", "diff", "schema", "metrics", "explain", "measure", "merge", "judge", "run"]
             + ["score", "generate", "attribute", "lab", "report", "compare", "bound", "calibrate", "author"]
-            + ["trace", "import", "rl", "requests", "doctor", "completion"],
+            + ["trace", "import", "rl", "register", "requests", "doctor", "completion"],
         ),
         (["trace", ""], ["info", "head", "verify"]),
         (["requests", ""], ["make"]),
