@@ -7,6 +7,52 @@ namespace {
 using RunRegister = int (*)(const RegisterOptions&, Console&);
 using RunAdd = int (*)(const RegisterAddOptions&, Console&);
 
+using DeclareOne =
+    std::function<CLI::App*(const char* name, const char* help, const char* example, RunAdd run)>;
+
+CLI::Option* AddText(CLI::App* app, const char* name, std::string& target, const char* help,
+                     const char* value = "TEXT") {
+  return app->add_option(name, target, help)->type_name(value);
+}
+
+// Contracts, triples, incidents, and events of any kind.
+void DeclareAddOthers(const DeclareOne& declare, RegisterAddOptions& options) {
+  CLI::App* contract =
+      declare("contract", "Add a contract and keep its text",
+              "kcc register add contract contract.yaml --register r.db", RunRegisterAddContract);
+  Argument(contract, "FILE", options.id, kFileValue, "The contract")->required();
+
+  CLI::App* triple = declare("triple", "Add a triple: a model, two kernels and a contract",
+                             "kcc register add triple --model sha256:… --train train-1 --infer "
+                             "infer-1 --contract sha256:… --register r.db",
+                             RunRegisterAddTriple);
+  AddText(triple, "--model", options.model, "The model", "ID")->required();
+  AddText(triple, "--train", options.train, "The training kernel", "ID")->required();
+  AddText(triple, "--infer", options.infer, "The inference kernel", "ID")->required();
+  AddText(triple, "--contract", options.contract, "The contract's digest", "ID")->required();
+
+  CLI::App* incident = declare("incident", "Say that something went wrong, or that it is settled",
+                               "kcc register add incident I-7 --what 'answers repeat' --triple "
+                               "sha256:… --register r.db\n"
+                               "kcc register add incident I-7 --close --what 'rolled back' "
+                               "--register r.db",
+                               RunRegisterAddIncident);
+  Argument(incident, "INCIDENT", options.id, "TEXT", "Its name")->required();
+  AddText(incident, "--what", options.what, "What happened, or how it was settled")->required();
+  AddText(incident, "--triple", options.triple, "The triple it is about", "ID");
+  AddText(incident, "--promotion", options.promotion, "The promotion it is about", "ID");
+  AddSwitch(incident, "--close", options.close, "It is settled");
+
+  CLI::App* event = declare("event", "Add an event of any kind, from a JSON file",
+                            "kcc register add event approval.given body.json --register r.db",
+                            RunRegisterAddEvent);
+  Argument(event, "KIND", options.kind, "TEXT", "Its kind: docs/register.md")->required();
+  Argument(event, "FILE", options.id, kFileValue, "Its body; - is standard input")->required();
+  event->add_option("--blob", options.blobs, "A file to keep that the body names by its digest")
+      ->type_name(std::string(kFileValue))
+      ->allow_extra_args(false);
+}
+
 void DeclareAdd(Program& program, CLI::App* registers) {
   auto& options = program.register_add;
   CLI::App* group = registers->add_subcommand("add", "Add an entry to the register");
@@ -19,16 +65,11 @@ void DeclareAdd(Program& program, CLI::App* registers) {
     DeclareRegisterFlags(app, options.flags, true);
     return app;
   };
-  const auto text = [](CLI::App* app, const char* name, std::string& target, const char* help,
-                       const char* value = "TEXT") {
-    return app->add_option(name, target, help)->type_name(value);
-  };
-
   CLI::App* model = declare("model", "Add a model, by the digest of its weights",
                             "kcc register add model sha256:… --name qwen3-8b --register r.db",
                             RunRegisterAddModel);
   Argument(model, "MODEL", options.id, "DIGEST", "What identifies the weights")->required();
-  text(model, "--name", options.name, "What people call it");
+  AddText(model, "--name", options.name, "What people call it");
 
   CLI::App* kernel = declare("kernel", "Add a kernel build, by its fingerprint",
                              "kcc register add kernel vllm-0.18-fp8 --engine vllm --version 0.18 "
@@ -40,43 +81,9 @@ void DeclareAdd(Program& program, CLI::App* registers) {
       "What computes: vllm, sglang, …", "Its version",         "What compiled its kernels",
       "Its attention variant",          "How it is quantised", "What it runs on"};
   for (size_t i = 0; i < kKernelBuildWords.size(); ++i) {
-    text(kernel, (std::string("--") + kKernelBuildWords[i]).c_str(), options.build[i], kHelp[i]);
+    AddText(kernel, (std::string("--") + kKernelBuildWords[i]).c_str(), options.build[i], kHelp[i]);
   }
-
-  CLI::App* contract =
-      declare("contract", "Add a contract and keep its text",
-              "kcc register add contract contract.yaml --register r.db", RunRegisterAddContract);
-  Argument(contract, "FILE", options.id, kFileValue, "The contract")->required();
-
-  CLI::App* triple = declare("triple", "Add a triple: a model, two kernels and a contract",
-                             "kcc register add triple --model sha256:… --train train-1 --infer "
-                             "infer-1 --contract sha256:… --register r.db",
-                             RunRegisterAddTriple);
-  text(triple, "--model", options.model, "The model", "ID")->required();
-  text(triple, "--train", options.train, "The training kernel", "ID")->required();
-  text(triple, "--infer", options.infer, "The inference kernel", "ID")->required();
-  text(triple, "--contract", options.contract, "The contract's digest", "ID")->required();
-
-  CLI::App* incident = declare("incident", "Say that something went wrong, or that it is settled",
-                               "kcc register add incident I-7 --what 'answers repeat' --triple "
-                               "sha256:… --register r.db\n"
-                               "kcc register add incident I-7 --close --what 'rolled back' "
-                               "--register r.db",
-                               RunRegisterAddIncident);
-  Argument(incident, "INCIDENT", options.id, "TEXT", "Its name")->required();
-  text(incident, "--what", options.what, "What happened, or how it was settled")->required();
-  text(incident, "--triple", options.triple, "The triple it is about", "ID");
-  text(incident, "--promotion", options.promotion, "The promotion it is about", "ID");
-  AddSwitch(incident, "--close", options.close, "It is settled");
-
-  CLI::App* event = declare("event", "Add an event of any kind, from a JSON file",
-                            "kcc register add event approval.given body.json --register r.db",
-                            RunRegisterAddEvent);
-  Argument(event, "KIND", options.kind, "TEXT", "Its kind: docs/register.md")->required();
-  Argument(event, "FILE", options.id, kFileValue, "Its body; - is standard input")->required();
-  event->add_option("--blob", options.blobs, "A file to keep that the body names by its digest")
-      ->type_name(std::string(kFileValue))
-      ->allow_extra_args(false);
+  DeclareAddOthers(declare, options);
 }
 
 void DeclareReads(

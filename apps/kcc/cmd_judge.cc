@@ -13,6 +13,7 @@
 #include "kcc/contract/canonical.h"
 #include "kcc/judge/judge.h"
 #include "kcc/measure/exact_quantiles.h"
+#include "kcc/register/promotion_evidence.h"
 #include "kcc/report/from_summary.h"
 #include "kcc/report/next_steps.h"
 #include "kcc/report/report_json.h"
@@ -156,7 +157,11 @@ int RunRun(const RunOptions& options, Console& console) {
   const Result<> writable = CheckWritable(options.summary);
   if (!writable.has_value()) return ReportError(writable.error(), console);
   std::optional<PairedTraces> traces;
-  const Result<Summary> summary = MeasureSides(options.train, options.infer, &contract->contract,
+  // What is recorded may be evidence of a promotion, which counts clean requests.
+  const Contract measured = options.flags.record.uri.empty()
+                                ? contract->contract
+                                : MeasuredContract(contract->contract);
+  const Result<Summary> summary = MeasureSides(options.train, options.infer, &measured,
                                                options.measure, options.kernels, console, &traces);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   std::span<const PairedTraces> known;

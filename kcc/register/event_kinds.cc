@@ -31,6 +31,7 @@ using enum EntryTable;
 using enum EntryChange;
 constexpr bool kOptional = false;
 
+// Fields that a body must have, and those whose type is checked where they are there.
 constexpr EventField kModelFields[] = {{"model"}, {"name", EventFieldType::kText, kOptional}};
 constexpr EventField kKernelFields[] = {{"kernel"}, {"build", EventFieldType::kObject}};
 constexpr EventField kContractFields[] = {{"contract", EventFieldType::kBlob},
@@ -72,6 +73,7 @@ constexpr EventField kRequestFields[] = {{"request"},
                                          {"triple", EventFieldType::kDigest, kOptional},
                                          {"blob", EventFieldType::kBlob, kOptional}};
 
+// Entries that must exist before; a field that is missing refers to nothing.
 constexpr EventReference kTripleReferences[] = {
     {"model", kModels}, {"train", kKernels}, {"infer", kKernels}, {"contract", kContracts}};
 constexpr EventReference kOfTriple[] = {{"triple", kTriples}};

@@ -32,6 +32,8 @@ bool PasswordOf(const std::string& uri, std::string* password) {
   return true;
 }
 
+// Every occurrence. A short password may hide more of a message than itself, which is the better
+// mistake.
 std::string Replaced(std::string text, const std::string& what, std::string_view by) {
   for (size_t at = 0; !what.empty() && (at = text.find(what, at)) != std::string::npos;) {
     text.replace(at, what.size(), by);
@@ -42,6 +44,7 @@ std::string Replaced(std::string text, const std::string& what, std::string_view
 
 }  // namespace
 
+// Eight bytes, the most significant first: the wire format of bigint.
 int64_t PostgresRows::Integer(int row, int column) const {
   const std::string_view bytes = Text(row, column);
   KCC_CHECK(bytes.size() == sizeof(int64_t));
@@ -93,6 +96,7 @@ Result<PostgresConnection> PostgresConnection::Open(const std::string& uri) {
                        words,
                    Place{shown});
   }
+  // Texts go to and fro as bytes, so both sides must mean UTF-8 by them.
   PQsetNoticeReceiver(connection, IgnoreNotice, nullptr);
   const char* encoding = PQparameterStatus(connection, "server_encoding");
   if (encoding == nullptr || std::string_view(encoding) != "UTF8") {
@@ -106,10 +110,13 @@ Result<PostgresConnection> PostgresConnection::Open(const std::string& uri) {
 
 Error PostgresConnection::Problem(const PGresult* result) const {
   const Place place{name_};
+  // By the server's code, not by its words: those are in the server's language.
   const char* state = result == nullptr ? nullptr : PQresultErrorField(result, PG_DIAG_SQLSTATE);
   const std::string_view code = state == nullptr ? "" : state;
   const std::string words =
       Words(result == nullptr ? PQerrorMessage(connection_.get()) : PQresultErrorMessage(result));
+  // A connection that breaks during COMMIT leaves open whether it was committed; the message says
+  // how to find out, since nobody here can.
   if (PQstatus(connection_.get()) != CONNECTION_OK || code.starts_with("08") ||
       code.starts_with("57P")) {
     return IoError(
@@ -147,7 +154,7 @@ Result<PostgresRows> PostgresConnection::Query(
     values.push_back(value.data() == nullptr ? "" : value.data());
     lengths.push_back(static_cast<int>(value.size()));
   }
-  const std::vector<int> formats(values.size(), 1);
+  const std::vector<int> formats(values.size(), 1);  // binary
   const auto count = static_cast<int>(values.size());
   // The name of a statement is its text's digest: it must fit 63 bytes.
   const std::string name = Sha256Of(sql).substr(7, 40);
@@ -162,6 +169,7 @@ Result<PostgresRows> PostgresConnection::Query(
   return rows;
 }
 
+// Statements that give no rows end with COMMAND_OK, which is always fine.
 Result<> PostgresConnection::Check(const PostgresRows& rows, ExecStatusType expected) const {
   const PGresult* result = rows.get();
   if (result == nullptr) return Problem(nullptr);
@@ -181,6 +189,8 @@ Result<> PostgresConnection::Script(const char* sql) {
   return Check(done, PGRES_TUPLES_OK);
 }
 
+// For destructors: allocates nothing of ours, and does nothing where no transaction is open. A lost
+// connection has rolled back by itself.
 void PostgresConnection::RollbackQuietly() noexcept {
   if (connection_ == nullptr || PQtransactionStatus(connection_.get()) == PQTRANS_IDLE) return;
   PQclear(PQexec(connection_.get(), "ROLLBACK"));

@@ -42,10 +42,11 @@ class PostgresStore final : public EventStore {
     if (access == Access::kRead) {
       return connection_.Script("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
     }
+    // The number is "kccr"; a schema has a lock of its own. Readers do not take it.
     const Result<> begun = connection_.Script(
         "BEGIN ISOLATION LEVEL READ COMMITTED;"
         "SELECT pg_advisory_xact_lock(1801675634, hashtext(current_schema()))");
-    if (!begun.has_value()) Rollback();
+    if (!begun.has_value()) Rollback();  // BEGIN itself may have been done
     return begun;
   }
   Result<> Commit() override { return connection_.Script("COMMIT"); }
@@ -80,10 +81,11 @@ class PostgresStore final : public EventStore {
   PostgresConnection connection_;
 };
 
+// By the search path of the connection: only tables that this connection would use count.
 Result<std::optional<int>> PostgresStore::ReadVersion() {
   KCC_TRY(const PostgresRows known, connection_.Query("SELECT to_regclass('kcc_register') IS NULL, "
                                                       "to_regclass('kcc_event') IS NULL"));
-  const bool ours = known.Text(0, 0)[0] == 0;
+  const bool ours = known.Text(0, 0)[0] == 0;  // a boolean is one byte
   if (!ours && known.Text(0, 1)[0] == 0) {
     return InvalidError("is not a register: it has a table kcc_event and no kcc_register",
                         Place{name()});
@@ -94,6 +96,7 @@ Result<std::optional<int>> PostgresStore::ReadVersion() {
   return std::optional<int>(static_cast<int>(version.Integer(0, 0)));
 }
 
+// There is no table of heads that could differ from the log: the last event is the head.
 Result<Head> PostgresStore::ReadHead() {
   KCC_TRY(
       const PostgresRows last,
@@ -102,7 +105,8 @@ Result<Head> PostgresStore::ReadHead() {
   return Head{last.Integer(0, 0), std::string(last.Text(0, 1))};
 }
 
-// In pages: libpq holds a whole result in memory.
+// In pages: libpq holds a whole result in memory. A page begins after the last number seen, so that
+// it costs the same wherever it is in the log.
 Result<> PostgresStore::ReadEvents(const EventRange& range, const EventVisitor& visit) {
   const std::string sql =
       "SELECT sequence, time_ms, actor, kind, body, digest FROM kcc_event WHERE sequence BETWEEN "
@@ -127,12 +131,13 @@ Result<> PostgresStore::ReadEvents(const EventRange& range, const EventVisitor& 
         first = event.sequence + 1;
       }
     }
-    if (rows.count() < wanted) return {};
+    if (rows.count() < wanted) return {};  // the last page
     left -= rows.count();
   }
   return {};
 }
 
+// The primary key refuses a second event of a number, even from a writer that took no lock.
 Result<> PostgresStore::InsertEvent(const Event& event) {
   return connection_.Execute(
       "INSERT INTO kcc_event VALUES ($1,$2,$3,$4,$5,$6)",
@@ -196,6 +201,8 @@ Result<StoredEntry> PostgresStore::EntryOf(const PostgresRows& rows, int row) co
                      {std::string(rows.Text(row, 2)), rows.Integer(row, 3), rows.Integer(row, 4)}};
 }
 
+// Pages by the whole key: `changed` alone is unique in a sound table, but verify must also see
+// every row of one that is not.
 Result<> PostgresStore::ReadEntries(const EntryRange& range, const EntryVisitor& visit) {
   // Numbered so that every parameter is used, with a type that the server knows.
   const std::string sql = std::string("SELECT tab, id, subject, added, changed FROM kcc_entry ") +

@@ -30,7 +30,9 @@ Error NotThere(const Event& event, const std::string& what) {
   return InvalidError(event.kind + " names " + what + ", which is not in the register");
 }
 
-// One event of a batch: what the fold does to its state, done to the store.
+// One event of a batch: what the fold does to its state, done to the store. Nothing is written
+// before every check has passed; a later event of the batch may still fail, and then the
+// transaction undoes this one.
 Result<> Write(EventStore& store, EventReader& reader, const Event& event) {
   KCC_TRY(const EventFacts facts, reader.Read(event));
   for (const EntryKey& reference : facts.references) {
@@ -41,6 +43,7 @@ Result<> Write(EventStore& store, EventReader& reader, const Event& event) {
     KCC_TRY(const bool stored, store.HasBlob(blob));
     if (!stored) return NotThere(event, "blob " + blob);
   }
+  // The rules of adding, changing and closing are the fold's, so that they cannot differ from it.
   KCC_TRY(const auto before, store.FindEntry(facts.key));
   KCC_TRY(const EntryState next, NextEntry(event, facts, before ? &*before : nullptr));
   if (!facts.removed_blob.empty()) {
@@ -52,6 +55,7 @@ Result<> Write(EventStore& store, EventReader& reader, const Event& event) {
   return store.PutEntry(facts.key, next);
 }
 
+// The caller's transaction holds the lock, so the log does not grow between reading and writing.
 Result<> RebuildEntries(EventStore& store, int64_t* entries) {
   RegisterState state;
   EventReader reader;
@@ -70,6 +74,7 @@ Result<> RebuildEntries(EventStore& store, int64_t* entries) {
   return {};
 }
 
+// Every new register goes through all migrations, so that the way from an old one is always in use.
 Result<> Migrate(EventStore& store, std::optional<int> version) {
   for (int next = version ? *version + 1 : 0; next <= kRegisterVersion; ++next) {
     KCC_TRY_VOID(store.RunMigration(next));
@@ -118,6 +123,7 @@ Result<Appended> Register::Append(const Batch& batch, const Head& expected) {
   KCC_TRY(StoreTransaction transaction,
           StoreTransaction::Begin(*store_, EventStore::Access::kWrite));
   KCC_TRY(Head head, store_->ReadHead());
+  // The number alone would not do: another log may be as long.
   if (head != expected) return Appended{true, head};
   for (const std::string& blob : batch.blobs) {
     if (blob.size() > kBlobBytesMax) {
@@ -137,6 +143,8 @@ Result<Appended> Register::Append(const Batch& batch, const Head& expected) {
 }
 
 Result<Head> Register::Update(const MakeBatch& make) {
+  // The head is read before `make` looks at anything: what it sees is of this head or a later one,
+  // and Append refuses if it was a later one.
   for (int i = 0; i < kUpdatesMax; ++i) {
     KCC_TRY(const Head head, ReadHead());
     KCC_TRY(const Batch batch, make(*this));

@@ -42,6 +42,7 @@ bool OnlyImmutable(const std::string& path) {
 
 }  // namespace
 
+// By the code; SQLite's own words are added only where the code does not say what to do.
 Error SqliteProblem(sqlite3* database, int code, const std::string& path) {
   const Place place{path};
   const std::string words = database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code);
@@ -77,6 +78,8 @@ Error SqliteProblem(sqlite3* database, int code, const std::string& path) {
   }
 }
 
+// SQLITE_STATIC: nothing is copied, the caller's text lives longer than the statement. A null
+// pointer would be bound as NULL, which an empty text is not.
 Result<> SqliteStatement::Bind(int index, std::string_view text) {
   const int code = sqlite3_bind_text64(statement_, index, text.data() == nullptr ? "" : text.data(),
                                        text.size(), SQLITE_STATIC, SQLITE_UTF8);
@@ -124,6 +127,8 @@ SqliteDatabase::SqliteDatabase(SqliteDatabase&& other) noexcept
   other.statements_.clear();
 }
 
+// Statements first: a connection with open ones does not close. The last connection to close brings
+// the write-ahead log into the file.
 SqliteDatabase::~SqliteDatabase() {
   for (auto& [sql, statement] : statements_) sqlite3_finalize(statement);
   sqlite3_close(database_);
@@ -141,6 +146,8 @@ Result<SqliteDatabase> SqliteDatabase::Open(const std::string& path, bool create
   }
   SqliteDatabase opened;
   opened.path_ = path;
+  // Read-only files are opened for writing too: SQLite then takes them as they are, and the first
+  // write says that they are read-only.
   const bool immutable = exists && OnlyImmutable(path);
   const std::string uri = FileUri(path) + (immutable ? "?immutable=1" : "");
   const int mode = immutable ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
@@ -156,7 +163,7 @@ Result<SqliteDatabase> SqliteDatabase::Open(const std::string& path, bool create
 }
 
 Result<SqliteStatement> SqliteDatabase::Prepare(std::string_view sql) {
-  auto found = statements_.find(sql);
+  auto found = statements_.find(sql);  // by its text: there are a few dozen
   if (found == statements_.end()) {
     sqlite3_stmt* statement = nullptr;
     const int code = sqlite3_prepare_v3(database_, sql.data(), static_cast<int>(sql.size()),
@@ -173,6 +180,7 @@ Result<> SqliteDatabase::Execute(const char* sql) {
   return {};
 }
 
+// For destructors. After some errors SQLite has rolled back by itself.
 void SqliteDatabase::RollbackQuietly() noexcept {
   if (database_ != nullptr && sqlite3_get_autocommit(database_) == 0) {
     sqlite3_exec(database_, "ROLLBACK", nullptr, nullptr, nullptr);

@@ -31,6 +31,7 @@ CREATE TRIGGER kcc_event_stays BEFORE DELETE ON kcc_event
   BEGIN SELECT RAISE(ABORT, 'events are only ever added'); END;)",
 };
 
+// A row of SELECT sequence, time_ms, actor, kind, body, digest.
 Event EventOf(const SqliteStatement& row) {
   return {.sequence = row.Integer(0),
           .time_ms = row.Integer(1),
@@ -46,6 +47,7 @@ class SqliteStore final : public EventStore {
 
   const std::string& name() const override { return database_.path(); }
 
+  // A plain BEGIN takes its snapshot with the first read, and no lock that a writer would wait for.
   Result<> Begin(Access access) override {
     return database_.Execute(access == Access::kWrite ? "BEGIN IMMEDIATE" : "BEGIN");
   }
@@ -75,13 +77,14 @@ class SqliteStore final : public EventStore {
   SqliteDatabase database_;
 };
 
+// An empty file is an empty database to SQLite; one with tables of others must be left alone.
 Result<std::optional<int>> SqliteStore::ReadVersion() {
   bool others = false;
   bool ours = false;
   {
     KCC_TRY(SqliteStatement tables,
             database_.Prepare("SELECT name = 'kcc_register' FROM sqlite_schema"));
-    while (true) {
+    while (true) {  // the block ends the reading before the next statement
       KCC_TRY(const bool row, tables.Step());
       if (!row) break;
       (tables.Integer(0) != 0 ? ours : others) = true;
@@ -102,6 +105,7 @@ Result<> SqliteStore::WriteVersion(int version) {
   return update.Run();
 }
 
+// There is no table of heads that could differ from the log: the last event is the head.
 Result<Head> SqliteStore::ReadHead() {
   KCC_TRY(
       SqliteStatement last,
@@ -111,6 +115,8 @@ Result<Head> SqliteStore::ReadHead() {
   return Head{last.Integer(0), std::string(last.Text(1))};
 }
 
+// Rows are visited while the statement is open, so a long log needs little memory; the visitor must
+// not read events itself (SqliteDatabase::Prepare).
 Result<> SqliteStore::ReadEvents(const EventRange& range, const EventVisitor& visit) {
   const std::string sql =
       "SELECT sequence, time_ms, actor, kind, body, digest FROM kcc_event WHERE sequence BETWEEN ? "
@@ -154,6 +160,8 @@ Result<std::optional<std::string>> SqliteStore::ReadBlob(const std::string& dige
   return std::optional<std::string>(find.Text(0));
 }
 
+// The same digest is the same bytes: what is there stays. If it was damaged, verify says so;
+// writing over it here would hide that.
 Result<> SqliteStore::PutBlob(const std::string& digest, std::string_view bytes) {
   KCC_TRY(SqliteStatement insert,
           database_.Prepare("INSERT INTO kcc_blob VALUES (?,?) ON CONFLICT DO NOTHING"));
@@ -201,6 +209,8 @@ Result<> SqliteStore::PutEntry(const EntryKey& key, const EntryState& state) {
   return put.Run();
 }
 
+// The conditions are part of the text, so that each combination gets its own plan and index; values
+// are bound. A prefix is compared as text: LIKE would take "%" in an id for a pattern.
 Result<> SqliteStore::ReadEntries(const EntryRange& range, const EntryVisitor& visit) {
   std::string sql = "SELECT tab, id, subject, added, changed FROM kcc_entry WHERE 1=1";
   if (range.table) sql += " AND tab = ?1";

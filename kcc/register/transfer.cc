@@ -22,6 +22,7 @@ constexpr int kExportFormat = 1;
 constexpr size_t kIndexBytesMax = 1 << 16;
 constexpr size_t kEventLineBytesMax = 2 * kEventBodyBytesMax;
 
+// Without "sha256:", since not every file system takes a colon.
 std::string BlobFile(const std::string& digest) {
   return digest.substr(std::string_view("sha256:").size());
 }
@@ -78,7 +79,9 @@ Result<Head> ReadIndex(const std::string& directory) {
   return head;
 }
 
-// The log of the export after what the register holds.
+// Reads the whole exported log, also the part that the register has: the chain must lead from its
+// first event through the register's own head to the exported one. What comes after the register's
+// head is written on the way, within the caller's transaction; an error anywhere undoes all of it.
 class LogImporter {
  public:
   LogImporter(EventStore& store, std::string directory)
@@ -136,12 +139,14 @@ Result<> LogImporter::Take(const Event& event) {
   KCC_TRY(const EventFacts facts, reader_.Read(event));
   KCC_TRY_VOID(state_.Apply(event, facts));
   head_ = {event.sequence, event.digest};
+  // The one place where two logs are compared: equal digests mean equal logs up to here.
   if (event.sequence == own_.sequence && head_ != own_) {
     return InvalidError("the register went another way: its event " +
                         std::to_string(own_.sequence) +
                         " has another digest; import into an empty one");
   }
   if (event.sequence <= own_.sequence) return {};
+  // The register may hold a blob that a later event of the export removes.
   if (!facts.removed_blob.empty()) KCC_TRY_VOID(store_.RemoveBlob(facts.removed_blob));
   KCC_TRY_VOID(store_.InsertEvent(event));
   KCC_TRY_VOID(store_.PutEntry(facts.key, state_.entries.at(facts.key)));
@@ -150,6 +155,7 @@ Result<> LogImporter::Take(const Event& event) {
 }
 
 Result<> LogImporter::TakeBlob(const std::string& digest) {
+  // The name comes from the log, whose digests were checked: no file name is taken from the export.
   const std::string file = directory_ + "/blobs/" + BlobFile(digest);
   KCC_TRY(const std::string bytes, ReadRegularFile(file, kBlobBytesMax));
   if (BlobDigest(bytes) != digest) {
@@ -179,6 +185,7 @@ Result<Transfer> ExportRegister(Register& source, const std::string& directory) 
   }
   fs::path parent = fs::absolute(directory, failed).parent_path();
   if (directory.ends_with('/')) parent = parent.parent_path();
+  // Written beside its place under another name, and renamed when whole.
   KCC_TRY(Temporary made, Temporary::Make(parent.string(), Temporary::Kind::kDirectory, 0777));
   const std::string blobs = made.path() + "/blobs";
   if (::mkdir(blobs.c_str(), 0777) != 0) {
@@ -196,11 +203,12 @@ Result<Transfer> ExportRegister(Register& source, const std::string& directory) 
   }));
   KCC_TRY(const std::vector<BlobInfo> stored, store.ListBlobs());
   for (const BlobInfo& blob : stored) {
-    KCC_TRY(const auto bytes, source.ReadBlob(blob.digest));
+    KCC_TRY(const auto bytes, source.ReadBlob(blob.digest));  // compared with its digest
     KCC_TRY_VOID(WriteFileAtomically(blobs + "/" + BlobFile(blob.digest), *bytes));
     ++done.blobs;
   }
   KCC_TRY_VOID(WriteFileAtomically(made.path() + "/events.jsonl", lines));
+  // Last, since it vouches for the rest.
   JsonWriter json;
   json.BeginObject().Field("format", kExportFormat).Field("head", HeadText(done.head));
   json.Field("events", done.events).Field("blobs", done.blobs).EndObject();

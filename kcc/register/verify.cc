@@ -11,6 +11,9 @@ namespace {
 // Ends a reading of the log at the first break; what it was is in the check.
 Error Stopped() { return BrokenEvidenceError("stopped at the first break"); }
 
+// Reads the log once, in order, and keeps the fold of what it has read. Blobs and entries are
+// looked at after the log, since only then is it known which of them must be there. Whatever is
+// found first is kept: after a break in the chain nothing later can be judged.
 class Verifier {
  public:
   Verifier(Register& source, const RegisterVerifyOptions& options)
@@ -20,6 +23,7 @@ class Verifier {
     EventStore& store = source_.store();
     KCC_TRY(StoreTransaction transaction,
             StoreTransaction::Begin(store, EventStore::Access::kRead));
+    // From the smallest number there is: an event that was slipped in before the first one counts.
     const Result<> read =
         store.ReadEvents({.first = std::numeric_limits<int64_t>::min()},
                          [this](const Event& event) { return CheckEvent(event); });
@@ -58,6 +62,7 @@ class Verifier {
 };
 
 Result<> Verifier::CheckEvent(const Event& event) {
+  // The number first: with a gap the digest would not fit either, and the gap is the better answer.
   const int64_t expected = check_.head.sequence + 1;
   const std::string number = "event " + std::to_string(event.sequence);
   if (event.sequence > expected) {
@@ -77,6 +82,7 @@ Result<> Verifier::CheckEvent(const Event& event) {
                           " does not have its digest: it was changed, or an event before it was "
                           "taken away or put in another place");
   }
+  // The digest fits, so a writer made it so: was it one that keeps to the form?
   const Result<std::string> canonical = CanonicalBody(event.body);
   if (!canonical.has_value() || *canonical != event.body) {
     return BreakEvent(event.sequence, number + " has a body that is not in canonical form");
@@ -88,6 +94,7 @@ Result<> Verifier::CheckEvent(const Event& event) {
   if (!applied.has_value()) {
     return BreakEvent(event.sequence, number + ": " + applied.error().message());
   }
+  // No break: clocks of several machines differ. But a reader should know.
   if (event.time_ms < last_time_ms_ && check_.time_goes_back == 0) {
     check_.time_goes_back = event.sequence;
   }
@@ -108,6 +115,8 @@ Result<> Verifier::CheckStatement(const Event& event, const EventFacts& facts) {
   return Stopped();
 }
 
+// Every event's head was compared on the way; where none was the kept one, the log is not the log
+// that it was taken from. A kept head of an empty log fits every log.
 void Verifier::CheckKeptHead() {
   if (!options_.kept || kept_seen_ || *options_.kept == Head{}) return;
   const int64_t kept = options_.kept->sequence;
@@ -124,6 +133,8 @@ void Verifier::CheckKeptHead() {
   }
 }
 
+// One blob against what the log says of it; a blob that no event names must still be what it is
+// called.
 Result<> Verifier::CheckBlob(const std::string& digest, const BlobState& state) {
   KCC_TRY(const auto bytes, source_.store().ReadBlob(digest));
   if (bytes && !state.Expected() && state.removed > 0) {
@@ -150,7 +161,7 @@ Result<> Verifier::CheckBlobs() {
     if (known == state_.blobs.end()) ++check_.blobs_unnamed;
     KCC_TRY_VOID(CheckBlob(blob.digest, known == state_.blobs.end() ? BlobState{} : known->second));
     if (!check_.ok()) return {};
-    if (known != state_.blobs.end()) state_.blobs.erase(known);
+    if (known != state_.blobs.end()) state_.blobs.erase(known);  // what is left is not stored
   }
   for (const auto& [digest, state] : state_.blobs) {  // those that are not stored
     if (!state.Expected()) ++check_.blobs_removed;
@@ -160,6 +171,7 @@ Result<> Verifier::CheckBlobs() {
   return {};
 }
 
+// Entries that were found are taken out of the fold; what is left at the end the table lacks.
 Result<> Verifier::CheckEntries() {
   const auto compare = [this](const StoredEntry& stored) -> Result<> {
     ++check_.entries;

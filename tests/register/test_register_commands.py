@@ -56,6 +56,26 @@ def test_a_second_run_adds_the_evaluation_alone(kcc, run, judged, uri):
     assert kinds == ["triple.added", "evaluation.recorded"]
 
 
+def test_a_fingerprint_that_stands_for_two_builds_is_warned_of(kcc, run, uri):
+    assert run("add", "kernel", "infer-build-1", "--engine", "another", *WHO).code == 0
+    done = kcc("run", "examples/contract.yaml", "--train", "examples/traces/train", "--infer", "examples/traces/infer",
+               "--register", uri, "--model", MODEL)  # fmt: skip
+    assert "its fingerprint does not tell its builds apart" in done.err
+
+
+def test_the_page_shows_words_of_others_as_words(run, uri, tmp_path):
+    bad = "<script>alert(1)</script>"
+    assert run("add", "incident", bad, "--what", '"><img src=x onerror=alert(1)>', *WHO).code == 0
+    page = tmp_path / "page.html"
+    assert run("page", "-o", page).code == 0
+    first = page.read_bytes()
+    assert bad.encode() not in first
+    assert b"<img" not in first
+    assert b"&lt;script&gt;alert(1)" in first
+    assert run("page", "-o", page).code == 0
+    assert page.read_bytes() == first
+
+
 def test_what_cannot_be_recorded_says_why(kcc, run, uri):
     sides = ["--train", "examples/traces/train", "--infer", "examples/traces/infer"]
     done = kcc("run", "examples/contract.yaml", *sides, "--register", uri)
