@@ -4,6 +4,7 @@
 #include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/params.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
@@ -62,6 +63,9 @@ struct BioDeleter {
 };
 struct OpenSslDeleter {
   void operator()(void* memory) const { OPENSSL_free(memory); }
+};
+struct KeyContextDeleter {
+  void operator()(EVP_PKEY_CTX* context) const { EVP_PKEY_CTX_free(context); }
 };
 struct ContextDeleter {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
@@ -149,6 +153,31 @@ class PemSigner final : public Signer {
 EVP_PKEY* OpenSslKey(const OwnedKey& key) { return reinterpret_cast<EVP_PKEY*>(key.get()); }
 OwnedKey Own(EVP_PKEY* key) { return OwnedKey(reinterpret_cast<KeyHandle*>(key)); }
 
+// From the raw key, which stands at a known place of a known encoding: the library's own decoder
+// of DER tries every format it knows, and would have to be trusted with bytes of others.
+OwnedKey KeyOfDer(KeyKind kind, std::string_view der) {
+  if (kind == KeyKind::kEd25519) {
+    const std::string_view raw = der.substr(kEd25519Prefix.size());
+    return Own(EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, Unsigned(raw), raw.size()));
+  }
+  std::string curve = "prime256v1";
+  std::string point(der.substr(kP256Prefix.size() - 1));  // with the mark of an uncompressed one
+  const OSSL_PARAM parameters[] = {
+      OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, curve.data(), curve.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY, point.data(), point.size()),
+      OSSL_PARAM_construct_end()};
+  const std::unique_ptr<EVP_PKEY_CTX, KeyContextDeleter> context(
+      EVP_PKEY_CTX_new_from_name(nullptr, "EC", nullptr));
+  EVP_PKEY* key = nullptr;
+  if (!context || EVP_PKEY_fromdata_init(context.get()) != 1 ||
+      EVP_PKEY_fromdata(context.get(), &key, EVP_PKEY_PUBLIC_KEY,
+                        const_cast<OSSL_PARAM*>(parameters)) != 1) {
+    EVP_PKEY_free(key);
+    return nullptr;
+  }
+  return Own(key);
+}
+
 Result<std::string> PemSigner::MakeSignature(std::string_view bytes) const {
   const OwnedContext context = NewContext();
   std::string signature;
@@ -198,11 +227,10 @@ void PrepareSignatures() {
         std::string(kEd25519Prefix) + std::string("\x58", 1) + std::string(31, '\x66');
     const std::string p256 = std::string(kP256Prefix) + std::string(kP256Generator);
     for (const std::string& der : {ed25519, p256}) {
-      const unsigned char* at = Unsigned(der);
-      const OwnedKey key = Own(d2i_PUBKEY(nullptr, &at, static_cast<long>(der.size())));
+      const KeyKind kind = *KindOfDer(der);
+      const OwnedKey key = KeyOfDer(kind, der);
       if (!key) throw std::bad_alloc();
       const OwnedContext context = NewContext();
-      const KeyKind kind = *KindOfDer(der);
       if (EVP_DigestVerifyInit(context.get(), nullptr, HashOf(kind), nullptr, OpenSslKey(key)) !=
           1) {
         throw std::bad_alloc();
@@ -231,9 +259,8 @@ Result<PublicKey> PublicKey::FromDer(std::string_view der) {
   const auto kind = KindOfDer(der);
   if (!kind) return WrongKind();
   PrepareSignatures();
-  const unsigned char* at = Unsigned(der);
-  OwnedKey key = Own(d2i_PUBKEY(nullptr, &at, static_cast<long>(der.size())));
-  if (!key || at != Unsigned(der) + der.size()) {
+  OwnedKey key = KeyOfDer(*kind, der);
+  if (!key) {
     ForgetErrors();
     return InvalidError("is not a key: its point is not on the curve");
   }

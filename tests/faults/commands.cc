@@ -10,7 +10,6 @@
 
 #include "apps/kcc/console.h"
 #include "kcc/format/json.h"
-#include "kcc/statement/signature.h"
 #include "tests/faults/inputs.h"
 
 // apps/kcc/main.cc, whose main has this name here.
@@ -32,8 +31,7 @@ std::string ReadAll(int fd) {
 CommandSubject::CommandSubject(const std::vector<std::string>& words, std::string out,
                                std::map<std::string, std::string> before)
     : words_(words), out_(std::move(out)), before_(std::move(before)) {
-  PrepareJson();        // which cannot fail without ending the process
-  PrepareSignatures();  // in which OpenSSL may leak
+  PrepareJson();  // which cannot fail without ending the process
   words_.insert(words_.begin(), "kcc");
   for (std::string& word : words_) argv_.push_back(word.data());
   argv_.push_back(nullptr);
@@ -278,24 +276,6 @@ void AddEngineCommands(CaseList* list) {
                            "fp8", "--length", "0", "-o", out + "e2"});
 }
 
-void AddStatementCommands(CaseList* list) {
-  const Inputs& at = TheInputs();
-  const std::string out = at.out() + "/";
-  const std::string digest = "sha256:" + std::string(64, 'a');
-  list->Add("register attest",
-            {"register", "attest", at.In("report"), "--key", at.In("key.pem"), "--time",
-             "2026-11-18T09:30:00Z", "-o", out + "e.json", "--vsa", out + "v.json", "--resource",
-             "urn:a:b", "--test-result", out + "t.json"});
-  list->Add("register verify-attestation",
-            {"register", "verify-attestation", at.In("envelope.json"), "--keyring",
-             at.In("keyring.yaml")});
-  list->Add("register verify-attestation --json",
-            {"register", "verify-attestation", at.In("envelope.json"), "--keyring",
-             at.In("keyring.yaml"), "--json", "--verdict", "violated"});
-  list->Add("register stamp", {"register", "stamp", at.In("model/model.safetensors"), "--contract",
-                               digest, "--triple", digest, "-o", out + "m.safetensors"});
-}
-
 }  // namespace
 
 std::vector<Case> CommandCases() {
@@ -304,7 +284,6 @@ std::vector<Case> CommandCases() {
   AddEvidenceCommands(&list);
   AddImports(&list);
   AddRlCommands(&list);
-  AddStatementCommands(&list);
   AddEngineCommands(&list);
   return list.Take();
 }

@@ -96,18 +96,6 @@ std::string SmallRequests() {
   return lines;
 }
 
-// The first test vector of RFC 8032, which protects nothing.
-const std::string kPrivateKey =
-    "-----BEGIN PRIVATE KEY-----\n"
-    "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n"
-    "-----END PRIVATE KEY-----\n";
-const std::string kKeyring =
-    "apiVersion: kcc/v1\nkind: Keyring\nkeys:\n  - owner: ann\n    roles: [evaluation]\n"
-    "    notAfter: 2100-01-01T00:00:00Z\n    publicKey: |\n"
-    "      -----BEGIN PUBLIC KEY-----\n"
-    "      MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n"
-    "      -----END PUBLIC KEY-----\n";
-
 // The commands that make the rest, in their order.
 std::vector<std::vector<std::string>> Recipes(const Inputs& inputs) {
   const auto in = [&](const std::string& name) { return inputs.In(name); };
@@ -123,7 +111,6 @@ std::vector<std::vector<std::string>> Recipes(const Inputs& inputs) {
       {"measure", train, infer, "-c", contract, "--shard", "2/2", "-o", in("part2.kccs")},
       {"judge", contract, in("all.kccs"), "--report", in("report"), "--sarif"},
       {"rl", "diagnose", train, infer, "-o", in("step.kccrl")},
-      {"register", "attest", in("report"), "--key", in("key.pem"), "-o", in("envelope.json")},
   };
 }
 
@@ -149,8 +136,6 @@ std::string Inputs::Make() const {
   WriteBytes(In("requests.jsonl"), SmallRequests());
   WriteBytes(In("model/eval.jsonl"), SmallRequests());
   WriteBytes(In("contract.yaml"), kContract);
-  WriteBytes(In("key.pem"), kPrivateKey);
-  WriteBytes(In("keyring.yaml"), kKeyring);
   std::string looser = kContract;
   looser.replace(looser.find("0.015"), 5, "0.5");
   looser += "# the end\n";
