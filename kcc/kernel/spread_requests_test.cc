@@ -30,6 +30,10 @@ class MemorySource final : public RequestSource {
     *request = requests_[at_++];
     return true;
   }
+  Result<> Rewind() override {
+    at_ = 0;
+    return {};
+  }
   RequestTotals totals() const override { return {static_cast<int64_t>(requests_.size()), 0}; }
   SampledBy sampled_by() const override { return SampledBy::kDataset; }
   std::optional<double> sampling_temperature() const override { return std::nullopt; }
