@@ -83,7 +83,7 @@ Result<PromotionChange> RunHooks(Register& target, PromotionChange change, const
       const PolicyHook* hook = FindHook(kept.policy, command.hook);
       if (hook == nullptr) continue;
       const HookAnswer answer = Call(*hook, Payload(step.state, *hook, command.text));
-      if (!answer.yes) {
+      if (!answer.yes && hook->point != HookPoint::kRollback) {
         console.err << Paint(Style::kYellow, "warning:", console.colour_err) << " hook "
                     << Shown(hook->name) << " said no: " << Shown(answer.text) << '\n';
       }
