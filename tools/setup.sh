@@ -26,7 +26,7 @@ packages=(
   libgtest-dev libgmock-dev librapidcheck-dev
 )
 if [ "$what" = all ]; then
-  packages+=(clang clang-format clang-tidy libclang-rt-14-dev python3-venv zsh chromium)
+  packages+=(clang clang-format clang-tidy libclang-rt-14-dev openssl python3-venv zsh chromium)
 fi
 
 # What an unverified system calls otherwise. KCC_OS_RELEASE is for the test of this script.
