@@ -43,7 +43,7 @@ if [ "$what" = arm64 ]; then
   packages+=(g++-aarch64-linux-gnu qemu-user-static)
 fi
 if [ "$what" = all ]; then
-  packages+=(clang clang-format clang-tidy libclang-rt-14-dev python3-venv zsh chromium postgresql)
+  packages+=(clang clang-format clang-tidy libclang-rt-14-dev openssl postgresql python3-venv zsh chromium)
 fi
 
 # What an unverified system calls otherwise. KCC_OS_RELEASE is for the test of this script.
