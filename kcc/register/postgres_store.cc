@@ -24,6 +24,7 @@ CREATE TABLE kcc_blob (digest TEXT COLLATE "C" PRIMARY KEY, bytes BYTEA NOT NULL
     R"(CREATE TABLE kcc_entry (
   tab TEXT COLLATE "C" NOT NULL, id TEXT COLLATE "C" NOT NULL, subject TEXT COLLATE "C" NOT NULL,
   added BIGINT NOT NULL, changed BIGINT NOT NULL, PRIMARY KEY (tab, id));
+CREATE INDEX kcc_entry_all ON kcc_entry (changed, tab, id);
 CREATE INDEX kcc_entry_changed ON kcc_entry (tab, changed);
 CREATE INDEX kcc_entry_subject ON kcc_entry (tab, subject, changed);
 CREATE FUNCTION kcc_event_refuse() RETURNS trigger LANGUAGE plpgsql AS
