@@ -158,9 +158,8 @@ int RunRun(const RunOptions& options, Console& console) {
   if (!writable.has_value()) return ReportError(writable.error(), console);
   std::optional<PairedTraces> traces;
   // What is recorded may be evidence of a promotion, which counts clean requests.
-  const Contract measured = options.flags.record.uri.empty()
-                                ? contract->contract
-                                : MeasuredContract(contract->contract);
+  const Contract measured =
+      options.flags.record.uri.empty() ? contract->contract : MeasuredContract(contract->contract);
   const Result<Summary> summary = MeasureSides(options.train, options.infer, &measured,
                                                options.measure, options.kernels, console, &traces);
   if (!summary.has_value()) return ReportError(summary.error(), console);

@@ -41,8 +41,9 @@ std::string Order(const Command& command) {
   switch (command.kind) {
     case CommandKind::kRoute:
       return "send " + ReadableNumber(100 * command.share) + "% of live requests to the candidate" +
-             (command.mirror > 0 ? ", and mirror " + ReadableNumber(100 * command.mirror) + "% to it"
-                                 : "");
+             (command.mirror > 0
+                  ? ", and mirror " + ReadableNumber(100 * command.mirror) + "% to it"
+                  : "");
     case CommandKind::kEvaluate:
       return "collect evidence of " + std::string(Name(command.stage)) +
              " from now on (kcc run --stage " + std::string(Name(command.stage)) + " --register …)";

@@ -28,20 +28,20 @@ Result<std::string> NeedBlob(Register& source, const std::string& digest, std::s
   return std::move(*bytes);
 }
 
-struct RecordedEvaluation {
+struct StepRecord {
   Stage stage = Stage::kOffline;
   std::optional<Population> about;
   std::string summary;  // digest
 };
 
-Result<RecordedEvaluation> ReadRecorded(const Event& event) {
+Result<StepRecord> ReadStepRecord(const Event& event) {
   json::parser parser;
   KCC_TRY(const json::element root, ParseJson(parser, event.body));
   const json::object body = root.get_object().value_unsafe();
-  RecordedEvaluation found;
+  StepRecord found;
   const std::string_view stage = JsonText(JsonMember(body, "stage"));
-  const auto known = std::find_if(kStages.begin(), kStages.end(),
-                                  [&](Stage one) { return Name(one) == stage; });
+  const auto known =
+      std::find_if(kStages.begin(), kStages.end(), [&](Stage one) { return Name(one) == stage; });
   found.summary = JsonText(JsonMember(body, "summary"));
   if (known == kStages.end() || found.summary.empty()) {
     return InvalidError("evaluation " + std::to_string(event.sequence) +
@@ -110,12 +110,11 @@ Result<> AddIncumbentOf(Register& source, const PromotionState& state, const Con
                         Evaluation* evaluation) {
   if (state.incumbent.empty()) return {};
   const Deployment& serves = state.incumbent;
-  const std::string triple =
-      TripleId({serves.model, serves.train, serves.infer, serves.contract});
+  const std::string triple = TripleId({serves.model, serves.train, serves.infer, serves.contract});
   KCC_TRY(const std::vector<Entry> entries,
           source.List({.table = EntryTable::kEvaluations, .subject = triple}));
   for (const Entry& entry : entries) {  // the newest first
-    const Result<RecordedEvaluation> recorded = ReadRecorded(entry.event);
+    const Result<StepRecord> recorded = ReadStepRecord(entry.event);
     if (!recorded.has_value()) continue;
     KCC_TRY(const std::optional<std::string> bytes, source.ReadBlob(recorded->summary));
     if (!bytes) continue;
@@ -160,7 +159,7 @@ Contract MeasuredContract(const Contract& contract) {
 
 Result<StepEvidence> EvidenceOf(Register& source, const KeptPromotion& kept,
                                 const Entry& recorded) {
-  KCC_TRY(const RecordedEvaluation found, ReadRecorded(recorded.event));
+  KCC_TRY(const StepRecord found, ReadStepRecord(recorded.event));
   KCC_TRY(const Contract contract, ReadKeptContract(source, kept.state.candidate.contract));
   KCC_TRY(const std::string bytes, NeedBlob(source, found.summary, "summary"));
   KCC_TRY(Summary summary, DecodeSummary(bytes));
@@ -181,8 +180,8 @@ Result<StepEvidence> EvidenceOf(Register& source, const KeptPromotion& kept,
   const Judgement judgement = Judge(contract, summary, options);
   const Judgement audit = Judge(AuditContract(contract), summary, options);
   evidence.evaluation = EvaluationOf(contract, judgement, &audit, facts);
-  KCC_TRY_VOID(AddIncumbentOf(source, kept.state, contract, summary, options,
-                              &evidence.evaluation));
+  KCC_TRY_VOID(
+      AddIncumbentOf(source, kept.state, contract, summary, options, &evidence.evaluation));
   const std::string& old_digest = kept.state.incumbent.contract;
   if (!old_digest.empty() && old_digest != kept.state.candidate.contract) {
     KCC_TRY(const Contract old_contract, ReadKeptContract(source, old_digest));

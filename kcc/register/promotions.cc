@@ -90,8 +90,8 @@ bool OnlyTimePassed(const StepResult& step, const PromotionState& before) {
   return at_the_time == step.state;
 }
 
-// What an event says beside the state: where the promotion was, why it changed, and the summary that
-// was looked at (empty: none), which the event keeps from gc.
+// What an event says beside the state: where the promotion was, why it changed, and the summary
+// that was looked at (empty: none), which the event keeps from gc.
 struct Cause {
   std::string from;
   std::string cause;

@@ -54,10 +54,10 @@ struct Proposer {
 
 struct PromotionStart {
   std::string id;
-  std::string lane;         // promotions of one lane take turns
-  std::string candidate;    // triple
-  std::string incumbent;    // triple of what serves; asked only of the first in its lane
-  std::string routing;      // of the candidate, where that is what changes
+  std::string lane;       // promotions of one lane take turns
+  std::string candidate;  // triple
+  std::string incumbent;  // triple of what serves; asked only of the first in its lane
+  std::string routing;    // of the candidate, where that is what changes
   std::string hardware;
   std::string policy_text;  // a valid PromotionPolicy
 };

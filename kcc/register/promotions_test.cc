@@ -75,8 +75,7 @@ class PromotionsTest : public OnEachBackend {
                         .actor = "ci",
                         .time_ms = now_.time_ms};
     std::string warning;
-    const auto head =
-        target.Update([&](Register& seen) { return RecordRun(seen, run, &warning); });
+    const auto head = target.Update([&](Register& seen) { return RecordRun(seen, run, &warning); });
     ASSERT_TRUE(head.has_value()) << head.error().Format();
   }
 
@@ -250,9 +249,9 @@ TEST_P(PromotionsTest, RemovedEvidenceIsNamed) {
   const Summary summary = Measured(100, 120, 0.001, "infer-1");
   Record(target, Stage::kOffline, summary);
   const std::string blob = BlobDigest(EncodeSummary(summary));
-  const auto removed = target.Append(
-      {{EventOf("blob.removed", BodyOf({{"blob", blob}, {"why", "redacted"}}))}, {}},
-      *target.ReadHead());
+  const auto removed =
+      target.Append({{EventOf("blob.removed", BodyOf({{"blob", blob}, {"why", "redacted"}}))}, {}},
+                    *target.ReadHead());
   ASSERT_TRUE(removed.has_value()) << removed.error().Format();
   const auto change = AdvancePromotion(target, "p-1", now_);
   ASSERT_FALSE(change.has_value());
