@@ -72,7 +72,8 @@ void PrintState(const KeptPromotion& kept, Console& console) {
                 << kept.policy.stage(Stage::kCanary).steps.size() << ", "
                 << ReadableNumber(100 * CandidateShare(kept.policy, state)) << "% of traffic";
   }
-  console.out << " since " << TimeText(state.progress.entered_ms) << '\n';
+  const bool over = IsOver(state.phase) && state.ended_ms > 0;
+  console.out << " since " << TimeText(over ? state.ended_ms : state.progress.entered_ms) << '\n';
   console.out << "  lane " << Shown(state.lane) << " · candidate " << ShortId(kept.triple)
               << " · policy " << Shown(kept.policy.name) << ' ' << Shown(kept.policy.version)
               << '\n';

@@ -382,6 +382,10 @@ Result<PromotionChange> AdvancePromotion(Register& target, const std::string& id
         KCC_TRY_VOID(TakeEvaluation(&writing, &kept, *recorded));
         return std::move(writing.batch);
       }
+      if (IsOver(kept.state.phase) && !all.steps.empty()) {  // time does nothing to it
+        writing.change.state = kept.state;
+        return std::move(writing.batch);
+      }
       PromotionEvent tick;
       tick.kind = PromotionEventKind::kTick;
       tick.at_ms = by.time_ms;
