@@ -45,7 +45,12 @@ def complete(kcc, kcc_path, tmp_path):
         ),
         (["trace", ""], ["info", "head", "verify"]),
         (["requests", ""], ["make"]),
-        (["register", ""], ["attest", "verify-attestation", "stamp"]),
+        (
+            ["register", ""],
+            ["init", "add", "head", "verify", "log", "list", "show", "class", "export", "import", "gc", "page", "blob", "rebuild"]
+            + ["attest", "verify-attestation", "stamp"],
+        ),
+        (["promote", "a"], ["advance", "approve", "answer", "abort"]),
         (["run", "--fail-on", ""], ["L1", "L2", "L3"]),
         (["--v"], ["--version"]),
         (["check", "--s"], ["--strict"]),

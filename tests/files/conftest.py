@@ -37,6 +37,8 @@ def inputs(kcc_path, made_once):
             (directory / f"{variant}-sampled.yaml").write_text(sampled)
             kcc("judge", contract, directory / "one.kccs", "--report", directory / variant)
             shutil.copy(directory / variant / "report.json", directory / f"{variant}.json")
+            kcc("register", "init", "--register", directory / f"{variant}.db")
+            kcc("register", "add", "contract", contract, "--actor", "ann", "--time", "2026-11-18", "--register", directory / f"{variant}.db")
 
     return made_once("file-inputs", make)
 

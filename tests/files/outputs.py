@@ -4,6 +4,7 @@ An output lives in a directory of its own, with the command's scratch space: wha
 """
 
 import dataclasses
+import hashlib
 import os
 import pathlib
 import re
@@ -112,6 +113,10 @@ class Bench:
         return all(any(state.get(name) == text for state in states) for name, text in seen.items())
 
 
+def sha256(path):
+    return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def table(inputs):
     """All of them. `inputs` makes the files that commands read: see conftest.py."""
     trace = [inputs / "train", inputs / "infer"]
@@ -157,6 +162,9 @@ def table(inputs):
                                       a=["--rule", '{"weight": {"mode": "truncate", "high": 3}}'], b=["--rule", '{"weight": {"mode": "truncate", "high": 2}}'])),
         Output("requests", variants("requests", "make", "--tokenizer", "none", "--python", inputs / "tokens.sh", "-o", "{}/r.jsonl",
                                     a=[inputs / "a.prompts"], b=[inputs / "b.prompts"])),
+        Output("register page", {v: ["register", "page", "--register", inputs / f"{v}.db", "-o", "{}/r.html"] for v in "ab"}),
+        Output("register blob", {v: ["register", "blob", sha256(inputs / f"{v}.yaml"), "--register", inputs / f"{v}.db", "-o", "{}/b"]
+                                 for v in "ab"}),
         Output("register attest", {v: ["register", "attest", inputs / f"{v}.json", "--key", inputs / "key.pem", "--time",
                                        "2026-11-18T09:30:00Z", "-o", "{}/e.json"] for v in "ab"}),
         Output("register stamp", {v: ["register", "stamp", rl, "--contract", "sha256:" + v * 64, "--triple", "sha256:" + "c" * 64,
@@ -167,5 +175,5 @@ def table(inputs):
 
 
 NAMES = ["measure", "measure engines", "merge", "run", "run summary", "run engines", "judge", "report", "author", "fmt", "import", "import npy",
-         "import --replace", "score", "generate", "attribute page", "attribute", "lab", "rl diagnose", "rl correct", "requests", "register attest",
-         "register stamp", "rl replay", "rl judge"]  # fmt: skip
+         "import --replace", "score", "generate", "attribute page", "attribute", "lab", "rl diagnose", "rl correct", "requests", "register page",
+         "register blob", "register attest", "register stamp", "rl replay", "rl judge"]  # fmt: skip

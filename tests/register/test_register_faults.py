@@ -166,7 +166,7 @@ def test_a_server_that_goes_away(kcc, kcc_path, postgres, tmp_path):
     # In the middle of a write.
     other = postgres.new_schema()
     assert kcc("register", "init", "--register", other).code == 0
-    write_export(tmp_path / "export", 3000)
+    write_export(tmp_path / "export", 40_000)  # some seconds of writing
     writer = subprocess.Popen([kcc_path, "register", "import", tmp_path / "export", "--json", "--register", other],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
     with pytest.raises(subprocess.TimeoutExpired):
