@@ -1,9 +1,10 @@
 // From an evaluation in the register to what a promotion counts. Private to register/.
 //
 // The recorded verdicts are not believed: the stored summary is judged again. In shadow, canary and
-// full every look of a step must be at one growing body of evidence. Summaries that share no request
-// are joined with what the step has; one that holds everything the step has takes its place; any
-// other is handed on as evidence that does not continue the step's, which the machine does not count.
+// full every look of a step must be at one growing body of evidence. Summaries that share no
+// request are joined with what the step has; one that holds everything the step has takes its
+// place; any other is handed on as evidence that does not continue the step's, which the machine
+// does not count.
 #pragma once
 
 #include <string>
