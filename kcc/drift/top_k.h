@@ -3,8 +3,9 @@
 //
 // Log-probs arrive rounded, so each is widened to lp +- error before anything is concluded from it.
 // Float32 storage alone makes an error of 2^-24 |lp|, and a kernel that scales and normalises in
-// float32 adds about an ulp of the largest scaled logit: the default, 2^-20 (max(1, 1/temperature)
-// + |lp|), covers both for logits below 16. Text with few digits needs a larger `rounding`.
+// float32 adds about an ulp of the largest scaled logit: the default, 2^-20 (s + |lp|), covers both
+// for logits below 16, where s is 1, and at a temperature below 1 the least power of two that is
+// not below 1/temperature. Text with few digits needs a larger `rounding`.
 //
 // Lists hold log-probs of softmax(z / temperature), z the logits: differences of log-probs times
 // the temperature are differences of logits. logit_linf, logit_l2 and margin are in unscaled logits

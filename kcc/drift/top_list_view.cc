@@ -11,10 +11,19 @@
 namespace kcc {
 namespace {
 
+// An ulp of logits below 16 in units of that at temperature 1: it grows with the scaled logit, by
+// powers of two.
+double UlpScale(double temperature) {
+  if (temperature >= 1) return 1;
+  int exponent = 0;
+  const double fraction = std::frexp(1 / temperature, &exponent);  // in [1/2, 1)
+  return std::ldexp(1.0, fraction == 0.5 ? exponent - 1 : exponent);
+}
+
 // A float32 kernel rounds the scaled logit too, which grows as the temperature falls.
 Known Widen(const TopListPair& pair, int32_t id, double logprob) {
   if (logprob == -kInf) return {id, logprob, 0, {0, 0}};
-  const double error = pair.rounding * (std::max(1.0, 1 / pair.temperature) + std::fabs(logprob));
+  const double error = pair.rounding * (UlpScale(pair.temperature) + std::fabs(logprob));
   const double least = Exp(logprob - error);
   const double most = Exp(logprob + error);
   if (least < kTinyProbability) return {id, logprob, error, {0, std::max(most, kTinyProbability)}};
