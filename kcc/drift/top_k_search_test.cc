@@ -53,7 +53,8 @@ struct Formulas {
   }
 
   double Error(double logprob) const {
-    return test.pair.rounding * (std::max(1.0, 1 / test.temperature) + std::fabs(logprob));
+    const double scale = std::exp2(std::ceil(std::log2(std::max(1.0, 1 / test.temperature))));
+    return test.pair.rounding * (scale + std::fabs(logprob));
   }
   double Lo(size_t side, int32_t id) const {
     const double logprob = sides[side].known.at(id);
