@@ -69,11 +69,11 @@ Overlap OverlapOf(const std::vector<uint64_t>& had, const std::vector<uint64_t>&
 // Whether the requests are, in part, those of a stage or step that was passed.
 Result<bool> SharesPassed(Register& source, const PromotionState& state, const Summary& summary) {
   for (const PassedStep& passed : state.passed) {
+    // The evaluation set of the offline stage may well be asked again as live requests.
+    if (passed.stage == Stage::kOffline) continue;
     KCC_TRY(const std::optional<std::string> bytes, source.ReadBlob(passed.evidence));
     if (!bytes) continue;  // removed since; its digest still keeps it from counting twice
     KCC_TRY(const Summary before, DecodeSummary(*bytes));
-    // The evaluation set of the offline stage may well be asked again as live requests.
-    if (passed.stage == Stage::kOffline) continue;
     if (OverlapOf(before.requests, summary.requests) != Overlap::kNone) return true;
   }
   return false;
