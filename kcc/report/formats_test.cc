@@ -83,6 +83,25 @@ TEST(ReportTerminal, PutsVerdictActionAndViolationsFirst) {
   EXPECT_LT(text.find("R-1"), text.find("S-2")) << "violated before inconclusive";
 }
 
+TEST(ReportTerminal, SaysTheRiskInTheWordsOfThePages) {
+  const ReportData report = SampleReport();
+  EXPECT_THAT(ReportTerminal(report, {132, false, false}),
+              HasSubstr("\n  " + RiskText(report.judgement) + "\n"));
+  EXPECT_THAT(ReportTerminal(EmptySample(), {}), HasSubstr("Risk unknown: nothing was measured"));
+}
+
+TEST(ReportTerminal, DoesNotSayThatAValueWouldPassAtItself) {
+  ReportData report = SampleReport();
+  for (ClauseVerdict& clause : report.judgement.clauses) {
+    for (SliceVerdict& slice : clause.slices) {
+      slice.value = {0.07, 0.07};
+      slice.smallest_passing = 0.07;
+      slice.smallest_budget.reset();
+    }
+  }
+  EXPECT_THAT(ReportTerminal(report, {}), Not(HasSubstr("would pass")));
+}
+
 TEST(ReportTerminal, ColoursOnlyWhenAsked) {
   EXPECT_THAT(ReportTerminal(HostileSample(), {}), Not(HasSubstr("\x1b")));
   const std::string colored = ReportTerminal(HostileSample(), {80, true, false});

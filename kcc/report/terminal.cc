@@ -28,9 +28,7 @@ void WriteHead(const ReportData& report, TerminalText* out) {
                      " · stage: " + std::string(Name(judgement.stage)) +
                      " · about: " + std::string(Name(judgement.about)),
                  2);
-  out->Paragraph("health " + ShortNumber(judgement.health) + " (η₁ " + ShortNumber(judgement.eta1) +
-                     ", η₂ " + ShortNumber(judgement.eta2) + "): " + HealthText(judgement),
-                 2);
+  out->Paragraph(RiskText(judgement), 2);
   for (const std::string& warning : judgement.warnings) out->Paragraph("warning: " + warning, 2);
 }
 
@@ -45,7 +43,8 @@ std::string SliceFacts(const ClauseVerdict& clause, const SliceVerdict& slice) {
 
 std::string SliceAdvice(const ClauseVerdict& clause, const SliceVerdict& slice) {
   std::string text;
-  if (slice.smallest_passing)
+  // A single value would pass at itself, which is known already.
+  if (slice.smallest_passing && slice.value.lo != slice.smallest_passing)
     text = "would pass at " + PassingNumber(clause.bound, *slice.smallest_passing);
   if (slice.smallest_budget) {
     text += (text.empty() ? "would pass" : ", or") + std::string(" with a budget of ") +
