@@ -18,9 +18,7 @@ double Shifted(double mantissa, int64_t exponent) {
 
 }  // namespace
 
-double WideDouble::ToDouble() const {
-  return exponent_ == 0 ? mantissa_ : Shifted(mantissa_, exponent_);
-}
+double WideDouble::FarToDouble() const { return Shifted(mantissa_, exponent_); }
 
 // A number is held plainly, with exponent 0, as long as a double can hold it with room to spare;
 // else spread, with its mantissa in [1, 2). Sums and products are then plain double arithmetic in

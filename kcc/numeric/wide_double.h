@@ -18,7 +18,7 @@ class WideDouble {
   }
 
   // Rounded to double: infinite above its range, 0 below.
-  double ToDouble() const;
+  double ToDouble() const { return exponent_ == 0 ? mantissa_ : FarToDouble(); }
   bool IsZero() const { return mantissa_ == 0; }
 
   WideDouble operator-() const;
@@ -39,10 +39,11 @@ class WideDouble {
   static WideDouble AddAligned(WideDouble a, WideDouble b);
   void Settle() {
     const double size = mantissa_ < 0 ? -mantissa_ : mantissa_;
-    if (exponent_ == 0 && size >= 0x1p-500 && size < 0x1p500) return;
+    if (exponent_ == 0 && ((size >= 0x1p-500 && size < 0x1p500) || size == 0)) return;
     SettleFar();
   }
   void SettleFar();
+  double FarToDouble() const;
   void Spread();  // 1 <= |m| < 2, whatever the exponent
 
   double mantissa_ = 0;

@@ -1,5 +1,6 @@
 // From exact sums to metrics: means, effective sample size, quantiles, tail index, bounds.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "kcc/base/constants.h"
@@ -14,21 +15,43 @@ namespace {
 
 constexpr uint64_t kTailTokensMin = 10;
 
-// The bucket of the type-1 quantile: the value of rank ceil(n p).
-Interval QuantileOf(const std::vector<uint64_t>& buckets, uint64_t total, double p) {
-  if (total == 0) return {};
-  const double exact = std::ceil(p * static_cast<double>(total));
-  const auto rank = static_cast<uint64_t>(std::clamp(exact, 1.0, static_cast<double>(total)));
-  uint64_t seen = 0;
-  for (size_t i = 0; i < buckets.size(); ++i) {
-    seen += buckets[i];
-    if (seen >= rank) {
+// Quantiles of the histogram. Sums over blocks of buckets come first: a report asks for many
+// quantiles, and most buckets lie before the first token.
+class BucketQuantiles {
+ public:
+  BucketQuantiles(const std::vector<uint64_t>& buckets, uint64_t total)
+      : buckets_(buckets), total_(total) {
+    for (size_t i = 0; i < buckets.size(); ++i) blocks_[i / kBlock] += buckets[i];
+  }
+
+  // The bucket of the type-1 quantile: the value of rank ceil(n p).
+  Interval Of(double p) const {
+    if (total_ == 0) return {};
+    const double exact = std::ceil(p * static_cast<double>(total_));
+    const auto rank = static_cast<uint64_t>(std::clamp(exact, 1.0, static_cast<double>(total_)));
+    uint64_t seen = 0;
+    size_t i = 0;
+    while (i < buckets_.size() && seen + blocks_[i / kBlock] < rank) {
+      seen += blocks_[i / kBlock];
+      i += kBlock;
+    }
+    for (; i < buckets_.size(); ++i) {
+      seen += buckets_[i];
+      if (seen < rank) continue;
       const auto [lo, hi] = RlBucketEdges(static_cast<int>(i));
       return {lo, hi};
     }
+    return {};
   }
-  return {};
-}
+
+ private:
+  static constexpr size_t kBlock = 64;
+  static_assert(kRlBuckets % kBlock == 0);
+
+  const std::vector<uint64_t>& buckets_;
+  uint64_t total_;
+  std::array<uint64_t, kRlBuckets / kBlock> blocks_ = {};
+};
 
 // Hill: the mean of log w above a threshold, less the threshold, over the largest 1 %. Each token
 // stands at the middle of its bucket.
@@ -91,9 +114,8 @@ Result<RlMetrics> MetricsOf(const RlSliceState& state, std::string_view name,
     out.tv_bound = {MeanLowerBySums(sums, alpha), MeanUpperBySums(sums, alpha)};
   }
   out.tail_index = TailIndex(state.buckets, token.units);
-  for (const double p : options.quantiles) {
-    out.quantiles.push_back({p, QuantileOf(state.buckets, token.units, p)});
-  }
+  const BucketQuantiles quantiles(state.buckets, token.units);
+  for (const double p : options.quantiles) out.quantiles.push_back({p, quantiles.Of(p)});
   const RlSkewState& skew = state.skew;
   out.has_advantages = skew.tokens > 0;
   out.skew.positive = skew.positive.Mean(skew.tokens);
@@ -127,6 +149,7 @@ std::string_view RlLevelName(RlLevel level) {
 }
 
 Result<RlMetrics> RlSummary::Metrics(const RlReportOptions& options) const {
+  if (slices_.size() == 1) return MetricsOf(*slices_.begin()->second, "", options);
   RlSliceState all;
   for (const auto& [name, state] : slices_) all.Merge(*state);
   return MetricsOf(all, "", options);
@@ -134,7 +157,8 @@ Result<RlMetrics> RlSummary::Metrics(const RlReportOptions& options) const {
 
 Result<RlMetrics> RlSummary::Metrics(std::string_view slice, const RlReportOptions& options) const {
   const auto found = slices_.find(slice);
-  return MetricsOf(found == slices_.end() ? RlSliceState() : *found->second, slice, options);
+  if (found != slices_.end()) return MetricsOf(*found->second, slice, options);
+  return MetricsOf(RlSliceState(), slice, options);
 }
 
 Result<RlMetrics> DiagnoseRl(const RlBatch& batch, const RlReportOptions& options, int threads) {

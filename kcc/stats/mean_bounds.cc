@@ -1,6 +1,7 @@
 #include "kcc/stats/mean_bounds.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -15,17 +16,39 @@ double MaurerPontilRadius(const SampleMoments& sample, double alpha) {
   return std::sqrt(2 * sample.variance * log_term / n) + 7 * log_term / (3 * (n - 1));
 }
 
-// A lower bound of the log wealth of the mixture, from the sums of y and y^2 over n values.
-double LogWealthBySums(const BetStakes& grid, double first, double second, double n) {
-  second = std::max(second, first * first / n);  // less is a rounding error
-  double sum = 0;
-  for (size_t k = 0; k < kBets; ++k) {
-    const double stake = kFailStakeMax * grid.stakes[k];
-    const double log_wealth = stake * first + (std::log1p(-stake) + stake) * second;
-    sum += grid.weights[k] * std::exp(std::min(600.0, log_wealth));
+// Lower bounds of the log wealth of the mixture, for one m after the other of a bisection. Most of
+// the work is the logarithms of the stakes, which are computed only where the stakes change: up to
+// m = 1/2 they are the same (FineStakes), and so they are for neighbours at the end of a bisection.
+class WealthBySums {
+ public:
+  // `m` as the stakes see it; sums of y and y^2 over n values.
+  double Log(double m, double first, double second, double n) {
+    if (!(m <= 0.5 && held_ <= 0.5)) Hold(m);
+    second = std::max(second, first * first / n);  // less is a rounding error
+    double sum = 0;
+    for (size_t k = 0; k < kBets; ++k) {
+      const double log_wealth = stakes_[k] * first + curves_[k] * second;
+      sum += grid_.weights[k] * std::exp(std::min(600.0, log_wealth));
+    }
+    return std::log(sum);
   }
-  return std::log(sum);
-}
+
+ private:
+  void Hold(double m) {
+    held_ = m;
+    const BetStakes grid = FineStakes(m);
+    if (grid.stakes == grid_.stakes) return;
+    grid_ = grid;
+    for (size_t k = 0; k < kBets; ++k) {
+      stakes_[k] = kFailStakeMax * grid.stakes[k];
+      curves_[k] = std::log1p(-stakes_[k]) + stakes_[k];
+    }
+  }
+
+  double held_ = 1;      // the last m given to Hold; 1: none
+  BetStakes grid_ = {};  // of held_
+  std::array<double, kBets> stakes_ = {}, curves_ = {};
+};
 
 // The sum of (x - m)^2, rounded up.
 double SquaresAround(const ValueSums& seen, double m) {
@@ -39,10 +62,11 @@ double SquaresAround(const ValueSums& seen, double m) {
 double MeanUpperBySums(const ValueSums& seen, double alpha) {
   if (seen.count < 1) return 1;
   const double n = static_cast<double>(seen.count);
+  WealthBySums wealth;
   const auto rejected = [&](double m) {
     const double first = (n * m - seen.sum) / (1 - m);
     const double second = SquaresAround(seen, m) / ((1 - m) * (1 - m));
-    return Rejects(LogWealthBySums(FineStakes(m), first, second, n), alpha);
+    return Rejects(wealth.Log(m, first, second, n), alpha);
   };
   double low = std::max(seen.sum / n, kBettingThresholdMin);
   double high = 1;  // the least m known to be rejected, or 1
@@ -57,10 +81,11 @@ double MeanUpperBySums(const ValueSums& seen, double alpha) {
 double MeanLowerBySums(const ValueSums& seen, double alpha) {
   if (seen.count < 1) return 0;
   const double n = static_cast<double>(seen.count);
+  WealthBySums wealth;
   const auto rejected = [&](double m) {  // "mean <= m": the same of 1 - x, so y = (x-m)/m
     const double first = (seen.sum - n * m) / m;
     const double second = SquaresAround(seen, m) / (m * m);
-    return Rejects(LogWealthBySums(FineStakes(1 - m), first, second, n), alpha);
+    return Rejects(wealth.Log(1 - m, first, second, n), alpha);
   };
   double low = 0;  // the largest m known to be rejected, or 0
   double high = seen.sum / n;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -59,6 +60,40 @@ TEST(BySums, NeverBeatsTheBetsItBounds) {
     EXPECT_GE(MeanUpperBySums(SumsOf(values), kAlpha), MeanUpperSequence(weighted, kAlpha)) << n;
     EXPECT_LE(MeanLowerBySums(SumsOf(values), kAlpha), MeanLowerSequence(weighted, kAlpha) * 1.001)
         << n;
+  }
+}
+
+// The upper bound by its definition, with the stakes taken anew at every step.
+double PlainUpperBySums(const ValueSums& seen, double alpha) {
+  const double n = static_cast<double>(seen.count);
+  double low = std::max(seen.sum / n, kBettingThresholdMin), high = 1;
+  for (int step = 0; step < 60; ++step) {
+    const double m = std::sqrt(low * high);
+    if (m <= low || m >= high) break;
+    const double first = (n * m - seen.sum) / (1 - m);
+    const double rounding = 1e-14 * (n * m * m + seen.squares);
+    const double around = seen.squares - 2 * m * seen.sum + n * m * m + rounding;
+    const double second = std::max(around / ((1 - m) * (1 - m)), first * first / n);
+    const BetStakes grid = FineStakes(m);
+    double wealth = 0;
+    for (size_t k = 0; k < kBets; ++k) {
+      const double stake = kFailStakeMax * grid.stakes[k];
+      const double log_wealth = stake * first + (std::log1p(-stake) + stake) * second;
+      wealth += grid.weights[k] * std::exp(std::min(600.0, log_wealth));
+    }
+    (Rejects(std::log(wealth), alpha) ? high : low) = m;
+  }
+  return high;
+}
+
+TEST(BySums, TakesTheStakesOfEveryThresholdOnBothSidesOfAHalf) {
+  RandomStream random(37);
+  for (int i = 0; i < 300; ++i) {
+    const double top = i % 3 == 0 ? 1 : random.Uniform() * random.Uniform();
+    std::vector<double> values;
+    for (int64_t n = random.Between(1, 400); n > 0; --n) values.push_back(top * random.Uniform());
+    const ValueSums sums = SumsOf(values);
+    EXPECT_EQ(MeanUpperBySums(sums, kAlpha), PlainUpperBySums(sums, kAlpha)) << i;
   }
 }
 
