@@ -283,7 +283,7 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
                                       one.alpha, looks);
         }
         if (one.traffic.more_requests && one.facts.slice) {
-          one.more_means = WhatMoreRequestsMean(clause, summary.slices[*one.facts.slice],
+          one.more_means = WhatMoreRequestsMean(clause, one.facts, summary.slices[*one.facts.slice],
                                                 *one.traffic.more_requests, one.alpha, looks);
         }
         cases.push_back(std::move(one));
