@@ -379,6 +379,9 @@ std::string UnknownWord(const std::string& word, const CommandSpec& at) {
     return message + "; 'kcc check " + word + "' checks a contract, and 'kcc run " + word +
            " TRAIN INFER' judges two kernels by it";
   }
+  if (at.name == "kcc author" && !is_flag) {
+    return message + "; evidence has a flag: --evidence TRAIN:INFER";
+  }
   const std::vector<std::string_view> views(known.begin(), known.end());
   constexpr size_t kShortFlag = 2;  // every other letter is one slip away
   const auto nearest = name.size() > kShortFlag ? NearestWord(name, views) : std::nullopt;

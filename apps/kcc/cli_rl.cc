@@ -73,13 +73,13 @@ void DeclareJudge(Program& program, CLI::App* group) {
   app->add_option("--temperature", options.temperature,
                   "Of the distributions that the log-probs are of; default: 1")
       ->type_name("T")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   app->add_option(
          "--sampling-temperature", options.sampling_temperature,
          "At which the tokens were sampled, from the whole distribution; without it nothing is "
          "estimated from them")
       ->type_name("T")
-      ->check(CLI::NonNegativeNumber);
+      ->check(AtLeastZero());
   app->add_option("--train-fingerprint", options.train_fingerprint, "What trained, for the report")
       ->type_name("NAME");
   app->add_option("--infer-fingerprint", options.infer_fingerprint, "What sampled, for the report")
@@ -161,7 +161,7 @@ void DeclareReplay(Program& program, CLI::App* group) {
             "Advantages differ by token: judge the bias at fixed context");
   app->add_option("--epsilon", options.epsilon, "PPO's clip range; default: 0.2")
       ->type_name("EPSILON")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   std::vector<std::string> frameworks;
   for (const std::string_view id : SettingsDialects()) frameworks.emplace_back(id);
   AddChoice(app, "--for", options.framework, frameworks,

@@ -94,24 +94,31 @@ void PrintReplay(const RlReplay& replay, Console& console) {
   console.out << Shown(replay.reason) << '\n';
 }
 
-void PrintSpending(std::string_view what, const RlClipSpending& spent, Console& console) {
-  console.out << what << " " << ReadableNumber(100 * spent.share) << " % of it (mean |w - 1| "
-              << ReadableNumber(spent.mean_distance) << "), " << spent.tokens_outside << " of "
-              << Counted(static_cast<size_t>(spent.tokens), "token") << " all of it";
+std::string SpendingText(std::string_view what, const RlClipSpending& spent) {
+  return std::string(what) + " " + ReadableNumber(100 * spent.share) + " % of it (mean |w - 1| " +
+         ReadableNumber(spent.mean_distance) + "), " + std::to_string(spent.tokens_outside) +
+         " of " + Counted(static_cast<size_t>(spent.tokens), "token") + " all of it";
 }
 
 // What the gap spends of the range in which PPO does not clip.
-void PrintClipBudget(const RlClipBudget& clip, Console& console) {
-  console.out << "PPO's epsilon " << ShortestNumber(clip.epsilon) << ": ";
+std::string ClipBudgetText(const RlClipBudget& clip) {
+  const std::string whole = "PPO's epsilon " + ShortestNumber(clip.epsilon) + ": ";
   if (!clip.kernels || !clip.staleness) {
-    PrintSpending("kernels and staleness together spend", clip.together, console);
-    console.out << "; the dump has no log-probs of the weights that sampled (old) to tell them "
-                   "apart\n";
-    return;
+    return whole + SpendingText("kernels and staleness together spend", clip.together) +
+           "; the dump has no log-probs of the weights that sampled (old) to tell them apart";
   }
-  PrintSpending("the kernels spend", *clip.kernels, console);
-  PrintSpending("; staleness spends", *clip.staleness, console);
-  console.out << '\n';
+  return whole + SpendingText("the kernels spend", *clip.kernels) +
+         SpendingText("; staleness spends", *clip.staleness);
+}
+
+RlReplayAnswer AnswerOf(const RlReplayAdvice& advice) {
+  RlReplayAnswer answer;
+  (advice.correction_needed ? answer.advised : answer.unneeded) = advice.need_reason;
+  answer.clip = ClipBudgetText(advice.clip);
+  if (!advice.settings) return answer;
+  answer.framework = advice.dialect;
+  answer.settings = advice.settings->lines;
+  return answer;
 }
 
 void PrintAdvice(const RlReplayAdvice& advice, Console& console) {
@@ -120,7 +127,7 @@ void PrintAdvice(const RlReplayAdvice& advice, Console& console) {
                       ? Paint(Style::kYellow, "correction advised", console.colour_out)
                       : Paint(Style::kGreen, "no correction needed", console.colour_out))
               << ": " << Shown(advice.need_reason) << '\n';
-  PrintClipBudget(advice.clip, console);
+  console.out << ClipBudgetText(advice.clip) << '\n';
   if (advice.dialect.empty()) return;
   if (!advice.settings_reason.empty()) console.out << Shown(advice.settings_reason) << '\n';
   if (!advice.settings) return;
@@ -217,8 +224,7 @@ int RunRlReplay(const RlReplayCommandOptions& options, Console& console) {
   if (!options.output.empty()) {
     const auto written = WriteFileAtomically(
         options.output,
-        ReplayHtml(*replay, "Replay of " + options.step.files.front(),
-                   advice->correction_needed ? std::string_view() : advice->need_reason));
+        ReplayHtml(*replay, "Replay of " + options.step.files.front(), AnswerOf(*advice)));
     if (!written.has_value()) return ReportError(written.error(), console);
   }
   if (console.json) {

@@ -25,7 +25,9 @@ import importlib, importlib.metadata, importlib.util, sys
 print("python", "ok", sys.version.split()[0] + " at " + sys.executable, sep="\t")
 for name in ("kcc", "numpy", "torch", "transformers", "tokenizers"):
     try:
-        if importlib.util.find_spec(name) is None:
+        # Any folder of that name, such as kcc/ of a checkout, is a package without an origin.
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
             print(name, "missing", "not installed for this Python", sep="\t")
         elif name in ("kcc", "numpy", "torch"):
             print(name, "ok", importlib.import_module(name).__version__, sep="\t")
@@ -110,6 +112,9 @@ Result<std::string> FindServerUri(const std::string& text, const KernelOpenOptio
   std::string uri = text;
   if (const std::string pasted = ServerUriFor(text); !pasted.empty()) uri = pasted;
   KCC_TRY(KernelUri parsed, ParseKernelUri(uri));
+  if (!parsed.scheme.starts_with("openai+")) {
+    return InvalidError("'" + text + "' is not a server's address; write http://HOST:PORT");
+  }
   KCC_TRY(const std::vector<std::string_view> names, AnsweringServers(parsed, open));
   if (names.empty()) {
     return InvalidError("somebody answers, but it is no server that kcc can ask");

@@ -12,8 +12,9 @@ struct Instead {
 };
 
 constexpr std::string_view kStatus =
-    "kcc keeps no service and no state: 'kcc report out/report.json' shows the last verdict again, "
-    "and 'kcc doctor' says whether everything that kcc needs is there";
+    "kcc runs no service: 'kcc report out/report.json' shows the last verdict again, 'kcc promote "
+    "status --register R' where promotions are, and 'kcc doctor' says whether everything that kcc "
+    "needs is there";
 constexpr std::string_view kWatch =
     "'kcc run' judges what two kernels do now, and 'kcc compare before after' says what changed "
     "between two reports; kcc.Monitor in Python watches a training run (docs/python.md)";
@@ -25,12 +26,15 @@ constexpr std::string_view kAuthor =
     "some to copy";
 constexpr std::string_view kReport =
     "'kcc report out/report.json -o DIR' shows a stored verdict and writes its pages";
+constexpr std::string_view kHistory =
+    "'kcc register list evaluations --register R' lists recorded verdicts, and 'kcc compare before "
+    "after' says what changed between two reports";
 constexpr std::string_view kDoctor = "'kcc doctor' says what works and what is missing";
 constexpr std::string_view kServe =
     "kcc starts no server: it asks one that runs, named openai+http://HOST:PORT?server=NAME";
 constexpr std::string_view kRollback =
     "kcc judges and orders an action; what serves your model carries it out. 'kcc report "
-    "out/report.json' shows the action";
+    "out/report.json' shows the action, and 'kcc promote freeze' or 'abort' acts on a promotion";
 constexpr std::string_view kTokenize =
     "'kcc requests make prompts.jsonl --tokenizer tokenizer.json' makes requests from text";
 
@@ -47,7 +51,11 @@ constexpr Instead kInstead[] = {
     {"follow", kWatch},
     {"alerts", kWatch},
     {"logs", kReport},
-    {"history", kReport},
+    {"history", kHistory},
+    {"since", kHistory},
+    {"events", kHistory},
+    {"incidents", kHistory},
+    {"dashboard", kReport},
     {"show", kReport},
     {"view", kReport},
     {"open", kReport},

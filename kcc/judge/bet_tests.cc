@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kcc/base/strings.h"
+#include "kcc/judge/more_requests.h"
 #include "kcc/stats/betting.h"
 #include "kcc/stats/binomial.h"
 #include "kcc/stats/forecast.h"
@@ -162,10 +163,11 @@ TrafficFinding TestByBets(const std::vector<PlanTest>& tests, const Facts& facts
   const double shared = truncated ? 1 : static_cast<double>(tests.size());
   if (facts.unmeasured == 0) finding.p_violated = std::min(1.0, shared * AnytimePValue(e.fail));
   finding.what = InWords(requests, e, can_pass, can_fail, alpha);
+  if (!can_pass && !facts.estimate) finding.what += "; " + TheFormByRequest(alpha, looks);
   if (tests[0].two_valued && looks == Looks::kOnce) {
     TestTwoValues(tests[0], kept, facts, alpha, &finding);
   }
-  if (!finding.certified && finding.p_violated > alpha) {
+  if (can_pass && !finding.certified && finding.p_violated > alpha) {
     finding.what += LengthsInWords(tests[0], facts.samples);
   }
   return finding;

@@ -22,7 +22,8 @@ struct Case {
   Side outcomes = Side::kInfer;  // by whose outcomes the slice selects
   Facts facts;
   TrafficFinding traffic;
-  std::string more_means;  // what the forecast of requests means, in words
+  std::string more_means;   // what the forecast of requests means, in words
+  bool from_lists = false;  // a side gave top-k lists
   double alpha = 0.05;
   bool traffic_violated = false;  // after the correction for many clauses
 };
@@ -112,6 +113,18 @@ PopulationVerdict Decide(const Case& one, bool violated, bool satisfied, std::st
   return verdict;
 }
 
+// The evidence leaves an interval with the threshold inside: what would be narrower. Without lists
+// it is the buckets of values that were counted without the clause's threshold.
+std::string WhatWouldSettle(const Case& one) {
+  const Interval& value = one.facts.value;
+  if (!one.from_lists) return "full logits, or this contract at measuring, would settle it";
+  if (one.clause->hard() && (std::isinf(value.lo) || std::isinf(value.hi))) {
+    return "what a list leaves out has no bound here, so full logits alone would settle it; "
+           "contracts/server-top-k.yaml asks for what lists can decide";
+  }
+  return "longer lists, or full logits, would settle it";
+}
+
 PopulationVerdict AboutEvaluationSet(const Case& one) {
   std::string reason;
   if (one.facts.truth < Truth::kNoEvidence) {
@@ -119,9 +132,7 @@ PopulationVerdict AboutEvaluationSet(const Case& one) {
     if (one.clause->hard()) reason += ", " + Comparison(*one.clause) + " is asked";
     if (!one.facts.lacking.empty()) reason += "; " + one.facts.lacking;
     if (one.facts.truth == Truth::kStraddles) {
-      reason +=
-          ": the evidence is partial and the threshold lies inside; full logits, or this contract "
-          "at measuring, would settle it";
+      reason += ": the evidence is partial and the threshold lies inside; " + WhatWouldSettle(one);
     }
   }
   return Decide(one, one.facts.fails_surely, one.facts.truth == Truth::kHolds, std::move(reason));
@@ -262,6 +273,11 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
   // Later stages are judged again and again while their evidence grows.
   const Looks looks = options.stage == Stage::kOffline ? Looks::kOnce : Looks::kAgain;
   FactReader reader(summary);
+  const bool lists =
+      std::any_of(summary.sources.begin(), summary.sources.end(), [](const Source& source) {
+        return source.train.evidence == EvidenceLevel::kTopK ||
+               source.infer.evidence == EvidenceLevel::kTopK;
+      });
   std::vector<Case> cases;
   for (const Clause& clause : contract.clauses) {
     const std::vector<Stage>& stages = clause.stages;
@@ -276,6 +292,7 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
         one.slice = slice;
         if (outcomes == Side::kTrain && !ReadsOutcome(*one.slice)) continue;
         one.outcomes = outcomes;
+        one.from_lists = lists;
         one.alpha = 1 - clause.confidence.value_or(contract.decision.confidence);
         one.facts = reader.Read(clause, *one.slice, outcomes);
         if (one.facts.truth < Truth::kNoEvidence) {
@@ -283,7 +300,7 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
                                       one.alpha, looks);
         }
         if (one.traffic.more_requests && one.facts.slice) {
-          one.more_means = WhatMoreRequestsMean(clause, summary.slices[*one.facts.slice],
+          one.more_means = WhatMoreRequestsMean(clause, one.facts, summary.slices[*one.facts.slice],
                                                 *one.traffic.more_requests, one.alpha, looks);
         }
         cases.push_back(std::move(one));

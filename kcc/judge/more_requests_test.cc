@@ -71,6 +71,40 @@ TEST(MoreRequests, OfTokensSayWhichFormWouldDecideSooner) {
   EXPECT_THAT(ReasonOf(kSoft, 1000), Not(HasSubstr("sooner"))) << "it has that form";
 }
 
+// One flip in a request of few tokens puts the request beyond: the form by request asks for more.
+TEST(MoreRequests, TheFormByRequestIsNotNamedWhereRequestsLieBeyondIt) {
+  for (const bool flips : {false, true}) {
+    Evidence evidence;
+    for (size_t i = 0; i < 60; ++i) {
+      JudgedRequest& request = evidence.Add();
+      for (size_t t = 0; t < 4; ++t) {
+        JudgedToken token;
+        request.tokens.push_back(token.Set("top1_overlap", flips && i == 0 && t == 0 ? 0 : 1));
+      }
+      request.Both("output_tokens", 4.0);
+    }
+    const Contract contract = ContractOf("metric: flip_rate, atMost: 1%");
+    const Judgement judged = Judge(contract, testing::Measure(contract, evidence));
+    const std::string& reason = judged.clauses[0].slices[0].about.reason;
+    EXPECT_THAT(reason, HasSubstr("more requests"));
+    EXPECT_EQ(reason.find("sooner") == std::string::npos, flips) << reason;
+  }
+}
+
+TEST(MoreRequests, OfASmallBudgetSayWhatAWiderOneNeeds) {
+  EXPECT_THAT(ReasonOf("metric: mean_kl, atMost: 0.1, exceedance: 0.01%, window: request", 1000),
+              HasSubstr("; 'exceedance: 1%' promises less and is decided sooner, with about 269 "
+                        "more"));
+}
+
+TEST(MoreRequests, TheMeanOfAnUnboundedQuantityHasAFormThatCanBeCertified) {
+  const std::string reason = ReasonOf("metric: mean_kl, atMost: 0.1", 1000);
+  EXPECT_THAT(reason, HasSubstr("no sample can certify the mean of an unbounded quantity; 299 "
+                                "requests, none of them beyond the threshold, certify the clause "
+                                "with 'exceedance: 1%, window: request'"));
+  EXPECT_THAT(reason, Not(HasSubstr("needs fewer"))) << "no number of requests certifies it";
+}
+
 // What is looked at again and again needs more of them.
 TEST(MoreRequests, OfLaterStagesAreCountedByTheirOwnTest) {
   const std::string reason = ReasonOf(kFlips, 1000, 30, Stage::kCanary);

@@ -1,9 +1,11 @@
 #include "kcc/judge/traffic.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kcc/base/strings.h"
 #include "kcc/judge/bet_tests.h"
+#include "kcc/judge/more_requests.h"
 #include "kcc/judge/rate_counts.h"
 #include "kcc/stats/betting.h"
 #include "kcc/stats/binomial.h"
@@ -182,6 +184,15 @@ TrafficFinding FindInSeries(const Clause& clause, const Assumptions& assumptions
     return TestUnits(*facts.units, limit, alpha, looks, "requests");
   }
   if (!tests.empty()) return TestByBets(tests, facts, summary, alpha, looks);
+  const bool unbounded = aggregate == Aggregate::kMean && at_most &&
+                         std::isinf(MetricMax(clause.metric)) && !facts.estimate;
+  if (of_tokens && !assumptions.tokens_max && unbounded) {
+    // A test could only refute it, so what to state comes second.
+    return Untestable("no sample can certify the mean of an unbounded quantity; " +
+                      TheFormByRequest(alpha, looks) +
+                      "; a sample can refute it where "
+                      "assumptions.tokensMax is stated");
+  }
   if (of_tokens && !assumptions.tokens_max) return Untestable(kNeedsTokensMax);
   if (clause.metric.quantity->bounded_by == BoundedBy::kRewardMax) {
     return Untestable(kNeedsRewardMax);

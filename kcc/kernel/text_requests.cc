@@ -58,9 +58,13 @@ Result<TextRequests> TextRequests::Read(const std::string& path) {
   json::parser parser;
   size_t bytes = 0;
   const auto add = [&](std::string_view line) -> Result<> {
-    KCC_TRY(const json::element root, ParseJson(parser, line));
+    const Result<json::element> root = ParseJson(parser, line);
+    if (!root.has_value()) {
+      return InvalidError(root.error().message() +
+                          "; a line is an object: {\"prompt\": \"text\", \"output\": \"text\"}");
+    }
     json::object object;
-    if (root.get(object) != simdjson::SUCCESS) {
+    if (root->get(object) != simdjson::SUCCESS) {
       return InvalidError("a line must be an object: {\"prompt\": \"text\", \"output\": \"text\"}");
     }
     if (JsonMember(object, "messages")) {

@@ -87,6 +87,33 @@ std::string_view HostAndPort(std::string_view text) {
                                                                               : std::string_view();
 }
 
+// What stands before "://" where people write a server's address: http, https, openai, the name of
+// a server, or two of them with a plus.
+struct PastedScheme {
+  bool known = true;
+  bool tls = false;
+  std::string_view server;  // empty: not said
+};
+
+PastedScheme ReadScheme(std::string_view scheme) {
+  PastedScheme read;
+  if (scheme == "openai+http" || scheme == "openai+https") read.known = false;  // needs no advice
+  while (!scheme.empty()) {
+    const size_t plus = scheme.find('+');
+    const std::string_view part = scheme.substr(0, plus);
+    scheme.remove_prefix(plus == std::string_view::npos ? scheme.size() : plus + 1);
+    const std::vector<std::string_view> servers = ServerNames();
+    if (std::find(servers.begin(), servers.end(), part) != servers.end()) {
+      read.server = part;
+    } else if (part == "https") {
+      read.tls = true;
+    } else if (part != "http" && part != "openai") {
+      read.known = false;
+    }
+  }
+  return read;
+}
+
 Result<const KernelScheme*> SchemeOf(const KernelUri& uri, std::span<const KernelScheme> schemes) {
   std::vector<std::string_view> names;
   std::vector<std::string_view> forms;
@@ -113,21 +140,25 @@ std::string AddressMessage(const std::string& server) {
 }
 
 std::string ServerUriFor(std::string_view text) {
-  std::string scheme = "openai+http://";
-  if (text.starts_with("https://")) scheme = "openai+https://";
   const size_t slashes = text.find("://");
-  const bool http = text.starts_with("http://") || text.starts_with("https://");
-  if (slashes != std::string_view::npos && !http) return "";
-  std::string_view host = http ? text.substr(slashes + 3) : HostAndPort(text);
-  host = host.substr(0, host.find_first_of("/?"));
-  if (host.empty() || host.find('@') != std::string_view::npos) return "";
-  // What was said of the server is kept; who it is must be said.
+  const bool has_scheme = slashes != std::string_view::npos;
+  const PastedScheme pasted = ReadScheme(has_scheme ? text.substr(0, slashes) : std::string_view());
+  if (has_scheme && !pasted.known) return "";
+  if (!has_scheme && HostAndPort(text).empty()) return "";
   const size_t mark = text.find('?');
+  std::string_view address = text.substr(0, mark);
+  if (has_scheme) address.remove_prefix(slashes + 3);
+  // A gateway's path is part of the address; the routes of the interface are added later.
+  address = address.substr(0, address.find("/v1"));
+  while (address.ends_with('/')) address.remove_suffix(1);
+  if (address.empty() || address.find('@') != std::string_view::npos) return "";
+  // What was said of the server is kept; who it is must be said.
   std::string options(mark == std::string_view::npos ? "" : text.substr(mark + 1));
   if (options.find("server=") == std::string::npos) {
-    options = "server=NAME" + (options.empty() ? "" : "&" + options);
+    options = "server=" + std::string(pasted.server.empty() ? "NAME" : pasted.server) +
+              (options.empty() ? "" : "&" + options);
   }
-  return scheme + std::string(host) + "?" + options;
+  return (pasted.tls ? "openai+https://" : "openai+http://") + std::string(address) + "?" + options;
 }
 
 const std::string* KernelUri::Find(std::string_view name) const {

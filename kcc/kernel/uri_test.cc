@@ -84,7 +84,7 @@ TEST(OpenKernel, TakesTheSchemeThatFits) {
 }
 
 TEST(ServerUriFor, IsWhatAPastedAddressMeans) {
-  const std::array<std::pair<std::string, std::string>, 14> cases = {{
+  const std::array<std::pair<std::string, std::string>, 22> cases = {{
       {"http://localhost:8000", "openai+http://localhost:8000?server=NAME"},
       {"http://localhost:8000/", "openai+http://localhost:8000?server=NAME"},
       {"http://localhost:8000/v1", "openai+http://localhost:8000?server=NAME"},
@@ -93,6 +93,14 @@ TEST(ServerUriFor, IsWhatAPastedAddressMeans) {
       {"http://h:1?top=3", "openai+http://h:1?server=NAME&top=3"},
       {"localhost:8000", "openai+http://localhost:8000?server=NAME"},
       {"127.0.0.1:8000/v1", "openai+http://127.0.0.1:8000?server=NAME"},
+      {"https://gateway/team-a/v1/completions", "openai+https://gateway/team-a?server=NAME"},
+      {"openai://localhost:8000", "openai+http://localhost:8000?server=NAME"},
+      {"vllm://localhost:8000/v1", "openai+http://localhost:8000?server=vllm"},
+      {"http+openai://h:1?server=sglang", "openai+http://h:1?server=sglang"},
+      {"vllm+https://h:1", "openai+https://h:1?server=vllm"},
+      {"openai+http://h:1/v1?server=vllm", ""},  // a kernel's URI, which is judged as such
+      {"http://", ""},
+      {"http:///v1", ""},
       {"traces/train", ""},
       {"trace:traces/a:1", ""},
       {"a:b", ""},

@@ -52,9 +52,17 @@ using RlCorrectionTest = std::function<bool(const RlCorrection&)>;
 int RecommendRl(const RlReplay& replay, const RlReplayOptions& options,
                 const RlCorrectionTest& allowed, std::string* reason);
 
-// Self-contained. `unneeded`: why no correction is needed, which is then the page's answer; empty:
-// one is, or nobody looked.
+// What the page says beside the corrections. Empty: nobody looked.
+struct RlReplayAnswer {
+  std::string unneeded;               // why no correction is needed, which is then the answer
+  std::string advised;                // or why one is
+  std::string clip;                   // what the gap spends of PPO's epsilon
+  std::string framework;              // whose settings follow
+  std::vector<std::string> settings;  // one a line
+};
+
+// Self-contained.
 std::string ReplayHtml(const RlReplay& replay, std::string_view title,
-                       std::string_view unneeded = {});
+                       const RlReplayAnswer& answer = {});
 
 }  // namespace kcc

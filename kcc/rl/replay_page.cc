@@ -34,13 +34,18 @@ std::string Escaped(std::string_view text, std::string_view less, std::string_vi
 
 }  // namespace
 
-std::string ReplayHtml(const RlReplay& replay, std::string_view title, std::string_view unneeded) {
+std::string ReplayHtml(const RlReplay& replay, std::string_view title,
+                       const RlReplayAnswer& answer) {
   std::string page(kPage_replay_html);
   Fill(&page, "title", Escaped(title, "&lt;", "&amp;"));
   Fill(&page, "style", kPage_replay_css);
-  JsonWriter answer(JsonWriter::Style::kCompact);
-  answer.BeginObject().Field("unneeded", unneeded).EndObject();
-  Fill(&page, "answer", Escaped(answer.Take(), "\\u003c", "&"));
+  JsonWriter json(JsonWriter::Style::kCompact);
+  json.BeginObject().Field("unneeded", answer.unneeded).Field("advised", answer.advised);
+  json.Field("clip", answer.clip).Field("framework", answer.framework);
+  json.Key("settings").BeginArray();
+  for (const std::string& line : answer.settings) json.Value(line);
+  json.EndArray().EndObject();
+  Fill(&page, "answer", Escaped(json.Take(), "\\u003c", "&"));
   Fill(&page, "data", Escaped(rl_version1::ReplayJson(replay), "\\u003c", "&"));
   Fill(&page, "script", std::string(kPage_theme_js) + std::string(kPage_replay_js));
   return page;

@@ -151,3 +151,21 @@ def test_nobody_at_the_address_is_said_at_once(kcc, no_python, uri):
     outcome = kcc("doctor", "--json", "--python", no_python, "--server", uri)
     assert outcome.code == 4
     assert "is the server started, and is this its port?" in found(outcome)["answers"]["detail"]
+
+
+def test_a_folder_of_that_name_is_not_the_python_package(kcc, tmp_path):
+    """kcc/ of a checkout is a package to Python, though an empty one."""
+    (tmp_path / "kcc").mkdir()
+    bare = tmp_path / "python3"
+    bare.write_text(f"#!/bin/sh\nexec {sys.executable} -S \"$@\"\n")
+    bare.chmod(0o755)
+    outcome = kcc("doctor", "--json", "--python", bare, cwd=tmp_path, env={"PYTHONPATH": ""})
+    assert found(outcome)["kcc"]["found"] == "missing", outcome.out
+    assert outcome.code == 0
+
+
+@pytest.mark.parametrize("text", ["localhost", "traces/train"])
+def test_what_is_not_an_address_is_told_so(kcc, no_python, text):
+    outcome = kcc("doctor", "--json", "--python", no_python, "--server", text)
+    assert outcome.code == 4
+    assert found(outcome)["answers"]["detail"] == f"'{text}' is not a server's address; write http://HOST:PORT"

@@ -45,6 +45,8 @@ MISTAKES = [
     (["judge", CONTRACT, TRACES[0]], 2, [TRACES[0], "takes a summary", "kcc run CONTRACT TRAIN INFER"]),
     (["report", "examples/contract.yaml"], 2, ["examples/contract.yaml", "is not JSON", "a report is the report.json that --report wrote"]),
     (["generate", "lab:fp8", *ASKED, "--top-p", "50", "-o", "t"], 2, ["--top-p", "'50' is not a number from 0 to 1"]),
+    (["author", *TRACES], 2, ["unexpected argument", "evidence has a flag: --evidence TRAIN:INFER"]),
+    (["status"], 2, ["unknown command 'status'", "'kcc report out/report.json' shows the last verdict", "'kcc promote status"]),
     (["bound", "--linf", "2%"], 2, ["--linf", "'2%' is not a number", "write 0.02"]),
     # Kernels.
     (["run", CONTRACT, "examples/traces", TRACES[1]], 4, ["holds no trace.json", "it holds the traces fixed, infer and train"]),
@@ -54,6 +56,8 @@ MISTAKES = [
      ["models/kcc-lab", "looks like a model", "'exec:python3 -m kcc.kernels.torch_lm models/kcc-lab'"]),
     (["run", CONTRACT, "--train", "lab:train", "--infer", "http://localhost:8000/v1"], 2,
      ["an address alone is no kernel", "'openai+http://localhost:8000?server=NAME'"]),
+    (["run", CONTRACT, "--train", "lab:train", "--infer", "vllm://localhost:8000/v1"], 2,
+     ["an address alone is no kernel", "'openai+http://localhost:8000?server=vllm'"]),
     (["run", CONTRACT, "--train", "lab:train", "--infer", "openai+http://127.0.0.1:1?server=vllm&retries=0", *ASKED], 4,
      ["no connection", "is the server started, and is this its port?", "vLLM listens on 8000"]),
     (["run", CONTRACT, "--train", "lab:train", "--infer", "lab:fp9"], 2, ["no kernel 'fp9'", "it has train, f32"]),
@@ -74,6 +78,8 @@ MISTAKES = [
     (["run", CONTRACT, "--train", "lab:train", "--infer", "lab:fp8", "--requests", "{beyond.jsonl}"], 2,
      ["request 'a' holds token 99999", "the vocabulary has 512", "tokenizer of this model"]),
     (["run", CONTRACT, *TRACES[:1], "--infer", "lab:fp8", "--repeat", "2"], 2, [TRACES[0], "--repeat asks what --requests names", "kcc score --repeat 2"]),
+    (["requests", "make", "{table.csv}", "--tokenizer", "models/kcc-lab", "-o", "r.jsonl"], 2,
+     ["table.csv:1", "not JSON", 'a line is an object: {"prompt": "text", "output": "text"}']),
     # Dumps.
     (["rl", "diagnose", "{one.npz}"], 2, ["rollout log-probs are missing: found train", "--map NAME=rollout"]),
     (["rl", "diagnose", "{shapes.npz}"], 2, ['"rollout" has the shape [2, 2]', "of the same tokens"]),

@@ -299,3 +299,14 @@ def test_lint_names_vacuous_settings(kcc):
     band = kcc("rl", "lint", STEP, "--dialect", "verl", "--options", options, "--json")
     assert band.code == 1, band.out
     assert kcc("rl", "lint", STEP, "--rule", "{").code == 2
+
+
+@pytest.mark.parametrize("words", [["replay", "--epsilon", "0"], ["replay", "--epsilon", "-1"], ["judge", "--temperature", "0"],
+                                   ["judge", "--sampling-temperature", "-1"]], ids=" ".join)  # fmt: skip
+def test_numbers_out_of_range_are_told_in_short(kcc, words):
+    command, flag, value = words
+    contract = ["contracts/rl-dump.yaml"] if command == "judge" else []
+    done = kcc("rl", command, *contract, "examples/rl/step.safetensors", flag, value)
+    assert done.code == 2
+    assert done.err.startswith(f"kcc rl {command}: error: {flag}: '{value}' is not a number ")
+    assert len(done.err.splitlines()[0]) < 120, done.err

@@ -56,8 +56,9 @@ def shaped(row, temperature, top_k):
 
 class Faults(set):
     def row(self, prefix):
-        """The logits; `drift` is another kernel for the same weights, and no good one."""
-        row = logits(prefix)
+        """The logits; `drift` is another kernel for the same weights, and no good one. `peaked`: as sure of its
+        tokens as a language model is, so that a list of 20 leaves out little."""
+        row = [3 * x for x in logits(prefix)] if "peaked" in self else logits(prefix)
         return [x + 0.4 * math.sin(2.9 * v + len(prefix)) for v, x in enumerate(row)] if "drift" in self else row
 
     def numbers(self, prefix, temperature, top_k):

@@ -36,7 +36,7 @@ def write_side(root, side, logits, form, tokens):
     return f"trace:{root / side}"
 
 
-def run(kcc, tmp_path, noise, forms):
+def run(kcc, tmp_path, noise, forms, contract="contracts/server-top-k.yaml"):
     rng = np.random.default_rng(5)
     # Peaked as a language model's are: a Zipf tail below a few likely tokens.
     tail = -2.2 * np.log(np.arange(1, VOCAB + 1))
@@ -46,7 +46,7 @@ def run(kcc, tmp_path, noise, forms):
     tokens = np.array([rng.choice(VOCAB, p=row / row.sum()) for row in probabilities], np.int32)
     sides = [write_side(tmp_path, side, logits.astype(np.float32), form, tokens)
              for side, logits, form in (("train", train, forms[0]), ("infer", infer, forms[1]))]  # fmt: skip
-    done = kcc("run", "contracts/server-top-k.yaml", "--train", sides[0], "--infer", sides[1], "--json")
+    done = kcc("run", contract, "--train", sides[0], "--infer", sides[1], "--json")
     report = json.loads(done.out)
     return done.code, {clause["id"]: clause["slices"][0] for clause in report["clauses"]}
 
@@ -73,3 +73,19 @@ def test_full_logits_on_one_side_narrow_the_interval(kcc, tmp_path):
         low, high = clauses["N-1"]["interval"]
         widths[forms[0]] = high - low
     assert widths["logits"] < widths["top-k"]
+
+
+def test_what_lists_cannot_decide_names_the_contract_that_they_can(kcc, tmp_path):
+    _, clauses = run(kcc, tmp_path, 1e-3, ("logits", "top-k"), "contracts/minimal.yaml")
+    assert clauses["N-1"]["verdict"] == "inconclusive"
+    assert "full logits alone would settle it; contracts/server-top-k.yaml asks for what lists can decide" in clauses["N-1"]["reason"]
+    assert "at measuring" not in clauses["N-1"]["reason"]
+
+
+def test_a_threshold_inside_the_interval_of_lists_asks_for_longer_ones(kcc, tmp_path):
+    contract = tmp_path / "tight.yaml"
+    contract.write_text("apiVersion: kcc/v1\nkind: KernelContract\nmetadata: {name: tight, version: 1.0.0}\nspec:\n  numerical:\n"
+                        "    - {id: N-1, metric: mean_tv, atMost: 0.003, level: L2}\n")  # fmt: skip
+    code, clauses = run(kcc, tmp_path, 1e-3, ("top-k", "top-k"), contract)
+    assert code == 3, clauses
+    assert clauses["N-1"]["reason"].endswith("longer lists, or full logits, would settle it")

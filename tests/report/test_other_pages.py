@@ -161,3 +161,15 @@ def test_the_replay_of_a_small_gap_says_that_no_correction_is_needed(run, open_f
     assert page.locator(".pick b").inner_text() == "No correction is needed"
     assert "inside NeMo-RL's 0.001" in page.locator(".pick").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+def test_the_replay_says_what_the_gap_spends_of_ppos_epsilon_and_the_settings(run, open_file, tmp_path):
+    printed = run("rl", "replay", "examples/rl/step.safetensors", "--for", "verl", "-o", tmp_path / "replay.html").splitlines()
+    for width in (1280, 420):
+        page = open_file(tmp_path / "replay.html", viewport={"width": width, "height": 900})
+        shown = page.locator(".pick").inner_text()
+        assert "A correction is advised: k3 is 0.01833 on slice grid, beyond NeMo-RL's 0.001." in shown
+        assert next(line for line in printed if line.startswith("PPO's epsilon 0.2: ")) in shown
+        settings = printed[printed.index("settings for verl:") + 1 :]
+        assert page.locator(".settings").inner_text().splitlines() == [line.strip() for line in settings]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width

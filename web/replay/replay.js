@@ -16,7 +16,8 @@
     if (text !== undefined) e.textContent = text;
     return e;
   };
-  const unneeded = JSON.parse(document.getElementById("answer").textContent).unneeded;
+  const answer = JSON.parse(document.getElementById("answer").textContent);
+  const unneeded = answer.unneeded;
   const slices = data.corrections[0].figures.map((f) => f.slice);
   let slice = 0, key = null, rising = true;
   const kept = (f) => f.tokens > 0 ? f.tokens_kept / f.tokens : 0;
@@ -35,6 +36,11 @@
       pick.append(element("b", {}, best ? best.text : "No correction is recommended"), element("span", { class: "quiet" }, data.reason));
     }
     if (best && !best.pareto) pick.append(element("span", { class: "quiet" }, "It lies off the front: whatever is better in both bias and variance fell to one of these conditions, by keeping too little of a slice, by too few effective samples, or by a mean weight off 1."));
+    if (answer.advised) pick.append(element("span", { class: "quiet" }, `A correction is advised: ${answer.advised}.`));
+    if (answer.clip) pick.append(element("span", { class: "quiet clip" }, `${answer.clip}.`));
+    if (answer.settings.length) {
+      pick.append(element("span", { class: "quiet" }, `Settings for ${answer.framework}:`), element("pre", { class: "settings" }, answer.settings.join("\n")));
+    }
     app.append(pick);
   }
 
