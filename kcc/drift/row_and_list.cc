@@ -192,7 +192,7 @@ Result<> PublishToken(const RowAndList& pair, const FullRow& row, const SideView
   double infer_logprob = *listed;
   if (!train) std::swap(train_logprob, infer_logprob);
   KCC_TRY(const SampledToken token, SampledTokenFromLogprobs(train_logprob, infer_logprob));
-  PublishSampledToken(token, wanted, out);
+  PublishSampledToken(token, wanted & ~LogprobBitSlots(), out);
   return {};
 }
 

@@ -265,8 +265,9 @@ TEST(RowAndList, TheEndsOfTheDivergencesAreAttained) {
 class MaskedRow : public testing::Test {
  protected:
   TokenDrift Measure(std::vector<float> logits, std::vector<int32_t> ids,
-                     std::vector<float> logprobs) {
+                     std::vector<float> logprobs, int32_t token = -1) {
     RowAndList pair;
+    pair.token = token;
     pair.logits = logits.data();
     pair.vocab = logits.size();
     pair.list = {ids, logprobs};
@@ -310,6 +311,15 @@ TEST_F(MaskedRow, ANumberInPlaceOfAMaskIsNoMask) {
   EXPECT_GT(At(drift, "reverse_kl").lo, 1);
   EXPECT_LT(At(drift, "reverse_kl").lo, 100);
   EXPECT_EQ(At(drift, "reverse_kl").hi, kInf);
+}
+
+// The side with logits wrote no log-prob: the one computed here may differ from what it would have
+// written in its last bits, so that two equal kernels would seem to differ, or two different ones not.
+TEST_F(MaskedRow, SaysNothingOfTheBitsOfALogprobThatNoKernelWrote) {
+  const TokenDrift drift = Measure({0, 0, masked_}, {0, 1, 2}, {half_, half_, masked_}, 1);
+  EXPECT_TRUE(drift.known[TokenSlot("abs_log_ratio")]);
+  EXPECT_FALSE(drift.known[TokenSlot("bit_mismatch")]);
+  EXPECT_FALSE(drift.known[TokenSlot("ulp_gap")]);
 }
 
 TEST(RowAndList, RefusesWhatIsNoRowOrNoList) {

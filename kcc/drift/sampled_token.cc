@@ -90,6 +90,13 @@ void PublishSampledToken(const SampledToken& token, const SlotSet& wanted, Token
   set(slots.k3, l == -kInf ? kInf : w == kInf ? kInf : ExpResidual(l));
 }
 
+SlotSet LogprobBitSlots() {
+  SlotSet slots;
+  slots.set(SlotsOf().bit_mismatch);
+  slots.set(SlotsOf().ulp_gap);
+  return slots;
+}
+
 SlotSet SampledTokenSlots() {
   SlotSet slots;
   for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {

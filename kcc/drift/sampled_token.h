@@ -31,6 +31,11 @@ void PublishSampledToken(const SampledToken& token, const SlotSet& wanted, Token
 // The token quantities that the catalog says need no more than the sampled token.
 SlotSet SampledTokenSlots();
 
+// Of those, the ones about the float32 bits that the kernels wrote: bit_mismatch and ulp_gap. They
+// need log-probs of one origin. Where one side's is computed here from logits, and the other's by a
+// kernel, two kernels with equal bits would seem to differ.
+SlotSet LogprobBitSlots();
+
 // One-sample estimates of distributional quantities, unbiased if and only if y ~ infer, that is
 // sampled at the temperature that the log-probs are at: their mean over tokens is meaningful, a
 // percentile or maximum of them is not. By slot, for the slots of EstimableSlots(): tv (1-w)+,
