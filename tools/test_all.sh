@@ -17,15 +17,15 @@ mkdir -p "$logs"
 
 # A step is a function: one exit code for all of it, since a function that runs in a condition ignores set -e.
 step_test() { make --no-print-directory test; }
+ctest_in() { tools/in_memory.sh ctest --test-dir "$1" --output-on-failure --no-tests=error -j "$jobs" "${@:2}"; }
 step_timed() { ctest --test-dir build/release --output-on-failure --no-tests=error -L timed; }
 step_servers() { tools/servers.sh; }
 step_slow_pytest() { make --no-print-directory test-slow-python; }
-step_slow_ctest() { ctest --test-dir build/release --output-on-failure --no-tests=error -j "$jobs" -L slow -LE timed; }
+step_slow_ctest() { ctest_in build/release -L slow -LE timed; }
 step_asan() { make --no-print-directory test-asan; }
 step_tsan() { make --no-print-directory test-tsan; }
 step_clang() {
-  cmake --preset clang >/dev/null && cmake --build --preset clang -j "$jobs" &&
-    ctest --test-dir build/clang --output-on-failure --no-tests=error -j "$jobs" -LE slow
+  cmake --preset clang >/dev/null && cmake --build --preset clang -j "$jobs" && ctest_in build/clang -LE slow
 }
 step_lint() { make --no-print-directory lint; }
 step_same_bytes() { tools/same_bytes.sh build/release build/clang; }

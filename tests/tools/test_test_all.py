@@ -1,5 +1,5 @@
 """tools/test_all.sh: two steps at a time, each after those whose builds it uses, and none that fails unseen. The steps' own
-commands are stand-ins here."""
+commands are stand-ins here. And tools/in_memory.sh, under which they run."""
 
 import os
 import pathlib
@@ -22,7 +22,8 @@ class Checkout:
         self.steps = folder / "steps"  # a line for each begin and end, in their order
         tools = folder / "tools"
         tools.mkdir()
-        shutil.copy(ROOT / "tools/test_all.sh", tools)
+        for name in ("test_all.sh", "in_memory.sh"):
+            shutil.copy(ROOT / "tools" / name, tools)
         self.stand_in(folder / "bin/cmake", "")
         self.stand_in(folder / "bin/ctest", self.noted("ctest"))
         for name in ("servers", "same_bytes", "check_wheel", "check_dist", "check_arm64", "fuzz"):
@@ -134,3 +135,23 @@ def test_a_step_that_does_not_exist(checkout):
     done = checkout.run("asan", "nonsense")
     assert done.returncode == 2 and "no step 'nonsense'" in done.stderr
     assert not checkout.steps.exists(), "nothing was started"
+
+
+def temporary_folder(**variables):
+    """Where a command under tools/in_memory.sh has its temporary files."""
+    command = [ROOT / "tools/in_memory.sh", "bash", "-c", 'echo ${TMPDIR:-none}; [ -z "${TMPDIR:-}" ] || touch "$TMPDIR/kcc-file"; exit 7']
+    environment = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
+    done = subprocess.run(command, env=environment | variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 7, done.stderr
+    return pathlib.Path(done.stdout.strip())
+
+
+def test_temporary_files_in_memory_are_gone_with_the_command(tmp_path):
+    assert temporary_folder(TMPDIR=str(tmp_path)) == tmp_path, "what the user says counts"
+    assert (tmp_path / "kcc-file").exists()
+    (tmp_path / "df").write_text("#!/bin/sh\necho Avail; echo 65536\n")  # 64 MB, as containers have
+    (tmp_path / "df").chmod(0o755)
+    assert temporary_folder(PATH=f"{tmp_path}:{os.environ['PATH']}") == pathlib.Path("none")
+    if shutil.disk_usage("/dev/shm").free >= 4 << 30:
+        folder = temporary_folder()
+        assert folder.parent == pathlib.Path("/dev/shm") and not folder.exists()
