@@ -4,10 +4,11 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
 JOBS ?= $(shell nproc)
-CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
+# Temporary files lie in memory; TMPDIR=/tmp make test tries a disk.
+CTEST := tools/in_memory.sh ctest --output-on-failure --no-tests=error -j $(JOBS)
 # A file is one worker's, for its fixtures; which file is first stands in tests/conftest.py.
-PYTEST := .venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
-  --max-worker-restart=0
+PYTEST := tools/in_memory.sh .venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
+  --max-worker-restart=0 -o tmp_path_retention_policy=failed
 
 .PHONY: program build setup demo results test test-all fuzz bench dist dist-arm64 format lint clean configure-% build-%
 

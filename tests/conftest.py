@@ -2,9 +2,11 @@
 
 import dataclasses
 import fcntl
+import hashlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +16,10 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "python")]
 import run_docs  # noqa: E402
+
+# Before anything imports PyTorch, here or in a child: the models are tiny, and a second thread does nothing but wait for the
+# first, busily, on the core of another worker. GRPO in tests/python/test_trl.py takes four times the CPU time with two.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 # Over ten seconds each, longest first: started first, so that no worker is left alone with one at the end.
@@ -40,16 +46,34 @@ def made_once(tmp_path_factory, request):
     if hasattr(request.config, "workerinput"):
         root = root.parent
 
-    def directory(name, make):
-        target = root / name
-        with open(root / f"{name}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not target.exists():
-                unfinished = root / f"{name}.part"
-                unfinished.mkdir(exist_ok=True)
-                make(unfinished)
-                unfinished.rename(target)
-        return target
+    return lambda name, make: filled(root / name, make)
+
+
+def filled(target, make):
+    """The directory, filled by make(directory) if it is not there; by one process, for which others wait."""
+    with open(f"{target}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            unfinished = target.with_name(f"{target.name}.part")
+            shutil.rmtree(unfinished, ignore_errors=True)  # of a run that was killed
+            unfinished.mkdir()
+            make(unfinished)
+            unfinished.rename(target)
+    return target
+
+
+@pytest.fixture(scope="session")
+def made_of():
+    """made_of(name, files, make) -> a directory that make(directory) fills, kept in build/made for later runs until one of
+    the files changes. They must be all that decides what make writes."""
+
+    def directory(name, files, make):
+        digest = hashlib.sha256()
+        for file in sorted(files):
+            digest.update(f"{file.relative_to(ROOT)} {file.stat().st_size}\n".encode() + file.read_bytes())
+        folder = ROOT / "build/made" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return filled(folder / digest.hexdigest()[:16], make)
 
     return directory
 

@@ -52,11 +52,14 @@ std::map<std::string, double> WorstErrors(double end, int rows) {
 
 TEST(Accuracy, StaysWithinThePromiseWhereTheSeriesAndTheSumsAreWorst) {
   for (const double end : {2.0, 0.5}) {
-    for (const auto& [name, error] : WorstErrors(end, 3000)) {
+    auto worst = WorstErrors(end, 3000);
+    for (const auto& [name, error] : worst) {
       EXPECT_LE(error, 4e-6) << name << " up to " << end;
     }
+    if (end == 2.0) {
+      EXPECT_GE(worst["kl"], 1e-6);
+    }
   }
-  EXPECT_GE(WorstErrors(2.0, 3000)["kl"], 1e-6);
 }
 
 }  // namespace

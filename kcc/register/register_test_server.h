@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -22,9 +23,10 @@ namespace kcc {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    char path[] = "/tmp/kcc-register-XXXXXX";
-    path_ = ::mkdtemp(path) != nullptr ? path : "";
+  TemporaryFolder() : TemporaryFolder(std::filesystem::temp_directory_path()) {}
+  explicit TemporaryFolder(const std::filesystem::path& below) {
+    std::string path = below / "kcc-register-XXXXXX";
+    path_ = ::mkdtemp(path.data()) != nullptr ? path : "";
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
@@ -85,7 +87,8 @@ class PostgresServer {
     ::waitpid(child_, nullptr, 0);
   }
 
-  TemporaryFolder folder_;
+  // Not where TMPDIR says: the server is another user, and the path of a socket has to be short.
+  TemporaryFolder folder_{"/tmp"};
   std::string uri_;
   pid_t child_ = -1;
   int input_ = -1;

@@ -8,6 +8,18 @@ import pytest
 PER_SKILL = 3
 
 
+@pytest.fixture(scope="module", autouse=True)
+def as_users_start_them(torch_lm):
+    """The kernels' commands. Meanwhile those of PyTorch are forked from a process that has made its imports, which take
+    longer than their work."""
+    plain = dict(engines.KERNELS)
+    for name, command in plain.items():
+        if command.startswith(engines.TORCH):
+            engines.KERNELS[name] = torch_lm(engines.MODEL, command.removeprefix(engines.TORCH)).removeprefix("exec:")
+    yield plain
+    engines.KERNELS.update(plain)
+
+
 @pytest.fixture(scope="module")
 def work(tmp_path_factory, exports):
     """The exports, with room for traces beside them."""
@@ -67,11 +79,11 @@ def test_four_bits_are_caught(judged):
     assert entries["N-2", "all"]["verdict"] == "violated", entries["N-2", "all"]["reason"]
 
 
-def test_kcc_run_drives_two_engines_directly(work, requests):
+def test_kcc_run_drives_two_engines_directly(work, requests, as_users_start_them):
     """No trace on disk: both programs run, batch by batch."""
     arguments = []
     for side, name in (("--train", "torch f32 SDPA"), ("--infer", "llama.cpp f32")):
-        arguments += [side, engines.uri(engines.KERNELS[name], work)]
+        arguments += [side, engines.uri(as_users_start_them[name], work)]
     engines.kcc("run", engines.SCORING, *arguments, "--requests", requests, "--batch", 4)
 
 

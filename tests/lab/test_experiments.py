@@ -287,7 +287,7 @@ def test_a_preview_says_so_and_claims_nothing(browser, experiments, name):
 
 
 def test_the_terminal_prints_text(kcc, tmp_path):
-    done = kcc("lab", "e2", "--quick", "--max-requests", 1, "--length", 0, "-o", tmp_path / "e2")
+    done = kcc("lab", "e2", "--quick", "--max-requests", 1, "--length", 0, "--engine", "bf16,int4", "-o", tmp_path / "e2")
     assert done.code == 0, done.err
     assert not any(line.startswith(("#", "|")) for line in done.out.splitlines())
     assert "`" not in done.out and "**" not in done.out
