@@ -107,9 +107,14 @@ Result<bool> MakeSqliteFile(const std::string& path) {
   const std::string parent = std::filesystem::absolute(path, ignored).parent_path().string();
   KCC_TRY(const Temporary folder, Temporary::Make(parent, Temporary::Kind::kDirectory, 0700));
   const std::string inside = folder.path() + "/register.db";
+  // Before SQLite opens it: where it cannot make a file, it loses the reason.
+  const FileDescriptor file(::open(inside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (file.get() < 0) {
+    return IoError(std::string("cannot be made: ") + std::strerror(errno), Place{path});
+  }
   {
-    KCC_TRY(const std::unique_ptr<EventStore> store, OpenSqliteStore(inside, true));
-    const Result<> made = MigrateAll(*store);
+    const auto store = OpenSqliteStore(inside, false);
+    const Result<> made = store.has_value() ? MigrateAll(**store) : Result<>(store.error());
     if (!made.has_value()) return Error(made.error().code(), made.error().message(), Place{path});
   }
   // Closing brings SQLite's log into the file; it says nothing where it cannot.
