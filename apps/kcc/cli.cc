@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string>
+#include <vector>
 
 #include "apps/kcc/cli_bounds.h"
 #include "apps/kcc/cli_program.h"
@@ -312,7 +314,7 @@ void DeclareAll(Program& program) {
 
 CommandSpec Describe(const CLI::App& app, const std::string& parent) {
   CommandSpec spec;
-  spec.name = parent.empty() ? app.get_name() : parent + " " + app.get_name();
+  spec.name = parent.empty() ? CommandName(app) : parent + " " + CommandName(app);
   spec.help = app.get_description();
   spec.examples = app.get_footer();
   for (const CLI::Option* option : app.get_options()) {
@@ -342,7 +344,7 @@ const CommandSpec& Reached(const CLI::App& root, const CommandSpec& spec) {
   const CommandSpec* reached = &spec;
   for (const CLI::App* app = &root; !app->get_subcommands().empty();) {
     app = app->get_subcommands().front();
-    const std::string name = reached->name + " " + app->get_name();
+    const std::string name = reached->name + " " + CommandName(*app);
     for (const CommandSpec& command : reached->commands) {
       if (command.name == name) {
         reached = &command;
@@ -406,9 +408,31 @@ int UsageError(const std::string& message, const CommandSpec& at, Console& conso
   return kExitInvalid;
 }
 
+// Puts short names in the place of long ones: see kNameBytesMax. Long words that are no command are
+// refused here, before they are compared. An exit code, or -1: go on.
+int ShortenNames(const Program& program, std::vector<std::string>* words) {
+  const CommandSpec* at = &program.spec;
+  for (std::string& word : *words) {
+    if (at->commands.empty() || word.starts_with('-')) return -1;
+    const auto found = std::find_if(
+        at->commands.begin(), at->commands.end(),
+        [&](const CommandSpec& command) { return command.name == at->name + " " + word; });
+    if (found == at->commands.end()) {
+      if (word.size() < kNameBytesMax) return -1;
+      return UsageError(Shown(UnknownWord(word, *at)), *at, program.console);
+    }
+    at = &*found;
+    word = ShortName(word);
+  }
+  return -1;
+}
+
 int Parse(Program& program, int argc, const char* const* argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (const int code = ShortenNames(program, &words); code >= 0) return code;
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
   try {
-    program.root.parse(argc, argv);
+    program.root.parse(std::move(words));
     return -1;
   } catch (const CLI::CallForHelp&) {
     const CommandSpec& at = Reached(program.root, program.spec);

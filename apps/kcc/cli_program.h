@@ -3,6 +3,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -13,6 +15,7 @@
 #include "apps/kcc/command_spec.h"
 #include "apps/kcc/commands.h"
 #include "apps/kcc/register_statement.h"
+#include "kcc/base/check.h"
 
 namespace kcc::cli {
 
@@ -80,10 +83,30 @@ inline CLI::Option* AddSwitch(CLI::App* app, const char* names, bool& target, co
   return app->add_flag(names, target, help)->disable_flag_override();
 }
 
+// CLI11 copies the names of commands, and the words it compares with them, in a function that must
+// not throw: a copy that needs memory would end the process where there is none. So it gets names
+// that a string holds without memory, and RunProgram gives it the words to match.
+inline constexpr size_t kNameBytesMax = 15;
+inline constexpr std::array<std::string_view, 1> kLongNames = {"verify-attestation"};
+
+// What CLI11 calls the command.
+inline std::string_view ShortName(std::string_view name) { return name.substr(0, kNameBytesMax); }
+
+// What everybody else calls it.
+inline std::string CommandName(const CLI::App& app) {
+  for (const std::string_view name : kLongNames) {
+    if (app.get_name() == ShortName(name)) return std::string(name);
+  }
+  return app.get_name();
+}
+
 // A command, of the program itself or of a group of commands.
 inline CLI::App* Declare(Program& program, const char* name, const char* help, const char* examples,
                          std::function<int(Console&)> run, CLI::App* group = nullptr) {
-  CLI::App* app = (group == nullptr ? &program.root : group)->add_subcommand(name, help);
+  KCC_CHECK(std::string_view(name).size() <= kNameBytesMax ||
+            std::find(kLongNames.begin(), kLongNames.end(), name) != kLongNames.end());
+  CLI::App* app = (group == nullptr ? &program.root : group)
+                      ->add_subcommand(std::string(ShortName(name)), help);
   app->footer(examples);
   program.commands.push_back({app, std::move(run)});
   AddSwitch(app, "--json", program.console.json, "Print data instead of text");

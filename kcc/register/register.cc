@@ -3,7 +3,16 @@
 // from the fold of the log, and two writers cannot both follow one head.
 #include "kcc/register/register.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
 #include "kcc/base/sha256.h"
+#include "kcc/base/temporary.h"
 #include "kcc/register/postgres_store.h"
 #include "kcc/register/register_uri.h"
 #include "kcc/register/sqlite_store.h"
@@ -85,6 +94,43 @@ Result<> Migrate(EventStore& store, std::optional<int> version) {
   return store.WriteVersion(kRegisterVersion);
 }
 
+Result<> MigrateAll(EventStore& store) {
+  KCC_TRY(StoreTransaction transaction, StoreTransaction::Begin(store, EventStore::Access::kWrite));
+  KCC_TRY_VOID(Migrate(store, std::nullopt));
+  return transaction.Commit();
+}
+
+// A new file is made whole beside its place, and then gets its name: whatever ends the process on
+// the way, there is no half register. False: another process has made one there in the meantime.
+Result<bool> MakeSqliteFile(const std::string& path) {
+  std::error_code ignored;
+  const std::string parent = std::filesystem::absolute(path, ignored).parent_path().string();
+  KCC_TRY(const Temporary folder, Temporary::Make(parent, Temporary::Kind::kDirectory, 0700));
+  const std::string inside = folder.path() + "/register.db";
+  // Before SQLite opens it: where it cannot make a file, it loses the reason.
+  const FileDescriptor file(::open(inside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (file.get() < 0) {
+    return IoError(std::string("cannot be made: ") + std::strerror(errno), Place{path});
+  }
+  {
+    const auto store = OpenSqliteStore(inside, false);
+    const Result<> made = store.has_value() ? MigrateAll(**store) : Result<>(store.error());
+    if (!made.has_value()) return Error(made.error().code(), made.error().message(), Place{path});
+  }
+  // Closing brings SQLite's log into the file; it says nothing where it cannot.
+  if (std::filesystem::exists(inside + "-wal", ignored)) {
+    return IoError("cannot be made: there is no room or no memory to finish it", Place{path});
+  }
+  int failed = ::renameat2(AT_FDCWD, inside.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE);
+  if (failed != 0 && errno == EINVAL) failed = ::link(inside.c_str(), path.c_str());
+  if (failed != 0 && errno == EEXIST) return false;
+  if (failed != 0) {
+    return IoError(std::string("cannot be made: ") + std::strerror(errno), Place{path});
+  }
+  SyncDirectory(parent);
+  return true;
+}
+
 }  // namespace
 
 std::string BlobDigest(std::string_view bytes) { return Sha256Of(bytes); }
@@ -107,6 +153,13 @@ Result<Register> Register::Open(const std::string& uri) {
 }
 
 Result<Register> Register::Create(const std::string& uri, Created* created) {
+  KCC_TRY(const RegisterUri parsed, ParseRegisterUri(uri));
+  std::error_code ignored;
+  if (!parsed.postgres && !std::filesystem::exists(parsed.target, ignored)) {
+    KCC_TRY(const bool is_new, MakeSqliteFile(parsed.target));
+    if (is_new && created != nullptr) *created = {true, kRegisterVersion};
+    if (is_new) return Open(uri);
+  }
   KCC_TRY(std::unique_ptr<EventStore> store, OpenStore(uri, true));
   // Looked at inside of the transaction, since two may create it at once.
   KCC_TRY(StoreTransaction transaction,

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <new>
 #include <utility>
@@ -44,6 +45,8 @@ bool OnlyImmutable(const std::string& path) {
 
 // By the code; SQLite's own words are added only where the code does not say what to do.
 Error SqliteProblem(sqlite3* database, int code, const std::string& path) {
+  // Where the file layer runs out of memory, it is an error of reading or opening to SQLite.
+  if ((code & 0xff) == SQLITE_NOMEM || code == SQLITE_IOERR_NOMEM) throw std::bad_alloc();
   const Place place{path};
   const std::string words = database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code);
   // Room that lacks for the write-ahead log's index is no SQLITE_FULL to SQLite.
@@ -51,8 +54,6 @@ Error SqliteProblem(sqlite3* database, int code, const std::string& path) {
   const bool no_room = code == SQLITE_IOERR_SHMSIZE ||
                        ((code & 0xff) == SQLITE_IOERR && (reason == ENOSPC || reason == EDQUOT));
   switch (no_room ? SQLITE_FULL : code & 0xff) {
-    case SQLITE_NOMEM:
-      throw std::bad_alloc();
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return IoError("another process holds the register, for more than " +
@@ -67,14 +68,18 @@ Error SqliteProblem(sqlite3* database, int code, const std::string& path) {
     case SQLITE_AUTH:
       return IoError("no permission to open the register", place);
     case SQLITE_CANTOPEN:
-      return IoError("cannot be opened: " + words, place);
+      return IoError("cannot be opened: " + words +
+                         (reason != 0 ? ": " + std::string(std::strerror(reason)) : ""),
+                     place);
     case SQLITE_NOTADB:
       return InvalidError("is not a register: it is not an SQLite database", place);
     case SQLITE_CORRUPT:
       return BrokenEvidenceError(
           "is damaged (" + words + "); restore it from an export or a backup", place);
     default:
-      return IoError("cannot be read or written: " + words, place);
+      return IoError("cannot be read or written: " + words +
+                         (reason != 0 ? ": " + std::string(std::strerror(reason)) : ""),
+                     place);
   }
 }
 
@@ -165,11 +170,15 @@ Result<SqliteDatabase> SqliteDatabase::Open(const std::string& path, bool create
 Result<SqliteStatement> SqliteDatabase::Prepare(std::string_view sql) {
   auto found = statements_.find(sql);  // by its text: there are a few dozen
   if (found == statements_.end()) {
+    // The place first: a statement that cannot be kept would keep the connection open.
+    found = statements_.emplace(std::string(sql), nullptr).first;
+  }
+  if (found->second == nullptr) {
     sqlite3_stmt* statement = nullptr;
     const int code = sqlite3_prepare_v3(database_, sql.data(), static_cast<int>(sql.size()),
                                         SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
     if (code != SQLITE_OK) return SqliteProblem(database_, code, path_);
-    found = statements_.emplace(std::string(sql), statement).first;
+    found->second = statement;
   }
   return SqliteStatement(database_, found->second, path_);
 }

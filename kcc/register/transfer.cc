@@ -175,13 +175,17 @@ Result<> LogImporter::CheckBlobs() {
   return {};
 }
 
+Error DirectoryTaken(const std::string& directory) {
+  return InvalidError("is there already; name a new directory", Place{directory});
+}
+
 }  // namespace
 
 Result<Transfer> ExportRegister(Register& source, const std::string& directory) {
   std::error_code failed;
   if (fs::exists(directory, failed) &&
       !(fs::is_directory(directory, failed) && fs::is_empty(directory, failed))) {
-    return InvalidError("is there already; name a new directory", Place{directory});
+    return DirectoryTaken(directory);
   }
   fs::path parent = fs::absolute(directory, failed).parent_path();
   if (directory.ends_with('/')) parent = parent.parent_path();
@@ -214,6 +218,7 @@ Result<Transfer> ExportRegister(Register& source, const std::string& directory) 
   json.Field("events", done.events).Field("blobs", done.blobs).EndObject();
   KCC_TRY_VOID(WriteFileAtomically(made.path() + "/register.json", json.Take()));
   if (!made.RenameTo(directory)) {
+    if (errno == ENOTEMPTY || errno == EEXIST) return DirectoryTaken(directory);
     return IoError(std::string("cannot be made: ") + std::strerror(errno), Place{directory});
   }
   SyncDirectory(parent.string());

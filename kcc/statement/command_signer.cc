@@ -88,9 +88,12 @@ Result<SignerChild> SignerChild::Start(const std::string& command) {
     posix_spawn_file_actions_destroy(&actions);
     return IoError("cannot start a program");
   }
-  posix_spawn_file_actions_adddup2(&actions, in.read_end.get(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, out.write_end.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.write_end.get(), STDERR_FILENO);
+  const auto redirect = [&](const FileDescriptor& end, int to) {
+    return posix_spawn_file_actions_adddup2(&actions, end.get(), to) == 0;
+  };
+  const bool redirected = redirect(in.read_end, STDIN_FILENO) &&
+                          redirect(out.write_end, STDOUT_FILENO) &&
+                          redirect(err.write_end, STDERR_FILENO);
   sigset_t none;
   sigset_t defaults;
   sigemptyset(&none);
@@ -102,8 +105,10 @@ Result<SignerChild> SignerChild::Start(const std::string& command) {
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   SignerChild child;
-  const int failed =
-      ::posix_spawn(&child.pid_, shell.c_str(), &actions, &attributes, arguments.data(), environ);
+  // Without its streams the command would read ours and print the signature there.
+  const int failed = redirected ? ::posix_spawn(&child.pid_, shell.c_str(), &actions, &attributes,
+                                                arguments.data(), environ)
+                                : ENOMEM;
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) {

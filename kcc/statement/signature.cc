@@ -1,12 +1,11 @@
 #include "kcc/statement/signature.h"
 
-#include <openssl/bio.h>
+#include <openssl/bn.h>
 #include <openssl/core_names.h>
+#include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 
 #include <limits>
 #include <new>
@@ -15,6 +14,7 @@
 #include "kcc/base/check.h"
 #include "kcc/base/sha256.h"
 #include "kcc/statement/base64.h"
+#include "kcc/statement/private_key.h"
 
 namespace kcc {
 namespace {
@@ -33,10 +33,7 @@ constexpr std::string_view kP256Generator =
     "\x9e\x16\x2b\xce\x33\x57\x6b\x31\x5e\xce\xcb\xb6\x40\x68\x37\xbf\x51\xf5"sv;
 constexpr size_t kEd25519Bytes = 32;
 constexpr size_t kP256Bytes = 64;
-
-constexpr std::string_view kHowToMake =
-    "; `openssl genpkey -algorithm ed25519 -out key.pem` makes a private key, `openssl pkey -in "
-    "key.pem -pubout -out key.pub` its public one";
+constexpr size_t kP256SignatureBytesMax = 72;  // DER; Ed25519 takes 64
 
 std::optional<KeyKind> KindOfDer(std::string_view der) {
   if (der.starts_with(kEd25519Prefix) && der.size() == kEd25519Prefix.size() + kEd25519Bytes) {
@@ -55,14 +52,41 @@ void ForgetErrors() {
   while (const unsigned long code = ERR_get_error()) {
     no_memory = no_memory || ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE;
   }
+  // What was read keeps its texts until it is cleared.
+  ERR_clear_error();
   if (no_memory) throw std::bad_alloc();
 }
 
-struct BioDeleter {
-  void operator()(BIO* bio) const { BIO_free(bio); }
+// Throws std::bad_alloc where there is not so much memory.
+void AskForMemory(size_t size) {
+  const auto block = std::make_unique_for_overwrite<char[]>(size);
+  static_cast<volatile char*>(block.get())[0] = 0;  // a block that is not used may be left out
+}
+
+// OpenSSL does not always say that memory was the reason. So a failure counts when it is repeated
+// with memory at hand: more than an attempt takes is asked for in between.
+template <typename Attempt>
+bool Holds(const Attempt& attempt) {
+  if (attempt()) {
+    ERR_clear_error();
+    return true;
+  }
+  ForgetErrors();
+  constexpr size_t kMoreThanItTakes = size_t{100} << 10;
+  AskForMemory(kMoreThanItTakes);
+  const bool holds = attempt();
+  ForgetErrors();
+  return holds;
+}
+
+struct GroupDeleter {
+  void operator()(EC_GROUP* group) const { EC_GROUP_free(group); }
 };
-struct OpenSslDeleter {
-  void operator()(void* memory) const { OPENSSL_free(memory); }
+struct PointDeleter {
+  void operator()(EC_POINT* point) const { EC_POINT_clear_free(point); }
+};
+struct NumberDeleter {
+  void operator()(BIGNUM* number) const { BN_clear_free(number); }
 };
 struct KeyContextDeleter {
   void operator()(EVP_PKEY_CTX* context) const { EVP_PKEY_CTX_free(context); }
@@ -84,59 +108,6 @@ const unsigned char* Unsigned(std::string_view bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 
-// The DER of a private key leaves no copy behind.
-struct PemBlock {
-  std::string label;  // "PUBLIC KEY"
-  std::string der;
-  bool encrypted = false;
-  PemBlock() = default;
-  PemBlock(PemBlock&&) = default;
-  PemBlock& operator=(PemBlock&&) = default;
-  ~PemBlock() { OPENSSL_cleanse(der.data(), der.size()); }
-};
-
-Result<PemBlock> ReadPem(std::string_view pem) {
-  if (pem.size() > kPemBytesMax) return InvalidError("is too large for a key in PEM");
-  const std::unique_ptr<BIO, BioDeleter> bio(
-      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  if (!bio) throw std::bad_alloc();
-  char* name = nullptr;
-  char* header = nullptr;
-  unsigned char* data = nullptr;
-  long size = 0;
-  if (PEM_read_bio(bio.get(), &name, &header, &data, &size) != 1) {
-    ForgetErrors();
-    return InvalidError("holds no key in PEM" + std::string(kHowToMake));
-  }
-  PemBlock block;
-  const auto release = [&] {
-    OPENSSL_free(name);
-    OPENSSL_free(header);
-    OPENSSL_clear_free(data, static_cast<size_t>(size));
-  };
-  try {
-    block.label = name;
-    block.der.assign(reinterpret_cast<const char*>(data), static_cast<size_t>(size));
-    block.encrypted = block.label == "ENCRYPTED PRIVATE KEY" ||
-                      std::string_view(header).find("ENCRYPTED") != std::string_view::npos;
-  } catch (...) {
-    release();
-    throw;
-  }
-  release();
-  if (const size_t second = pem.find("-----BEGIN", pem.find("-----BEGIN") + 1);
-      second != std::string_view::npos) {
-    return InvalidError("holds more than one PEM block; keep one key in a file");
-  }
-  return block;
-}
-
-Error WrongKind() {
-  return InvalidError(
-      "is neither an Ed25519 key nor an ECDSA key on the named curve P-256 with an uncompressed "
-      "point, and kcc uses no other");
-}
-
 class PemSigner final : public Signer {
  public:
   PemSigner(PublicKey public_key, OwnedKey key)
@@ -153,66 +124,109 @@ class PemSigner final : public Signer {
 EVP_PKEY* OpenSslKey(const OwnedKey& key) { return reinterpret_cast<EVP_PKEY*>(key.get()); }
 OwnedKey Own(EVP_PKEY* key) { return OwnedKey(reinterpret_cast<KeyHandle*>(key)); }
 
-// From the raw key, which stands at a known place of a known encoding: the library's own decoder
-// of DER tries every format it knows, and would have to be trusted with bytes of others.
-OwnedKey KeyOfDer(KeyKind kind, std::string_view der) {
-  if (kind == KeyKind::kEd25519) {
-    const std::string_view raw = der.substr(kEd25519Prefix.size());
-    return Own(EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, Unsigned(raw), raw.size()));
-  }
+// A key on P-256 from its point, and where there is one its secret number.
+OwnedKey P256Key(std::string point, const BIGNUM* secret) {
   std::string curve = "prime256v1";
-  std::string point(der.substr(kP256Prefix.size() - 1));  // with the mark of an uncompressed one
-  const OSSL_PARAM parameters[] = {
+  SecretBytes number;  // in the machine's order of bytes
+  number.bytes.resize(kSecretBytes);
+  OSSL_PARAM parameters[] = {
       OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, curve.data(), curve.size()),
       OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY, point.data(), point.size()),
-      OSSL_PARAM_construct_end()};
+      OSSL_PARAM_construct_end(), OSSL_PARAM_construct_end()};
+  if (secret != nullptr) {
+    auto* to = reinterpret_cast<unsigned char*>(number.bytes.data());
+    if (BN_bn2nativepad(secret, to, static_cast<int>(kSecretBytes)) < 0) return nullptr;
+    parameters[2] = OSSL_PARAM_construct_BN(OSSL_PKEY_PARAM_PRIV_KEY, to, kSecretBytes);
+  }
   const std::unique_ptr<EVP_PKEY_CTX, KeyContextDeleter> context(
       EVP_PKEY_CTX_new_from_name(nullptr, "EC", nullptr));
   EVP_PKEY* key = nullptr;
+  const int selection = secret == nullptr ? EVP_PKEY_PUBLIC_KEY : EVP_PKEY_KEYPAIR;
   if (!context || EVP_PKEY_fromdata_init(context.get()) != 1 ||
-      EVP_PKEY_fromdata(context.get(), &key, EVP_PKEY_PUBLIC_KEY,
-                        const_cast<OSSL_PARAM*>(parameters)) != 1) {
+      EVP_PKEY_fromdata(context.get(), &key, selection, parameters) != 1) {
     EVP_PKEY_free(key);
     return nullptr;
   }
   return Own(key);
 }
 
-Result<std::string> PemSigner::MakeSignature(std::string_view bytes) const {
-  const OwnedContext context = NewContext();
-  std::string signature;
-  size_t size = 0;
-  const bool made =
-      EVP_DigestSignInit(context.get(), nullptr, HashOf(public_key_.kind()), nullptr,
-                         OpenSslKey(key_)) == 1 &&
-      EVP_DigestSign(context.get(), nullptr, &size, Unsigned(bytes), bytes.size()) == 1;
-  if (made) {
-    signature.resize(size);
-    auto* to = reinterpret_cast<unsigned char*>(signature.data());
-    if (EVP_DigestSign(context.get(), to, &size, Unsigned(bytes), bytes.size()) == 1) {
-      signature.resize(size);
-      return signature;
-    }
+// From the raw key, which stands at a known place of a known encoding: the library's own decoder
+// of DER tries every format it knows, and would have to be trusted with bytes of others.
+OwnedKey KeyOfDer(KeyKind kind, std::string_view der) {
+  if (kind == KeyKind::kEcdsaP256) {
+    return P256Key(std::string(der.substr(kP256Prefix.size() - 1)), nullptr);  // with its mark
   }
-  ForgetErrors();
-  return InvalidError("OpenSSL cannot sign with this key");
+  const std::string_view raw = der.substr(kEd25519Prefix.size());
+  return Own(EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, Unsigned(raw), raw.size()));
 }
 
-// The public half of a private key, in the one encoding that has an id.
-Result<PublicKey> PublicHalf(const OwnedKey& key) {
-  // Not for Ed25519, which has no such parameter.
-  (void)EVP_PKEY_set_utf8_string_param(OpenSslKey(key), OSSL_PKEY_PARAM_EC_POINT_CONVERSION_FORMAT,
-                                       "uncompressed");
-  ForgetErrors();
-  unsigned char* encoded = nullptr;
-  const int size = i2d_PUBKEY(OpenSslKey(key), &encoded);
-  if (size <= 0) {
-    ForgetErrors();
-    return WrongKind();
+Result<std::string> PemSigner::MakeSignature(std::string_view bytes) const {
+  std::string signature;
+  const auto sign = [&] {
+    const OwnedContext context = NewContext();
+    size_t size = 0;
+    if (EVP_DigestSignInit(context.get(), nullptr, HashOf(public_key_.kind()), nullptr,
+                           OpenSslKey(key_)) != 1 ||
+        EVP_DigestSign(context.get(), nullptr, &size, Unsigned(bytes), bytes.size()) != 1) {
+      return false;
+    }
+    signature.resize(size);
+    auto* to = reinterpret_cast<unsigned char*>(signature.data());
+    if (EVP_DigestSign(context.get(), to, &size, Unsigned(bytes), bytes.size()) != 1) return false;
+    signature.resize(size);
+    // Where memory runs out, ECDSA may give a signature that does not hold and call it success.
+    return public_key_.Verify(bytes, signature);
+  };
+  if (!Holds(sign))
+    return InvalidError("OpenSSL cannot sign with this key, or the signature made does not hold");
+  return signature;
+}
+
+// A private key with the encoding of its public half.
+struct KeyPair {
+  OwnedKey key;
+  std::string der;
+};
+
+// False where the library fails; see Holds.
+bool MakeEd25519Pair(std::string_view seed, KeyPair* pair) {
+  pair->key =
+      Own(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, Unsigned(seed), seed.size()));
+  std::string raw(kEd25519Bytes, '\0');
+  size_t size = raw.size();
+  if (!pair->key ||
+      EVP_PKEY_get_raw_public_key(OpenSslKey(pair->key),
+                                  reinterpret_cast<unsigned char*>(raw.data()), &size) != 1) {
+    return false;
   }
-  const std::unique_ptr<unsigned char, OpenSslDeleter> owner(encoded);
-  const std::string der(reinterpret_cast<const char*>(encoded), static_cast<size_t>(size));
-  return PublicKey::FromDer(der);
+  pair->der = std::string(kEd25519Prefix) + raw;
+  return true;
+}
+
+// The point is computed, since a file need not hold it, and could hold a wrong one. False also for
+// a secret that is no key: 0, or not below the order of the curve.
+bool MakeP256Pair(std::string_view secret, KeyPair* pair) {
+  const std::unique_ptr<EC_GROUP, GroupDeleter> group(
+      EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1));
+  const std::unique_ptr<BIGNUM, NumberDeleter> number(
+      BN_bin2bn(Unsigned(secret), static_cast<int>(secret.size()), nullptr));
+  if (!group || !number || BN_is_zero(number.get()) != 0 ||
+      BN_cmp(number.get(), EC_GROUP_get0_order(group.get())) >= 0) {
+    return false;
+  }
+  BN_set_flags(number.get(), BN_FLG_CONSTTIME);
+  const std::unique_ptr<EC_POINT, PointDeleter> point(EC_POINT_new(group.get()));
+  std::string encoded(kP256Bytes + 1, '\0');
+  if (!point ||
+      EC_POINT_mul(group.get(), point.get(), number.get(), nullptr, nullptr, nullptr) != 1 ||
+      EC_POINT_point2oct(group.get(), point.get(), POINT_CONVERSION_UNCOMPRESSED,
+                         reinterpret_cast<unsigned char*>(encoded.data()), encoded.size(),
+                         nullptr) != encoded.size()) {
+    return false;
+  }
+  pair->key = P256Key(encoded, number.get());
+  pair->der = std::string(kP256Prefix) + encoded.substr(1);
+  return pair->key != nullptr;
 }
 
 }  // namespace
@@ -220,7 +234,7 @@ Result<PublicKey> PublicHalf(const OwnedKey& key) {
 void PrepareSignatures() {
   static const bool prepared = [] {
     constexpr size_t kMoreThanItTakes = size_t{4} << 20;
-    (void)std::make_unique<char[]>(kMoreThanItTakes);
+    AskForMemory(kMoreThanItTakes);
     // The generators of both kinds as public keys, and a signature that does not hold: every part
     // of the library that a verification needs is looked up on the way.
     const std::string ed25519 =
@@ -238,6 +252,20 @@ void PrepareSignatures() {
       const std::string none(64, '\0');
       (void)EVP_DigestVerify(context.get(), Unsigned(none), none.size(), Unsigned(none), 1);
       ERR_clear_error();
+    }
+    // A signature of each kind: with it the source of random numbers starts, which ECDSA needs.
+    for (const auto make : {MakeEd25519Pair, MakeP256Pair}) {
+      KeyPair pair;
+      if (!make(std::string(kSecretBytes, '\x01'), &pair)) throw std::bad_alloc();
+      const OwnedContext context = NewContext();
+      std::string signature(kP256SignatureBytesMax, '\0');
+      size_t size = signature.size();
+      if (EVP_DigestSignInit(context.get(), nullptr, HashOf(*KindOfDer(pair.der)), nullptr,
+                             OpenSslKey(pair.key)) != 1 ||
+          EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()), &size,
+                         Unsigned(pair.der), 1) != 1) {
+        throw std::bad_alloc();
+      }
     }
     return true;
   }();
@@ -259,11 +287,9 @@ Result<PublicKey> PublicKey::FromDer(std::string_view der) {
   const auto kind = KindOfDer(der);
   if (!kind) return WrongKind();
   PrepareSignatures();
-  OwnedKey key = KeyOfDer(*kind, der);
-  if (!key) {
-    ForgetErrors();
-    return InvalidError("is not a key: its point is not on the curve");
-  }
+  OwnedKey key;
+  const auto make = [&] { return (key = KeyOfDer(*kind, der)) != nullptr; };
+  if (!Holds(make)) return InvalidError("is not a key: its point is not on the curve");
   return PublicKey(*kind, std::string(der), std::move(key));
 }
 
@@ -274,9 +300,9 @@ Result<PublicKey> PublicKey::FromPem(std::string_view pem) {
     return InvalidError(
         "is a PEM block of the kind '" + block.label + "', not a 'PUBLIC KEY'" +
         (secret ? "; `openssl pkey -in key.pem -pubout` gives the public key of a private one"
-                : std::string(kHowToMake)));
+                : std::string(HowToMakeKeys())));
   }
-  return FromDer(block.der);
+  return FromDer(block.der.bytes);
 }
 
 std::string PublicKey::Pem() const {
@@ -288,13 +314,13 @@ std::string PublicKey::Pem() const {
 }
 
 bool PublicKey::Verify(std::string_view bytes, std::string_view signature) const {
-  const OwnedContext context = NewContext();
-  const bool begun =
-      EVP_DigestVerifyInit(context.get(), nullptr, HashOf(kind_), nullptr, OpenSslKey(key_)) == 1;
-  const bool holds = begun && EVP_DigestVerify(context.get(), Unsigned(signature), signature.size(),
-                                               Unsigned(bytes), bytes.size()) == 1;
-  ForgetErrors();
-  return holds;
+  return Holds([&] {
+    const OwnedContext context = NewContext();
+    return EVP_DigestVerifyInit(context.get(), nullptr, HashOf(kind_), nullptr, OpenSslKey(key_)) ==
+               1 &&
+           EVP_DigestVerify(context.get(), Unsigned(signature), signature.size(), Unsigned(bytes),
+                            bytes.size()) == 1;
+  });
 }
 
 Result<std::string> Signer::Sign(std::string_view bytes) const {
@@ -319,20 +345,18 @@ Result<std::unique_ptr<Signer>> SignerFromPem(std::string_view pem) {
     return InvalidError("is a PEM block of the kind '" + block.label + "', not a 'PRIVATE KEY'" +
                         (older ? "; `openssl pkcs8 -topk8 -nocrypt -in key.pem -out pkcs8.pem` "
                                  "converts it"
-                               : std::string(kHowToMake)));
+                               : std::string(HowToMakeKeys())));
   }
-  const unsigned char* at = Unsigned(block.der);
-  PKCS8_PRIV_KEY_INFO* info =
-      d2i_PKCS8_PRIV_KEY_INFO(nullptr, &at, static_cast<long>(block.der.size()));
-  OwnedKey key = Own(info == nullptr ? nullptr : EVP_PKCS82PKEY(info));
-  PKCS8_PRIV_KEY_INFO_free(info);
-  if (!key) {
-    ForgetErrors();
-    return InvalidError("holds no private key that OpenSSL can read");
-  }
-  KCC_TRY(PublicKey public_key, PublicHalf(key));
+  KCC_TRY(const PrivateKeyBytes bytes, ReadPkcs8(block.der.bytes));
+  KeyPair pair;
+  const auto make = [&] {
+    return bytes.kind == KeyKind::kEd25519 ? MakeEd25519Pair(bytes.secret.bytes, &pair)
+                                           : MakeP256Pair(bytes.secret.bytes, &pair);
+  };
+  if (!Holds(make)) return InvalidError("holds no private key: its number is none of the curve");
+  KCC_TRY(PublicKey public_key, PublicKey::FromDer(pair.der));
   return std::unique_ptr<Signer>(
-      std::make_unique<PemSigner>(std::move(public_key), std::move(key)));
+      std::make_unique<PemSigner>(std::move(public_key), std::move(pair.key)));
 }
 
 }  // namespace kcc

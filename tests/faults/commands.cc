@@ -11,6 +11,7 @@
 #include "apps/kcc/console.h"
 #include "kcc/format/json.h"
 #include "tests/faults/inputs.h"
+#include "tests/faults/register_commands.h"
 
 // apps/kcc/main.cc, whose main has this name here.
 int KccMain(int argc, char** argv);
@@ -285,7 +286,9 @@ std::vector<Case> CommandCases() {
   AddImports(&list);
   AddRlCommands(&list);
   AddEngineCommands(&list);
-  return list.Take();
+  std::vector<Case> cases = list.Take();
+  for (Case& one : RegisterCases()) cases.push_back(std::move(one));
+  return cases;
 }
 
 }  // namespace kcc::faults

@@ -9,7 +9,7 @@
 
 namespace kcc::faults {
 
-class CommandSubject final : public Subject {
+class CommandSubject : public Subject {
  public:
   // `before`: files that stand in the directory of the outputs when the command starts.
   CommandSubject(const std::vector<std::string>& words, std::string out,

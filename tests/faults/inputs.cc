@@ -96,6 +96,73 @@ std::string SmallRequests() {
   return lines;
 }
 
+// The first test vector of RFC 8032, and a key on P-256: they protect nothing.
+const char* const kPrivateKey =
+    "-----BEGIN PRIVATE KEY-----\n"
+    "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n"
+    "-----END PRIVATE KEY-----\n";
+const char* const kEcPrivateKey =
+    "-----BEGIN PRIVATE KEY-----\n"
+    "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgbRWGNN5kOgnBbZW8\n"
+    "H45ePiH/ZkYbc/W0nmlk63h4VhyhRANCAAT79jf1oKE6rOIQFW3c9N9JuneSlIQI\n"
+    "XkccYEnldd5KUe71KpDajzMj7unGdlQTSFWi6vm3UWdPIc+9f/7dZFsI\n"
+    "-----END PRIVATE KEY-----\n";
+const char* const kKeyring =
+    "apiVersion: kcc/v1\nkind: Keyring\nkeys:\n"
+    "  - owner: ann\n    roles: [evaluation]\n    notAfter: 2100-01-01T00:00:00Z\n    publicKey: "
+    "|\n"
+    "      -----BEGIN PUBLIC KEY-----\n"
+    "      MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n"
+    "      -----END PUBLIC KEY-----\n"
+    "  - owner: bob\n    roles: [evaluation]\n    notAfter: 2100-01-01T00:00:00Z\n    publicKey: "
+    "|\n"
+    "      -----BEGIN PUBLIC KEY-----\n"
+    "      MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE+/Y39aChOqziEBVt3PTfSbp3kpSE\n"
+    "      CF5HHGBJ5XXeSlHu9SqQ2o8zI+7pxnZUE0hVour5t1FnTyHPvX/+3WRbCA==\n"
+    "      -----END PUBLIC KEY-----\n";
+// The owner's approval is asked for, so that a candidate stays offline until somebody gives it.
+const char* const kPolicy =
+    "apiVersion: kcc/v1\nkind: PromotionPolicy\nmetadata: {name: p, version: 1.0.0}\nspec:\n"
+    "  offline: {approvals: {count: 1, roles: [owner]}}\n"
+    "  shadow: {minRequests: 1}\n  full: {}\n";
+
+// Copies a file: the first word of a recipe that is no command.
+const char* const kCopy = "copy";
+
+// The registers, in the states that commands start from, and what is signed.
+std::vector<std::vector<std::string>> RegisterRecipes(const Inputs& inputs) {
+  const auto in = [&](const std::string& name) { return inputs.In(name); };
+  const auto by = [&](std::vector<std::string> words, const std::string& name, int minute) {
+    const std::string time = "2026-11-18T08:" + std::to_string(minute) + ":00Z";
+    words.insert(words.end(), {"--register", in(name), "--actor", "ann", "--time", time});
+    return words;
+  };
+  const std::vector<std::string> run = {"run",       in("contract.yaml"), "--train",
+                                        in("train"), "--infer",           in("infer")};
+  const auto start = [&](const std::string& policy) {
+    return std::vector<std::string>{"promote",  "start",    "p",           "--lane", "chat",
+                                    "--policy", in(policy), "--candidate", "sha256:"};
+  };
+  return {
+      {"register", "attest", in("report"), "--key", in("key.pem"), "--key", in("ec.pem"), "--time",
+       "2026-11-18T08:09:00Z", "-o", in("envelope.json")},
+      {"register", "init", "--register", in("empty.db")},
+      {kCopy, in("empty.db"), in("r.db")},
+      by(run, "r.db", 10),
+      {"register", "export", in("export"), "--register", in("r.db")},
+      {kCopy, in("r.db"), in("twice.db")},
+      by(run, "twice.db", 11),
+      {kCopy, in("r.db"), in("offline.db")},
+      by(start("policy.yaml"), "offline.db", 12),
+      {kCopy, in("offline.db"), in("judged.db")},
+      by(run, "judged.db", 13),
+      {kCopy, in("offline.db"), in("frozen.db")},
+      by({"promote", "freeze", "p"}, "frozen.db", 14),
+      {kCopy, in("r.db"), in("refused.db")},
+      by(start("refused.yaml"), "refused.db", 15),
+  };
+}
+
 // The commands that make the rest, in their order.
 std::vector<std::vector<std::string>> Recipes(const Inputs& inputs) {
   const auto in = [&](const std::string& name) { return inputs.In(name); };
@@ -103,7 +170,7 @@ std::vector<std::vector<std::string>> Recipes(const Inputs& inputs) {
   const std::string contract = in("contract.yaml");
   const std::string train = in("train");
   const std::string infer = in("infer");
-  return {
+  std::vector<std::vector<std::string>> recipes = {
       {"score", "lab:f32" + model, "--requests", in("requests.jsonl"), "-o", train},
       {"score", "lab:bf16" + model, "--requests", in("requests.jsonl"), "-o", infer},
       {"measure", train, infer, "-c", contract, "-o", in("all.kccs")},
@@ -112,6 +179,10 @@ std::vector<std::vector<std::string>> Recipes(const Inputs& inputs) {
       {"judge", contract, in("all.kccs"), "--report", in("report"), "--sarif"},
       {"rl", "diagnose", train, infer, "-o", in("step.kccrl")},
   };
+  for (std::vector<std::string>& words : RegisterRecipes(inputs)) {
+    recipes.push_back(std::move(words));
+  }
+  return recipes;
 }
 
 }  // namespace
@@ -140,7 +211,19 @@ std::string Inputs::Make() const {
   looser.replace(looser.find("0.015"), 5, "0.5");
   looser += "# the end\n";
   WriteBytes(In("looser.yaml"), looser);
+  WriteBytes(In("key.pem"), kPrivateKey);
+  WriteBytes(In("ec.pem"), kEcPrivateKey);
+  WriteBytes(In("keyring.yaml"), kKeyring);
+  WriteBytes(In("incident.json"), R"({"incident": "I-8", "what": "x"})");
+  const std::string gate = "  hooks:\n    - {point: confirm-rollout, name: gate, exec: \"";
+  WriteBytes(In("policy.yaml"), kPolicy);
+  WriteBytes(In("asking.yaml"), kPolicy + gate + "true\"}\n");
+  WriteBytes(In("refused.yaml"), kPolicy + gate + "false\"}\n");
   for (const std::vector<std::string>& words : Recipes(*this)) {
+    if (words[0] == kCopy) {
+      fs::copy_file(words[1], words[2]);
+      continue;
+    }
     CommandSubject command(words, out(), {});
     command.Reset();
     command.Run();

@@ -34,6 +34,13 @@ class Subject {
   virtual Outcome Take() = 0;  // afterwards
   // What may stand in place of a result after a failure: an old file. Absent: nothing may.
   virtual std::map<std::string, std::string> Before() const { return {}; }
+  // Whether a result may also stand between what was there and what a complete run makes: a command
+  // that makes several steps, each of which is whole.
+  virtual bool IsStepTo(const std::string& name, const std::string& bytes,
+                        const std::string& complete) const {
+    (void)name, (void)bytes, (void)complete;
+    return false;
+  }
 };
 
 struct Case {

@@ -143,6 +143,10 @@ int ftruncate(int fd, off_t size) {
   GUARD(BelowFd(fd), "ftruncate", kRoom)
   return REAL(ftruncate)(fd, size);
 }
+int ftruncate64(int fd, off64_t size) {
+  GUARD(BelowFd(fd), "ftruncate", kRoom)
+  return REAL(ftruncate64)(fd, size);
+}
 // Not counted, only logged: a library must not change what belongs to the whole process.
 mode_t umask(mode_t mask) {
   if (log_fd >= 0) (void)!syscall(SYS_write, log_fd, "umask\n", 6);
@@ -177,4 +181,19 @@ ssize_t writev(int fd, const struct iovec* parts, int count) {
     if (fault == kShort) count = 1;
   }
   return REAL(writev)(fd, parts, count);
+}
+// SQLite writes so.
+ssize_t pwrite64(int fd, const void* bytes, size_t size, off64_t place) {
+  if (BelowFd(fd)) {
+    const int fault = Fault("pwrite", kRoom, 1);
+    if (fault > 0) {
+      errno = fault;
+      return -1;
+    }
+    if (fault == kShort) size = (size + 1) / 2;
+  }
+  return REAL(pwrite64)(fd, bytes, size, place);
+}
+ssize_t pwrite(int fd, const void* bytes, size_t size, off_t place) {
+  return pwrite64(fd, bytes, size, place);
 }

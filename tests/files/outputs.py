@@ -162,6 +162,7 @@ def table(inputs):
                                       a=["--rule", '{"weight": {"mode": "truncate", "high": 3}}'], b=["--rule", '{"weight": {"mode": "truncate", "high": 2}}'])),
         Output("requests", variants("requests", "make", "--tokenizer", "none", "--python", inputs / "tokens.sh", "-o", "{}/r.jsonl",
                                     a=[inputs / "a.prompts"], b=[inputs / "b.prompts"])),
+        Output("register export", {v: ["register", "export", "{}/t", "--register", inputs / f"{v}.db"] for v in "ab"}, fresh=True),
         Output("register page", {v: ["register", "page", "--register", inputs / f"{v}.db", "-o", "{}/r.html"] for v in "ab"}),
         Output("register blob", {v: ["register", "blob", sha256(inputs / f"{v}.yaml"), "--register", inputs / f"{v}.db", "-o", "{}/b"]
                                  for v in "ab"}),
@@ -175,5 +176,5 @@ def table(inputs):
 
 
 NAMES = ["measure", "measure engines", "merge", "run", "run summary", "run engines", "judge", "report", "author", "fmt", "import", "import npy",
-         "import --replace", "score", "generate", "attribute page", "attribute", "lab", "rl diagnose", "rl correct", "requests", "register page",
-         "register blob", "register attest", "register stamp", "rl replay", "rl judge"]  # fmt: skip
+         "import --replace", "score", "generate", "attribute page", "attribute", "lab", "rl diagnose", "rl correct", "requests",
+         "register export", "register page", "register blob", "register attest", "register stamp", "rl replay", "rl judge"]  # fmt: skip

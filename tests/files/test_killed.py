@@ -11,7 +11,7 @@ import pytest
 FEW = ["measure", "run", "import"]
 # kcc attribute has scratch space, as others here have, and no output.
 SLOW = [pytest.param(name, 200, marks=pytest.mark.slow, id=f"{name}, 200 times") for name in outputs.NAMES if name != "attribute"]
-TAKEN = ("another run is writing", "exists already", "made by another process")
+TAKEN = ("another run is writing", "exists already", "made by another process", "is there already")
 
 
 def some(names):
