@@ -27,6 +27,10 @@ LONG = ("engines/test_engines", "lab/test_experiments", "report/test_html", "eng
         "engines/test_model", "kernel/test_contract_matrix", "kernel/test_torch_lm")  # fmt: skip
 
 
+def pytest_addoption(parser):
+    parser.addoption("--pictures", action="store_true", help="store pictures of the report's pages in build/screenshots")
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: run by make test-all, not by make test")
     # A shell's background job ignores it, and the programs under test would inherit that.

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from engines import write_requests
 
@@ -29,6 +28,12 @@ def contract(tmp_path):
     return path
 
 
+def load(directory):
+    import transformers  # here, since it takes seconds: every worker reads this file, and one runs it
+
+    return transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+
+
 def read_logits(trace):
     from safetensors.torch import load_file
 
@@ -40,7 +45,7 @@ def test_scores_are_the_models_own(kcc, tmp_path, torch_lm, tiny_llama):
     done = kcc("score", torch_lm(tiny_llama), "--requests", requests, "-o", tmp_path / "t", "--batch", 2)
     assert done.code == 0, done.err
     tensors = read_logits(tmp_path / "t")
-    model = transformers.AutoModelForCausalLM.from_pretrained(tiny_llama, dtype=torch.float32).eval()
+    model = load(tiny_llama)
     row = 0
     for line in map(json.loads, open(requests)):
         tokens = line["prompt"] + line["output"]
@@ -83,7 +88,7 @@ def test_generation_is_the_seeds_own(kcc, tmp_path, torch_lm, tiny_llama):
         return (tmp_path / name / "tokens-00000.safetensors").read_bytes()
 
     generate("greedy", "--temperature", 0)
-    model = transformers.AutoModelForCausalLM.from_pretrained(tiny_llama, dtype=torch.float32).eval()
+    model = load(tiny_llama)
     tensors = read_logits(tmp_path / "greedy")
     for i, line in enumerate(map(json.loads, open(requests))):
         out = model.generate(torch.tensor([line["prompt"]]), max_new_tokens=8, do_sample=False, eos_token_id=None)

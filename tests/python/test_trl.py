@@ -17,9 +17,6 @@ spec:
     - {id: N-1, metric: mean_abs_log_ratio, atMost: %s, level: L3, action: rollback}
 """
 
-trl = pytest.importorskip("trl", reason="TRL is not installed")
-datasets = pytest.importorskip("datasets")
-
 
 @torch.no_grad()
 def rollout_in_bfloat16(engine, tokenizer, tokens_max, lost=None):
@@ -49,6 +46,9 @@ def rollout_in_bfloat16(engine, tokenizer, tokens_max, lost=None):
 
 
 def make_trainer(tmp_path, steps, lost=None, **sampling):
+    # Here, since it takes seconds: every worker reads this file, and one runs it.
+    trl = pytest.importorskip("trl", reason="TRL is not installed")
+    datasets = pytest.importorskip("datasets")
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(MODEL)

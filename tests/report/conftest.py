@@ -21,8 +21,14 @@ def samples(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def screenshots():
-    """Kept after the run, for people to look at."""
+def screenshot(request):
+    """screenshot(page, name) stores a picture in build/screenshots for people to look at, if --pictures is given: no test
+    reads it, and drawing them all takes as long as the tests themselves."""
     folder = ROOT / "build" / "screenshots"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+
+    def store(page, name):
+        if request.config.getoption("--pictures"):
+            folder.mkdir(parents=True, exist_ok=True)
+            page.screenshot(path=folder / f"{name}.png", full_page=True)
+
+    return store

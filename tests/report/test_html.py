@@ -380,9 +380,9 @@ def test_every_text_has_the_contrast_of_wcag_aa(open_page, sample, scheme):
         ("print", 760, "dark", "print"),
     ],
 )
-def test_it_fits_the_screen_and_is_stored_as_a_picture(open_page, screenshots, sample, look, width, scheme, media):
+def test_it_fits_the_screen(open_page, screenshot, sample, look, width, scheme, media):
     page = open_page(sample, viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.emulate_media(media=media, color_scheme=scheme)
     overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert overflow <= 0
-    page.screenshot(path=screenshots / f"report-{sample}-{look}.png", full_page=True)
+    screenshot(page, f"report-{sample}-{look}")
