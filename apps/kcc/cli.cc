@@ -178,6 +178,11 @@ void DeclareRun(Program& program) {
   DeclarePair(app, options.train, options.infer);
   app->add_option("--summary", options.summary, "Keep the summary here")
       ->type_name(std::string(kFileValue));
+  app->add_option(
+         "--also", options.also,
+         "Measure what this contract needs too; the verdict and the report stay as they are")
+      ->type_name(std::string(kFileValue))
+      ->allow_extra_args(false);
   DeclareMeasureFlags(app, options.measure);
   DeclareKernelFlags(app, options.kernels);
   DeclareJudgeFlags(app, options.flags);

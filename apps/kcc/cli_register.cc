@@ -41,6 +41,7 @@ void DeclareAddOthers(const DeclareOne& declare, RegisterAddOptions& options) {
   AddText(incident, "--what", options.what, "What happened, or how it was settled")->required();
   AddText(incident, "--triple", options.triple, "The triple it is about", "ID");
   AddText(incident, "--promotion", options.promotion, "The promotion it is about", "ID");
+  AddText(incident, "--evaluation", options.evaluation, "The evaluation that shows it", "ID");
   AddSwitch(incident, "--close", options.close, "It is settled");
 
   CLI::App* event = declare("event", "Add an event of any kind, from a JSON file",
@@ -130,6 +131,12 @@ void DeclareReads(
                    "kcc register class contract.yaml --register r.db",
                    RunRegisterClass),
            "CONTRACT", options.id, kFileValue, "Its digest, a beginning of it, or the file")
+      ->required();
+  Argument(declare("blame", "Say whether contract, kernel build or model is to blame",
+                   "kcc register blame I-7 --register r.db\n"
+                   "kcc register blame fp8-2 --register r.db",
+                   RunRegisterBlame),
+           "NAME", options.id, "NAME", "An incident or a promotion")
       ->required();
 }
 

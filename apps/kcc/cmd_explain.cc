@@ -177,6 +177,9 @@ std::vector<Sentence> Explain(const Contract& contract, const Clause& clause) {
         {&slice == &clause.slices.front() ? "slices" : "", SliceSentence(contract, slice)});
   }
   rows.push_back({"if violated", ActionSentence(contract, clause)});
+  if (std::string owner = OwnerOf(contract, clause); !owner.empty()) {
+    rows.push_back({"owner", std::move(owner)});
+  }
   rows.push_back({"stages", StageSentence(clause)});
   rows.push_back({"speaks of", DecisionSentence(contract, clause)});
   const std::string_view caution =

@@ -60,6 +60,26 @@ Result<PairedTraces> OpenSource(const std::string& name, const Summary& summary)
                       "'; name those it was, or leave --traces out");
 }
 
+// What is measured beside the contract: what --also names, and what the register's promotions
+// compare. None: an error was printed.
+std::optional<std::vector<Contract>> ContractsAlso(const RunOptions& options,
+                                                   const Contract& contract, Console& console,
+                                                   int* exit_code) {
+  std::vector<Contract> also;
+  for (const std::string& file : options.also) {
+    auto read = RequireContract(file, console, exit_code);
+    if (!read) return {};
+    also.push_back(std::move(read->contract));
+  }
+  Result<std::vector<Contract>> beside = ContractsBeside(contract, options.flags, console);
+  if (!beside.has_value()) {
+    *exit_code = ReportError(beside.error(), console);
+    return {};
+  }
+  for (Contract& one : *beside) also.push_back(std::move(one));
+  return also;
+}
+
 }  // namespace
 
 // The verdict is printed before any file is written: a full disk may cost the report, and never the
@@ -67,10 +87,10 @@ Result<PairedTraces> OpenSource(const std::string& name, const Summary& summary)
 int JudgeAndReport(const ValidContract& contract, const std::string& file, const Summary& summary,
                    const std::string& summary_file, std::span<const PairedTraces> traces,
                    const ReportInputs& inputs, const JudgeFlags& flags,
-                   std::optional<ReportDirectory>& directory, Console& console) {
+                   std::optional<ReportDirectory>& directory, Console& console, const Plan* shown) {
   const Judgement judgement = Judge(contract.contract, summary, ToJudgeOptions(flags));
   ReportData report =
-      MakeReport(contract.contract, DisplayName(file), Version(), summary, judgement);
+      MakeReport(contract.contract, DisplayName(file), Version(), summary, judgement, shown);
   report.inputs = inputs;
   Result<> done;
   for (const PairedTraces& pair : traces) {
@@ -160,15 +180,19 @@ int RunRun(const RunOptions& options, Console& console) {
   // What is recorded may be evidence of a promotion, which counts clean requests.
   const Contract measured =
       options.flags.record.uri.empty() ? contract->contract : MeasuredContract(contract->contract);
-  const Result<Summary> summary = MeasureSides(options.train, options.infer, &measured,
+  const auto also = ContractsAlso(options, contract->contract, console, &exit_code);
+  if (!also) return exit_code;
+  const Result<Summary> summary = MeasureSides(options.train, options.infer, {&measured, *also},
                                                options.measure, options.kernels, console, &traces);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   std::span<const PairedTraces> known;
   if (traces) known = {&*traces, 1};
   const ReportInputs inputs{KeptInput(options.train), KeptInput(options.infer),
                             options.kernels.requests};
+  // Whatever else was measured beside it, the report is of what the contract asked for.
+  const Plan shown = Plan::FromContract(measured);
   return JudgeAndReport(*contract, options.contract, *summary, options.summary, known, inputs,
-                        options.flags, *directory, console);
+                        options.flags, *directory, console, &shown);
 }
 
 }  // namespace kcc::cli

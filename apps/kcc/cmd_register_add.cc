@@ -140,7 +140,8 @@ int RunRegisterAddIncident(const RegisterAddOptions& options, Console& console) 
                   {{"incident", options.id},
                    {"what", options.what},
                    {"triple", options.triple},
-                   {"promotion", options.promotion}},
+                   {"promotion", options.promotion},
+                   {"evaluation", options.evaluation}},
                   console);
 }
 

@@ -141,6 +141,7 @@ int RunJudge(const JudgeCommandOptions& options, Console& console);
 
 struct RunOptions {
   std::string contract;
+  std::vector<std::string> also;  // contracts whose plans are measured too
   std::string train;
   std::string infer;
   std::string summary;  // empty: not kept
@@ -337,7 +338,7 @@ int RunRlConform(const RlConformOptions& options, Console& console);
 struct RegisterOptions {
   RegisterFlags flags;
   std::string table;                            // of list, show
-  std::string id;                               // of show; a contract of class
+  std::string id;                               // of show, blame; a contract of class
   std::string subject;                          // of list: only what is about it
   std::string kind;                             // of log
   int64_t from = 1;                             // of log
@@ -355,6 +356,7 @@ int RunRegisterLog(const RegisterOptions& options, Console& console);
 int RunRegisterList(const RegisterOptions& options, Console& console);
 int RunRegisterShow(const RegisterOptions& options, Console& console);
 int RunRegisterClass(const RegisterOptions& options, Console& console);
+int RunRegisterBlame(const RegisterOptions& options, Console& console);
 int RunRegisterExport(const RegisterOptions& options, Console& console);
 int RunRegisterImport(const RegisterOptions& options, Console& console);
 int RunRegisterGc(const RegisterOptions& options, Console& console);
@@ -369,6 +371,7 @@ struct RegisterAddOptions {
   std::array<std::string, 6> build;           // of the kernel, by kKernelBuildWords
   std::string model, train, infer, contract;  // of the triple
   std::string triple, promotion, what;        // of the incident
+  std::string evaluation;                     // that shows the incident; empty: none
   bool close = false;
   std::string kind;                // of the event
   std::vector<std::string> blobs;  // files

@@ -112,8 +112,8 @@ Result<AskedRequests> AskedBy(const PairedTraces& pair, const KernelFlags& kerne
   return by_id;
 }
 
-Plan PlanOf(const Contract* contract) {
-  return contract == nullptr ? Plan::Default() : Plan::FromContract(*contract);
+Plan PlanOf(const MeasuredFor& by) {
+  return by.contract == nullptr ? Plan::Default() : Plan::FromContracts(*by.contract, by.also);
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ Result<PairedTraces> OpenPair(const std::string& train, const std::string& infer
                             PairingOptionsOf(flags));
 }
 
-Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
+Result<Summary> MeasurePair(const PairedTraces& pair, const MeasuredFor& by,
                             const MeasureFlags& flags, Console& console,
                             const KernelFlags& kernels) {
   const SystemClock clock;
@@ -152,20 +152,20 @@ Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
   options.device = device.get();
   options.asked = &asked;
   options.verify = flags.verify;
-  options.exact_for = contract;
-  options.request_set = contract != nullptr && !contract->request_set.empty();
-  return Measure(pair, PlanOf(contract), options);
+  options.exact_for = by.contract;
+  options.request_set = by.contract != nullptr && !by.contract->request_set.empty();
+  return Measure(pair, PlanOf(by), options);
 }
 
 Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
-                             const Contract* contract, const MeasureFlags& flags,
+                             const MeasuredFor& by, const MeasureFlags& flags,
                              const KernelFlags& kernels, Console& console,
                              std::optional<PairedTraces>* traces) {
   KCC_TRY(const std::optional<std::string> train_trace, TraceDirectoryOf(train));
   KCC_TRY(const std::optional<std::string> infer_trace, TraceDirectoryOf(infer));
   if (train_trace && infer_trace) {
     KCC_TRY(PairedTraces pair, OpenPair(*train_trace, *infer_trace, flags));
-    Result<Summary> summary = MeasurePair(pair, contract, flags, console, kernels);
+    Result<Summary> summary = MeasurePair(pair, by, flags, console, kernels);
     if (traces != nullptr) *traces = std::move(pair);
     return summary;
   }
@@ -197,7 +197,7 @@ Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
   KCC_TRY(const KernelPair pair, OpenKernelPair(train, infer, OpenOptionsOf(kernels, interruptible),
                                                 schemes, options.stop));
   progress.Begin(requests->totals().output_tokens);
-  return MeasureKernels(pair, *requests, PlanOf(contract), options);
+  return MeasureKernels(pair, *requests, PlanOf(by), options);
 }
 
 }  // namespace kcc::cli

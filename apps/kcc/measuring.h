@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "apps/kcc/commands.h"
@@ -22,15 +23,24 @@ Result<> CheckWritable(const std::string& path);
 Result<PairedTraces> OpenPair(const std::string& train, const std::string& infer,
                               const MeasureFlags& flags);
 
+// What is measured: what a contract needs, or the default plan where it is null, and what further
+// contracts need beside it.
+struct MeasuredFor {
+  MeasuredFor(const Contract* its_contract, std::span<const Contract> further = {})  // NOLINT
+      : contract(its_contract), also(further) {}
+  const Contract* contract;
+  std::span<const Contract> also;
+};
+
 // A null contract measures the default plan. What `kernels` names as requests must be what both
 // traces hold, and its word about them counts.
-Result<Summary> MeasurePair(const PairedTraces& pair, const Contract* contract,
+Result<Summary> MeasurePair(const PairedTraces& pair, const MeasuredFor& by,
                             const MeasureFlags& flags, Console& console,
                             const KernelFlags& kernels = {});
 
 // Two kernels by URI. `traces`, where given, gets the pair if both sides are traces.
 Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
-                             const Contract* contract, const MeasureFlags& flags,
+                             const MeasuredFor& by, const MeasureFlags& flags,
                              const KernelFlags& kernels, Console& console,
                              std::optional<PairedTraces>* traces = nullptr);
 

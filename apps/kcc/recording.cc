@@ -2,6 +2,8 @@
 #include "apps/kcc/judging.h"
 #include "apps/kcc/registers.h"
 #include "apps/kcc/safe_output.h"
+#include "kcc/contract/canonical.h"
+#include "kcc/register/promotion_evidence.h"
 #include "kcc/register/record.h"
 
 namespace kcc::cli {
@@ -11,6 +13,27 @@ Result<> CheckRecording(const JudgeFlags& flags, const Console& console) {
   KCC_TRY_VOID(StampOf(flags.record, console));
   KCC_TRY_VOID(Register::Open(flags.record.uri));
   return {};
+}
+
+Result<std::vector<Contract>> ContractsBeside(const Contract& contract, const JudgeFlags& flags,
+                                              Console& console) {
+  std::vector<Contract> beside;
+  if (flags.record.uri.empty()) return beside;
+  KCC_TRY(Register source, Register::Open(flags.record.uri));
+  KCC_TRY(const std::vector<std::string> digests,
+          ContractsToCompare(source, ContractDigest(contract)));
+  for (const std::string& digest : digests) {
+    Result<Contract> read = ReadKeptContract(source, digest);
+    if (read.has_value()) {
+      beside.push_back(std::move(*read));
+      continue;
+    }
+    if (read.error().code() != ErrorCode::kInvalid) return std::move(read.error());
+    console.err << Paint(Style::kYellow, "warning:", console.colour_err)
+                << " the evidence will not be judged under contract " << digest << ": "
+                << Shown(read.error().message()) << '\n';
+  }
+  return beside;
 }
 
 Result<std::string> RecordVerdict(const ValidContract& contract, const Summary& summary,

@@ -196,6 +196,7 @@ std::string CanonicalJson(const Contract& contract) {
   WriteMetrics(contract, &json);
   WriteFamily(contract, Family::kNumerical, &json);
   WriteFamily(contract, Family::kObservability, &json);
+  WriteMap("owners", contract.owners, &json);
   WriteFamily(contract, Family::kRuntime, &json);
   WriteSlices(contract, &json);
   WriteFamily(contract, Family::kStatistical, &json);

@@ -37,6 +37,14 @@ std::vector<const Quantity*> Contract::own_rows() const {
   return rows;
 }
 
+std::string OwnerOf(const Contract& contract, const Clause& clause) {
+  for (const std::string& key : {clause.id, std::string(Name(clause.family))}) {
+    const auto found = contract.owners.find(key);
+    if (found != contract.owners.end()) return found->second;
+  }
+  return {};
+}
+
 Action ActionOf(const Escalation& escalation, const Clause& clause) {
   if (clause.action) return *clause.action;
   for (const ActionOverride& row : escalation.overrides) {

@@ -140,12 +140,17 @@ struct Contract {
   std::vector<Slice> slices;           // "all" first, always
   std::vector<Clause> clauses;
   Escalation escalation;
+  // By the id of a clause, a source of error or the name of a family. No verdict reads it.
+  std::map<std::string, std::string> owners;
 
   bool Trusts(std::string_view field) const;
   const Slice* FindSlice(std::string_view name) const;
   const Clause* FindClause(std::string_view id) const;
   std::vector<const Quantity*> own_rows() const;  // of `metrics`, in their order
 };
+
+// Who answers for the clause: by its id, else by its family. Empty: the contract names nobody.
+std::string OwnerOf(const Contract& contract, const Clause& clause);
 
 // The action a violation of the clause orders: its own, else the first matching override, else
 // its level's.

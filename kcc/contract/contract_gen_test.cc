@@ -229,6 +229,7 @@ Contract AnyContract(const ContractGenOptions& options) {
   std::stable_sort(contract.clauses.begin(), contract.clauses.end(),
                    [](const Clause& a, const Clause& b) { return a.family < b.family; });
   contract.escalation = AnyEscalation();
+  if (Flip()) contract.owners["precision"] = Free(options.hostile_texts);
   return contract;
 }
 
@@ -294,6 +295,7 @@ std::vector<Mutation> ContractMutations() {
       {"reviewBy", [](Contract* c) { return Replace(std::string("2028-02-29"), &c->review_by); }},
       {"description", [](Contract* c) { return Replace(c->description + "x", &c->description); }},
       {"labels", [](Contract* c) { return ChangeMap(&c->labels); }},
+      {"owners", [](Contract* c) { return !(c->owners["numerical"] += "x").empty(); }},
       {"model", [](Contract* c) { return ChangeMap(&c->model); }},
       {"train", [](Contract* c) { return ChangeMap(&c->train); }},
       {"infer", [](Contract* c) { return ChangeMap(&c->infer); }},

@@ -38,6 +38,7 @@ class ContractDiff {
              after_.escalation.on_inconclusive);
     Fallback("where the evidence is broken", before_.escalation.on_error,
              after_.escalation.on_error);
+    Map("owners", "owners", before_.owners, after_.owners);
     return std::move(changes_);
   }
 

@@ -64,6 +64,7 @@ constexpr KeyRow kSpec[] = {
      {}, -kInf, kInf, kClosed, kClosed, "clause"},
     {"escalation", kMapping, kOptional, "", "what a violation orders",
      {}, -kInf, kInf, kClosed, kClosed, "escalation"},
+    {"owners", kTextMap, kOptional, "", "who answers for a clause (by its id), a source of error (operator, precision, batch, route) or a family; `kcc register blame` names them"},
 };
 
 constexpr KeyRow kBinds[] = {

@@ -5,10 +5,12 @@
 
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
+#include "kcc/base/strings.h"
 #include "kcc/contract/clause_reader.h"
 #include "kcc/contract/mapping_reader.h"
 #include "kcc/contract/own_reader.h"
 #include "kcc/contract/validate.h"
+#include "kcc/contract/words.h"
 #include "kcc/contract/yaml_document.h"
 
 namespace kcc {
@@ -175,6 +177,28 @@ class IdChecker {
   std::unordered_map<std::string_view, const YamlNode*> seen_;
 };
 
+std::string Quoted(std::string_view text) { return "'" + std::string(text.substr(0, 64)) + "'"; }
+
+// A key of owners that stands for nothing would name nobody when it counts.
+void CheckOwners(const YamlDocument& document, const MappingReader& spec,
+                 const std::vector<ClauseDraft>& drafts, Problems* problems) {
+  const YamlNode* owners = spec.Value("owners");
+  if (owners == nullptr) return;
+  std::vector<std::string_view> known(kFamilyWords.begin(), kFamilyWords.end());
+  known.insert(known.end(), kErrorSourceWords.begin(), kErrorSourceWords.end());
+  for (const ClauseDraft& draft : drafts) known.push_back(draft.clause.id);
+  for (size_t i = 0; i < document.size(*owners); ++i) {
+    const YamlNode& key = document.key(*owners, i);
+    if (std::find(known.begin(), known.end(), key.text) != known.end()) continue;
+    const auto nearest = NearestWord(key.text, known);
+    problems->Error(
+        key, "unknown-owned",
+        "owners: " + Quoted(key.text) + " is neither a clause, a source of error nor a family",
+        nearest ? "did you mean " + Quoted(*nearest) + "?"
+                : "sources are operator, precision, batch and route");
+  }
+}
+
 void ReadSpec(const YamlDocument& document, const MappingReader& spec, Contract* contract,
               Problems* problems) {
   if (const auto binds = spec.Mapping("binds")) {
@@ -236,6 +260,8 @@ void ReadSpec(const YamlDocument& document, const MappingReader& spec, Contract*
     problems->Warning(spec.node(), "no-clauses", "the contract asks for nothing",
                       "add a clause under numerical, statistical, runtime or observability");
   }
+  contract->owners = spec.TextMap("owners");
+  if (!problems->any_error()) CheckOwners(document, spec, drafts, problems);
   CheckContract(*contract, drafts, slices, own_names, problems);
   contract->clauses.reserve(drafts.size());
   for (ClauseDraft& draft : drafts) contract->clauses.push_back(std::move(draft.clause));

@@ -173,6 +173,7 @@ std::string ToYaml(const Contract& contract) {
     AddIfAny(std::string(Name(family)), FamilyOf(contract, family), &spec);
   }
   AddIfAny("escalation", EscalationOf(contract.escalation), &spec);
+  AddIfAny("owners", TextMap(contract.owners), &spec);
 
   YamlValue document = YamlValue::Map(kBlock);
   document.Add("apiVersion", YamlValue::Token("kcc/v1"));

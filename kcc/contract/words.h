@@ -14,6 +14,10 @@ inline constexpr std::array<std::string_view, 5> kActionWords = {"log", "guard",
 inline constexpr std::array<std::string_view, 4> kStageWords = {"offline", "shadow", "canary",
                                                                 "full"};
 
+// Where a difference between two kernels comes from (the paper's eq. 12).
+inline constexpr std::array<std::string_view, 4> kErrorSourceWords = {"operator", "precision",
+                                                                      "batch", "route"};
+
 // Of a metric of one's own: token and request are the first two of QuantityLevel.
 inline constexpr std::array<std::string_view, 2> kOwnLevelWords = {"token", "request"};
 inline constexpr std::array<std::string_view, 3> kDirectionWords = {"lower", "higher", "signed"};

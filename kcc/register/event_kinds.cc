@@ -62,7 +62,8 @@ constexpr EventField kApprovalFields[] = {{"promotion"},
 constexpr EventField kIncidentOpenedFields[] = {{"incident"},
                                                 {"what"},
                                                 {"triple", EventFieldType::kDigest, kOptional},
-                                                {"promotion", EventFieldType::kText, kOptional}};
+                                                {"promotion", EventFieldType::kText, kOptional},
+                                                {"evaluation", EventFieldType::kText, kOptional}};
 constexpr EventField kIncidentClosedFields[] = {{"incident"}, {"what"}};
 constexpr EventField kCertificateFields[] = {{"certificate", EventFieldType::kBlob},
                                              {"triple", EventFieldType::kDigest}};
@@ -78,8 +79,8 @@ constexpr EventReference kTripleReferences[] = {
     {"model", kModels}, {"train", kKernels}, {"infer", kKernels}, {"contract", kContracts}};
 constexpr EventReference kOfTriple[] = {{"triple", kTriples}};
 constexpr EventReference kOfPromotion[] = {{"promotion", kPromotions}};
-constexpr EventReference kOfTripleOrPromotion[] = {{"triple", kTriples},
-                                                   {"promotion", kPromotions}};
+constexpr EventReference kOfIncident[] = {
+    {"triple", kTriples}, {"promotion", kPromotions}, {"evaluation", kEvaluations}};
 
 constexpr EventKind kEventKinds[] = {
     {"model.added", kModels, kAdd, "model", "", kModelFields, {}, "weights, by their digest"},
@@ -107,8 +108,8 @@ constexpr EventKind kEventKinds[] = {
      "a promotion has a new state"},
     {"approval.given", kApprovals, kAdd, "", "promotion", kApprovalFields, kOfPromotion,
      "somebody approved of a promotion"},
-    {"incident.opened", kIncidents, kAdd, "incident", "triple", kIncidentOpenedFields,
-     kOfTripleOrPromotion, "something went wrong"},
+    {"incident.opened", kIncidents, kAdd, "incident", "triple", kIncidentOpenedFields, kOfIncident,
+     "something went wrong"},
     {"incident.closed",
      kIncidents,
      kChange,

@@ -1,6 +1,7 @@
 #include "kcc/register/promotion_evidence.h"
 
 #include <algorithm>
+#include <set>
 
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/reader.h"
@@ -17,6 +18,7 @@ namespace {
 // never equals what a step has.
 constexpr std::string_view kNotOfThisStep = "recorded before this step";
 constexpr std::string_view kOverlaps = "shares some requests with this step";
+constexpr std::string_view kOtherPlan = "was measured by another plan";
 
 Result<std::string> NeedBlob(Register& source, const std::string& digest, std::string_view what) {
   KCC_TRY(std::optional<std::string> bytes, source.ReadBlob(digest));
@@ -99,6 +101,8 @@ Result<std::string> JoinWithStep(Register& source, const KeptPromotion& kept, bo
     case Overlap::kNone:
       break;
   }
+  // What is measured grows when a promotion sets another contract beside this one.
+  if (step.plan != summary->plan) return std::string(kOtherPlan);
   KCC_TRY(*summary, Merge(step, *summary));
   *joined = true;
   return had;
@@ -146,6 +150,20 @@ Result<Contract> ReadKeptContract(Register& source, const std::string& digest) {
                                Place{source.name()});
   }
   return std::move(*outcome.contract);
+}
+
+Result<std::vector<std::string>> ContractsToCompare(Register& source, const std::string& digest) {
+  KCC_TRY(const std::vector<KeptPromotion> promotions, ReadPromotions(source));
+  std::set<std::string> compared;
+  for (const KeptPromotion& kept : promotions) {
+    const std::string& candidate = kept.state.candidate.contract;
+    const std::string& incumbent = kept.state.incumbent.contract;
+    if (candidate == digest) compared.insert(incumbent);
+    if (incumbent == digest) compared.insert(candidate);
+  }
+  compared.erase("");  // the first of its lane has no incumbent
+  compared.erase(digest);
+  return std::vector<std::string>(compared.begin(), compared.end());
 }
 
 Contract MeasuredContract(const Contract& contract) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "kcc/base/result.h"
 #include "kcc/contract/contract.h"
@@ -25,6 +26,10 @@ Result<StepEvidence> EvidenceOf(Register& source, const KeptPromotion& kept, con
 
 // The contract of the register with this digest, read from its stored text.
 Result<Contract> ReadKeptContract(Register& source, const std::string& digest);
+
+// Digests of the contracts that evidence recorded for this one is judged under too: those that a
+// promotion of the register sets beside it, as the incumbent's or the candidate's. Sorted.
+Result<std::vector<std::string>> ContractsToCompare(Register& source, const std::string& digest);
 
 // A contract that is measured by where promotions count clean requests: the contract's own clauses
 // and those of AuditContract. What a summary keeps follows from it; verdicts do not.

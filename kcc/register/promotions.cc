@@ -263,6 +263,49 @@ Result<Proposal> ProposalOf(Register& target, const PromotionStart& start, const
   return proposal;
 }
 
+// A candidate that was rolled back waits for its cool-down, under whatever name it comes again.
+Result<> CheckCooled(const std::vector<KeptPromotion>& all, const PromotionStart& start,
+                     const Proposer& by) {
+  for (const KeptPromotion& one : all) {
+    const PromotionState& state = one.state;
+    if (state.phase != Phase::kRolledBack || state.lane != start.lane) continue;
+    if (one.triple != start.candidate) continue;
+    const int64_t again = state.ended_ms + one.policy.cool_down_ms * state.rollbacks;
+    if (by.time_ms >= again) continue;
+    return InvalidError("promotion " + state.id +
+                        " of this triple was rolled back, and it cools down for " +
+                        DurationText(again - by.time_ms) + " more");
+  }
+  return {};
+}
+
+// Another try of a promotion that was rolled back. Nothing that was recorded before it counts.
+Result<Batch> TryAgain(Writing* writing, const std::vector<KeptPromotion>& all, KeptPromotion kept,
+                       const PromotionStart& start) {
+  const bool same = kept.state.lane == start.lane && kept.triple == start.candidate &&
+                    kept.policy_blob == BlobDigest(start.policy_text);
+  if (kept.state.phase != Phase::kRolledBack || !same) {
+    return InvalidError("there is a promotion '" + start.id + "' already" +
+                        (same ? ""
+                              : ", of another lane, triple or policy; propose this one under "
+                                "another name"));
+  }
+  KCC_TRY_VOID(CheckCooled(all, start, writing->by));
+  const std::vector<PromotionState> states = StatesOf(all);
+  for (const PromotionState& state : states) {
+    if (state.lane != start.lane || !HoldsLane(state)) continue;
+    return InvalidError(state.id + " holds the lane; try again when it is over");
+  }
+  PromotionEvent event;
+  event.kind = PromotionEventKind::kStart;
+  event.at_ms = writing->by.time_ms;
+  event.by = writing->by.actor;
+  event.incumbent = ServesNow(states, start.lane);
+  kept.considered = writing->next - 1;
+  KCC_TRY_VOID(TakeEvent(writing, &kept, event));
+  return std::move(writing->batch);
+}
+
 }  // namespace
 
 Result<KeptPromotion> ReadPromotion(Register& source, const std::string& id) {
@@ -316,10 +359,9 @@ Result<PromotionChange> StartPromotion(Register& target, const PromotionStart& s
     KCC_TRY_VOID(writing.Begin());
     KCC_TRY(std::vector<KeptPromotion> all, ReadPromotions(target));
     for (const KeptPromotion& one : all) {
-      if (one.state.id == start.id) {
-        return InvalidError("there is a promotion '" + start.id + "' already");
-      }
+      if (one.state.id == start.id) return TryAgain(&writing, all, one, start);
     }
+    KCC_TRY_VOID(CheckCooled(all, start, by));
     KCC_TRY(Proposal proposal, ProposalOf(target, start, by, all));
     KeptPromotion kept;
     kept.policy = *policy.policy;

@@ -70,7 +70,9 @@ struct PromotionChange {
   std::optional<PromotionState> started_next;
 };
 
-// Proposes, and starts at once where nobody holds the lane.
+// Proposes, and starts at once where nobody holds the lane. A promotion of this name that was rolled
+// back, with the same triple and policy, is tried again once its cool-down is over; only what is
+// recorded from then on counts.
 Result<PromotionChange> StartPromotion(Register& target, const PromotionStart& start,
                                        const Proposer& by);
 

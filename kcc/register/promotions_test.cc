@@ -210,6 +210,34 @@ TEST_P(PromotionsTest, AViolatedL3InCanaryRollsBack) {
   EXPECT_THAT(change.state.reason, HasSubstr("N-1"));
 }
 
+TEST_P(PromotionsTest, ARolledBackTripleTriesAgainAfterItsCoolDownOnNewEvidence) {
+  Register target = Create();
+  ToCanary(target);
+  Record(target, Stage::kCanary, Measured(2000, 2150, 0.5, "infer-1"));
+  ASSERT_EQ(Advanced(target, "p-1").state.phase, Phase::kRolledBack);
+  PromotionStart start;
+  start.id = "p-1";
+  start.lane = "chat";
+  start.candidate = TripleOf("infer-1");
+  start.policy_text = kPolicyText;
+  for (const char* name : {"p-1", "p-2"}) {  // another name is no way around it
+    start.id = name;
+    EXPECT_THAT(StartPromotion(target, start, now_).error().message(),
+                HasSubstr("it cools down for 1h more"));
+  }
+  Record(target, Stage::kOffline, Measured(300, 320, 0.001, "infer-1"));
+  now_.time_ms += 3'600'000;
+  start.id = "p-1";
+  const auto again = StartPromotion(target, start, now_);
+  ASSERT_TRUE(again.has_value()) << again.error().Format();
+  EXPECT_EQ(again->state.phase, Phase::kOffline);
+  EXPECT_EQ(Advanced(target, "p-1").state.phase, Phase::kOffline) << "recorded before it";
+  Record(target, Stage::kOffline, Measured(100, 120, 0.001, "infer-1"));
+  EXPECT_EQ(Advanced(target, "p-1").state.phase, Phase::kOffline) << "counted in the first try";
+  Record(target, Stage::kOffline, Measured(400, 420, 0.001, "infer-1"));
+  EXPECT_EQ(Advanced(target, "p-1").state.phase, Phase::kShadow);
+}
+
 TEST_P(PromotionsTest, CandidatesOfALaneTakeTurns) {
   Register target = Create();
   Started(target, "p-1", "infer-1", 0);

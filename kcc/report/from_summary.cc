@@ -34,9 +34,9 @@ std::set<std::pair<size_t, size_t>> NamedByClauses(const Contract& contract,
 
 // The user's own metrics that the report names: the contract's, and of those that the summary alone
 // has the ones without a namesake there.
-std::vector<OwnLabel> OwnLabelsOf(const Contract& contract, const Summary& summary) {
+std::vector<OwnLabel> OwnLabelsOf(const Contract& contract, const Plan& shown) {
   std::vector<const Quantity*> rows = contract.own_rows();
-  for (const Quantity* row : summary.plan.own_rows()) {
+  for (const Quantity* row : shown.own_rows()) {
     if (FindOwn(rows, row->id) == nullptr) rows.push_back(row);
   }
   std::vector<OwnLabel> labels;
@@ -152,10 +152,10 @@ KernelProvenance KernelOf(const SourceSide& side) {
   return {side.kernel_fingerprint, side.identity, side.model_digest};
 }
 
-Provenance ProvenanceOf(const Summary& summary, std::string_view version) {
+Provenance ProvenanceOf(const Summary& summary, const Plan& shown, std::string_view version) {
   Provenance provenance;
   provenance.kcc = version;
-  provenance.plan = summary.plan.Digest();
+  provenance.plan = shown.Digest();
   provenance.requests = static_cast<int64_t>(summary.requests.size());
   if (!summary.sources.empty()) {
     const Source& source = summary.sources.front();
@@ -192,11 +192,13 @@ void AddSeries(const Summary& summary, size_t series, const std::vector<size_t>&
 }
 
 // The slices whose details the report keeps; the number of the others goes into the report.
-std::vector<size_t> SlicesInDetail(const Summary& summary, ReportData* report) {
+std::vector<size_t> SlicesInDetail(const Summary& summary, const Plan& shown, ReportData* report) {
   std::vector<std::string> names;
   std::vector<size_t> slices;
   for (size_t slice = 0; slice < summary.slices.size(); ++slice) {
-    if (summary.plan.slices()[slice].outcomes == Side::kTrain) continue;  // not the contract's own
+    const PlanSlice& row = summary.plan.slices()[slice];
+    if (row.outcomes == Side::kTrain) continue;  // not the contract's own
+    if (shown.FindSlice(row.name) < 0) continue;
     names.push_back(summary.plan.slices()[slice].name);
     slices.push_back(slice);
   }
@@ -205,6 +207,12 @@ std::vector<size_t> SlicesInDetail(const Summary& summary, ReportData* report) {
       slices, [&](size_t slice) { return !detailed.contains(summary.plan.slices()[slice].name); });
   report->slices_without_detail = static_cast<int64_t>(names.size() - slices.size());
   return slices;
+}
+
+bool IsShown(const Plan& shown, const Plan& measured, size_t series) {
+  const std::optional<size_t> there =
+      shown.FindSeries(measured.quantity(series), measured.side(series));
+  return there && shown.Keeps(*there);
 }
 
 // Of the clauses that were judged.
@@ -224,18 +232,20 @@ std::vector<ImpliedBound> BoundsOf(const Contract& contract, const Judgement& ju
 }  // namespace
 
 ReportData MakeReport(const Contract& contract, const std::string& file, std::string_view version,
-                      const Summary& summary, const Judgement& judgement) {
+                      const Summary& summary, const Judgement& judgement, const Plan* shown) {
+  const Plan& plan = shown == nullptr ? summary.plan : *shown;
   ReportData report;
   report.contract = {contract.name, contract.version, ContractDigest(contract), file};
   report.judgement = judgement;
   report.slices = NamedSlices(contract, judgement);
   report.reasons = ReasonsOf(contract, judgement);
-  report.provenance = ProvenanceOf(summary, version);
+  report.provenance = ProvenanceOf(summary, plan, version);
   report.bounds = BoundsOf(contract, judgement);
   const auto named = NamedByClauses(contract, summary);
-  const std::vector<size_t> slices = SlicesInDetail(summary, &report);
-  report.own = OwnLabelsOf(contract, summary);
+  const std::vector<size_t> slices = SlicesInDetail(summary, plan, &report);
+  report.own = OwnLabelsOf(contract, plan);
   for (size_t series = 0; series < summary.plan.series_count(); ++series) {
+    if (shown != nullptr && !IsShown(plan, summary.plan, series)) continue;
     AddSeries(summary, series, slices, named, &report);
   }
   for (const size_t slice : slices) {

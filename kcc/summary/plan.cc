@@ -190,10 +190,8 @@ Plan::Plan(Breadth breadth) : thresholds_(SeriesCount()), breadth_(breadth) {
   }
 }
 
-namespace {
-
 // What its clauses ask for, once each.
-std::vector<OwnSeries> OwnSeriesOf(const Contract& contract) {
+std::vector<OwnSeries> Plan::OwnSeriesOf(const Contract& contract) {
   std::vector<OwnSeries> own;
   for (const Clause& clause : contract.clauses) {
     const Metric& metric = clause.metric;
@@ -206,26 +204,29 @@ std::vector<OwnSeries> OwnSeriesOf(const Contract& contract) {
   return own;
 }
 
-}  // namespace
-
 Plan Plan::Default() {
   Plan plan;
   plan.AddSlice({"all", "", false});
   return plan;
 }
 
-Plan Plan::FromContract(const Contract& contract, Breadth breadth) {
-  Plan plan(breadth);
-  plan.SetOwn(OwnSeriesOf(contract));
+void Plan::AddSlicesOf(const Contract& contract) {
   for (const Slice& slice : contract.slices) {
     PlanSlice row{slice.name, slice.where ? slice.where->Canonical() : "",
                   slice.where && slice.where->reads_token()};
-    plan.AddSlice(row);
-    if (!ReadsOutcome(slice)) continue;
+    const bool twin = ReadsOutcome(slice);
+    AddSlice(row);
+    if (!twin) continue;
     row.name = OutcomeTwin(row.name);
     row.outcomes = Side::kTrain;
-    plan.AddSlice(std::move(row));
+    AddSlice(std::move(row));
   }
+}
+
+Plan Plan::FromContract(const Contract& contract, Breadth breadth) {
+  Plan plan(breadth);
+  plan.SetOwn(OwnSeriesOf(contract));
+  plan.AddSlicesOf(contract);
   if (contract.FindSlice("all") == nullptr) plan.AddSlice({"all", "", false});
   for (const Clause& clause : contract.clauses) plan.AddClause(clause, contract);
   plan.Canonicalise();

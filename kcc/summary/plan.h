@@ -110,6 +110,12 @@ class Plan {
   // of a training run and wants the verdicts alone.
   enum class Breadth : uint8_t { kAll, kClauses };
   static Plan FromContract(const Contract& contract, Breadth breadth = Breadth::kAll);
+  // What `contract` needs, and what each of `also` needs as far as it does not contradict it: where
+  // two define a metric of one name differently, place windows by different sides or tell repeats
+  // apart differently, the first counts, and the judge says so of the others. A slice of one name
+  // and another predicate gets a name that no contract can have. Verdicts on `contract` are those
+  // of its own plan.
+  static Plan FromContracts(const Contract& contract, std::span<const Contract> also);
   // Reads CanonicalJson() back.
   static Result<Plan> Parse(std::string_view json);
 
@@ -177,6 +183,9 @@ class Plan {
  private:
   explicit Plan(Breadth breadth = Breadth::kAll);
   void AddSlice(PlanSlice slice);
+  void AddSlicesOf(const Contract& contract);
+  // What its clauses ask for, once each.
+  static std::vector<OwnSeries> OwnSeriesOf(const Contract& contract);
   void AddThreshold(size_t series, double threshold);
   void AddClause(const Clause& clause, const Contract& contract);
   void AddWindow(const Clause& clause, bool trusts_infer);

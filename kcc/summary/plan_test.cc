@@ -208,6 +208,27 @@ TEST(Plan, SaysWhatIsMissingForAContractThatAsksForMore) {
   }
 }
 
+TEST(Plan, OfSeveralContractsHasWhatEachNeeds) {
+  const Contract first = TestContract();
+  EXPECT_EQ(Plan::FromContracts(first, {}), Plan::FromContract(first));
+  Contract other;
+  other.slices = {MakeSlice("all", ""), MakeSlice("late", "prompt_tokens >= 77"),
+                  MakeSlice("more", "prompt_tokens >= 99")};
+  other.clauses = {MakeClause("p99_kl", kAtMost, 0.125, {"late", "more"})};
+  const Plan plan = Plan::FromContracts(first, std::span(&other, 1));
+  const Result<> covered = plan.Covers(Plan::FromContract(first));
+  EXPECT_TRUE(covered.has_value()) << covered.error().Format();
+  for (const Slice& slice : other.slices) {
+    const auto at = plan.FindSlice(slice, Side::kInfer);
+    ASSERT_TRUE(at.has_value()) << slice.name;
+    EXPECT_EQ(plan.slices()[*at].where, slice.where ? slice.where->Canonical() : "");
+  }
+  EXPECT_GE(plan.FindThreshold(*FindSeries("kl"), 0.125), 0);
+  const Result<Plan> read = Plan::Parse(plan.CanonicalJson());
+  ASSERT_TRUE(read.has_value()) << read.error().Format();
+  EXPECT_EQ(*read, plan);
+}
+
 TEST(Plan, RefusesWhatItWouldNotWrite) {
   const std::string good = Plan::FromContract(TestContract()).CanonicalJson();
   const struct {
