@@ -67,7 +67,7 @@ Result<PairedTraces> OpenSource(const std::string& name, const Summary& summary)
 int JudgeAndReport(const ValidContract& contract, const std::string& file, const Summary& summary,
                    const std::string& summary_file, std::span<const PairedTraces> traces,
                    const ReportInputs& inputs, const JudgeFlags& flags,
-                   std::optional<ReportDirectory>& directory, Console& console) {
+                   std::optional<ReportDirectory>& directory, Console& console, RunLog* log) {
   const Judgement judgement = Judge(contract.contract, summary, ToJudgeOptions(flags));
   ReportData report =
       MakeReport(contract.contract, DisplayName(file), Version(), summary, judgement);
@@ -84,7 +84,7 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
   }
   if (!done.has_value()) return ReportError(done.error(), console);
   const Result<std::string> recorded =
-      RecordVerdict(contract, summary, judgement, ReportJson(report), flags, console);
+      RecordVerdict(contract, summary, judgement, ReportJson(report), flags, console, log);
   if (!recorded.has_value()) return ReportError(recorded.error(), console);
   if (directory && !console.json) {
     console.out << "\nreport in "
@@ -160,15 +160,18 @@ int RunRun(const RunOptions& options, Console& console) {
   // What is recorded may be evidence of a promotion, which counts clean requests.
   const Contract measured =
       options.flags.record.uri.empty() ? contract->contract : MeasuredContract(contract->contract);
-  const Result<Summary> summary = MeasureSides(options.train, options.infer, &measured,
-                                               options.measure, options.kernels, console, &traces);
+  RunLog log;
+  RunLog* kept = options.flags.record.uri.empty() ? nullptr : &log;
+  const Result<Summary> summary =
+      MeasureSides(options.train, options.infer, &measured, options.measure, options.kernels,
+                   console, &traces, kept);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   std::span<const PairedTraces> known;
   if (traces) known = {&*traces, 1};
   const ReportInputs inputs{KeptInput(options.train), KeptInput(options.infer),
                             options.kernels.requests};
   return JudgeAndReport(*contract, options.contract, *summary, options.summary, known, inputs,
-                        options.flags, *directory, console);
+                        options.flags, *directory, console, kept);
 }
 
 }  // namespace kcc::cli
