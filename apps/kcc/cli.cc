@@ -81,10 +81,16 @@ void DeclareSchema(Program& program) {
                                      "Print the schema of signed statements instead")
                                ->excludes(report)
                                ->excludes(experiment);
-  AddSwitch(app, "--policy", options.policy, "Print what promotion policies are made of instead")
+  CLI::Option* policy = AddSwitch(app, "--policy", options.policy,
+                                  "Print what promotion policies are made of instead")
+                            ->excludes(report)
+                            ->excludes(experiment)
+                            ->excludes(statement);
+  AddSwitch(app, "--request", options.request, "Print the schema of stored requests instead")
       ->excludes(report)
       ->excludes(experiment)
-      ->excludes(statement);
+      ->excludes(statement)
+      ->excludes(policy);
 }
 
 void DeclareMetrics(Program& program) {
@@ -186,6 +192,7 @@ void DeclareRun(Program& program) {
   DeclareMeasureFlags(app, options.measure);
   DeclareKernelFlags(app, options.kernels);
   DeclareJudgeFlags(app, options.flags);
+  DeclareStoreFlags(app, options.flags);
 }
 
 void DeclareBound(Program& program) {
@@ -301,6 +308,7 @@ void DeclareAll(Program& program) {
   DeclareScore(program);
   DeclareGenerate(program);
   DeclareAttribute(program);
+  DeclareReplay(program);
   DeclareLab(program);
   DeclareReport(program);
   DeclareCompare(program);

@@ -133,6 +133,43 @@ void DeclareAttribute(Program& program) {
   DeclareKernelFlags(app, options.kernels);
 }
 
+void DeclareReplay(Program& program) {
+  auto& options = program.replay;
+  CLI::App* app =
+      Declare(program, "replay", "Run a stored request again under both kernels",
+              "kcc replay req-17 --register r.db --train lab:train --infer lab:fp8\n"
+              "kcc replay sha256:1a2b --register r.db --train 'exec:./a.py' --infer 'exec:./b.py'\n"
+              "kcc replay record.json --train lab:train --infer lab:fp8 --requests r.jsonl",
+              [&](Console& console) { return RunReplay(options, console); });
+  Argument(app, "REQUEST", options.request, kFileValue,
+           "Its id or digest in the register; without --register, the file of its record")
+      ->required();
+  app->add_option("--train", options.train, "The training kernel")->type_name("KERNEL")->required();
+  app->add_option("--infer", options.infer, "The inference kernel")
+      ->type_name("KERNEL")
+      ->required();
+  app->add_option("--register", options.record.uri, "The register: a file or postgresql://…")
+      ->type_name("URI");
+  app->add_option("--requests", options.kernels.requests,
+                  "Where its token ids are, if the record has digests alone")
+      ->type_name(std::string(kFileValue));
+  AddSwitch(app, "--alone", options.alone, "Ask it alone, not in a batch of the stored shape");
+  AddSwitch(app, "--no-attribution", options.no_attribution, "Do not look for the source");
+  app->add_option("--quantity", options.quantities, "Token quantities to attribute; default: kl")
+      ->type_name("NAME")
+      ->delimiter(',');
+  app->add_option("--start-timeout", options.kernels.start_timeout_s,
+                  "Seconds that an engine may take to start")
+      ->type_name("S")
+      ->check(AboveZero());
+  app->add_option("--batch-timeout", options.kernels.batch_timeout_s,
+                  "Seconds that an engine may take for a batch")
+      ->type_name("S")
+      ->check(AboveZero());
+  app->add_option("--scratch", options.kernels.scratch, "Directory for what the kernels write")
+      ->type_name("DIR");
+}
+
 void DeclareLab(Program& program) {
   auto& options = program.lab;
   CLI::App* group = program.root.add_subcommand(

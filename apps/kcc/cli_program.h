@@ -58,6 +58,7 @@ struct Program {
   ScoreOptions score;
   ScoreOptions generate;
   AttributeOptions attribute;
+  ReplayCommandOptions replay;
   LabOptions lab;
   ReportOptions report;
   CompareOptions compare;
@@ -142,11 +143,13 @@ inline CLI::Option* AddChoice(CLI::App* app, const char* names, std::string& tar
 CLI::Option* DeclareKernelFlags(CLI::App* app, KernelFlags& flags);  // gives --requests
 void DeclareRegisterFlags(CLI::App* app, RegisterFlags& flags, bool required);
 void DeclareJudgeFlags(CLI::App* app, JudgeFlags& flags);
+void DeclareStoreFlags(CLI::App* app, JudgeFlags& flags);
 void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags);
 
 void DeclareScore(Program& program);
 void DeclareGenerate(Program& program);
 void DeclareAttribute(Program& program);
+void DeclareReplay(Program& program);
 void DeclareLab(Program& program);
 void DeclareReport(Program& program);
 void DeclareCompare(Program& program);

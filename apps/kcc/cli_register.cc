@@ -191,10 +191,14 @@ void DeclareRegister(Program& program) {
       declare("gc", "Remove blobs that nothing needs; each leaves an event",
               "kcc register gc --dry-run --register r.db\n"
               "kcc register gc --evidence-before 2026-01-01 --register r.db\n"
+              "kcc register gc --requests-before 2026-06-01 --register r.db\n"
               "kcc register gc --redact sha256:… --reason 'a name in it' --register r.db",
               RunRegisterGc);
   gc->add_option("--evidence-before", options.evidence_before,
                  "Also evidence of older evaluations that later ones replaced")
+      ->type_name("TIME");
+  gc->add_option("--requests-before", options.requests_before,
+                 "Also requests that were stored earlier, whatever their retention")
       ->type_name("TIME");
   gc->add_option("--redact", options.redact, "Only this blob, whatever names it")
       ->type_name("DIGEST");

@@ -50,6 +50,20 @@ void DeclareJudgeFlags(CLI::App* app, JudgeFlags& flags) {
       ->type_name("DIGEST");
 }
 
+void DeclareStoreFlags(CLI::App* app, JudgeFlags& flags) {
+  CLI::Option* store =
+      AddChoice(app, "--store", flags.store, {"none", "hashes", "full"},
+                "Keep flagged requests in the register, where no policy says what to keep");
+  app->add_option("--store-sample", flags.store_sample, "Keep this share of all requests too")
+      ->type_name("SHARE")
+      ->check(Between(0.0, 1.0))
+      ->needs(store);
+  app->add_option("--store-for", flags.store_retention, "How long, such as 30d; default: no limit")
+      ->type_name("TIME")
+      ->needs(store);
+  AddSwitch(app, "--store-text", flags.store_text, "Keep texts among the fields too")->needs(store);
+}
+
 void DeclareReport(Program& program) {
   auto& options = program.report;
   CLI::App* app =

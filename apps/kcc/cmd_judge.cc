@@ -87,7 +87,8 @@ std::optional<std::vector<Contract>> ContractsAlso(const RunOptions& options,
 int JudgeAndReport(const ValidContract& contract, const std::string& file, const Summary& summary,
                    const std::string& summary_file, std::span<const PairedTraces> traces,
                    const ReportInputs& inputs, const JudgeFlags& flags,
-                   std::optional<ReportDirectory>& directory, Console& console, const Plan* shown) {
+                   std::optional<ReportDirectory>& directory, Console& console, const Plan* shown,
+                   RunLog* log) {
   const Judgement judgement = Judge(contract.contract, summary, ToJudgeOptions(flags));
   ReportData report =
       MakeReport(contract.contract, DisplayName(file), Version(), summary, judgement, shown);
@@ -104,7 +105,7 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
   }
   if (!done.has_value()) return ReportError(done.error(), console);
   const Result<std::string> recorded =
-      RecordVerdict(contract, summary, judgement, ReportJson(report), flags, console);
+      RecordVerdict(contract, summary, judgement, ReportJson(report), flags, console, log);
   if (!recorded.has_value()) return ReportError(recorded.error(), console);
   if (directory && !console.json) {
     console.out << "\nreport in "
@@ -182,8 +183,11 @@ int RunRun(const RunOptions& options, Console& console) {
       options.flags.record.uri.empty() ? contract->contract : MeasuredContract(contract->contract);
   const auto also = ContractsAlso(options, contract->contract, console, &exit_code);
   if (!also) return exit_code;
-  const Result<Summary> summary = MeasureSides(options.train, options.infer, {&measured, *also},
-                                               options.measure, options.kernels, console, &traces);
+  RunLog log;
+  RunLog* kept = options.flags.record.uri.empty() ? nullptr : &log;
+  const Result<Summary> summary =
+      MeasureSides(options.train, options.infer, {&measured, *also}, options.measure,
+                   options.kernels, console, &traces, kept);
   if (!summary.has_value()) return ReportError(summary.error(), console);
   std::span<const PairedTraces> known;
   if (traces) known = {&*traces, 1};
@@ -192,7 +196,7 @@ int RunRun(const RunOptions& options, Console& console) {
   // Whatever else was measured beside it, the report is of what the contract asked for.
   const Plan shown = Plan::FromContract(measured);
   return JudgeAndReport(*contract, options.contract, *summary, options.summary, known, inputs,
-                        options.flags, *directory, console, &shown);
+                        options.flags, *directory, console, &shown, kept);
 }
 
 }  // namespace kcc::cli

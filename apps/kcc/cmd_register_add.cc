@@ -176,11 +176,17 @@ int RunRegisterImport(const RegisterOptions& options, Console& console) {
 int RunRegisterGc(const RegisterOptions& options, Console& console) {
   const Result<Stamp> stamp = StampOf(options.flags, console);
   if (!stamp.has_value()) return ReportError(stamp.error(), console);
-  GcOptions how{.evidence_before_ms = {}, .redact = options.redact};
-  if (!options.evidence_before.empty()) {
-    const Result<int64_t> before = ParseTime(options.evidence_before);
-    if (!before.has_value()) return ReportError(before.error(), console);
-    how.evidence_before_ms = *before;
+  GcOptions how;
+  how.now_ms = stamp->time_ms;
+  how.redact = options.redact;
+  const auto read = [&](const std::string& text, std::optional<int64_t>* time) -> Result<> {
+    if (text.empty()) return {};
+    KCC_TRY(*time, ParseTime(text));
+    return {};
+  };
+  for (const Result<>& done : {read(options.evidence_before, &how.evidence_before_ms),
+                               read(options.requests_before, &how.requests_before_ms)}) {
+    if (!done.has_value()) return ReportError(done.error(), console);
   }
   Result<Register> target = Register::Open(options.flags.uri);
   if (!target.has_value()) return ReportError(target.error(), console);

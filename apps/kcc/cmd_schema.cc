@@ -9,6 +9,7 @@
 #include "kcc/contract/schema.h"
 #include "kcc/experiment/experiment_report.h"
 #include "kcc/predicate/fields.h"
+#include "kcc/replay/stored_request.h"
 #include "kcc/report/report_json.h"
 #include "kcc/statement/statement_schema.h"
 
@@ -83,6 +84,7 @@ int RunSchema(const SchemaOptions& options, Console& console) {
                              : options.experiment ? ExperimentJsonSchema()
                              : options.statement  ? StatementJsonSchema()
                              : options.policy     ? PolicyJsonSchema()
+                             : options.request    ? StoredRequestSchema()
                                                   : ContractJsonSchema();
   console.out << schema << (schema.ends_with('\n') ? "" : "\n");
   return kExitOk;

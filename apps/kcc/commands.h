@@ -48,6 +48,7 @@ struct SchemaOptions {
   bool experiment = false;  // of the figures of kcc lab instead
   bool statement = false;   // of signed statements instead
   bool policy = false;      // of promotion policies instead
+  bool request = false;     // of stored requests instead
 };
 int RunSchema(const SchemaOptions& options, Console& console);
 
@@ -129,6 +130,11 @@ struct JudgeFlags {
   AskedFormats formats;  // written besides the usual files
   RegisterFlags record;  // where the verdict is recorded
   std::string model;     // of what is recorded; empty: as the traces say
+  // Of run: what is kept of requests where no policy says it. An empty word: nothing.
+  std::string store;
+  double store_sample = 0;
+  std::string store_retention;
+  bool store_text = false;
 };
 
 struct JudgeCommandOptions {
@@ -171,6 +177,18 @@ struct AttributeOptions {
   KernelFlags kernels;
 };
 int RunAttribute(const AttributeOptions& options, Console& console);
+
+struct ReplayCommandOptions {
+  std::string request;  // in a register: an id, a digest or a beginning of it; else a file
+  RegisterFlags record;
+  std::string train;
+  std::string infer;
+  std::vector<std::string> quantities;  // to attribute
+  bool alone = false;
+  bool no_attribution = false;
+  KernelFlags kernels;  // `requests` where the record has no token ids
+};
+int RunReplay(const ReplayCommandOptions& options, Console& console);
 
 struct LabOptions {
   std::string model;     // a checkpoint's directory
@@ -337,16 +355,16 @@ int RunRlConform(const RlConformOptions& options, Console& console);
 
 struct RegisterOptions {
   RegisterFlags flags;
-  std::string table;                            // of list, show
-  std::string id;                               // of show, blame; a contract of class
-  std::string subject;                          // of list: only what is about it
-  std::string kind;                             // of log
-  int64_t from = 1;                             // of log
-  int64_t last = 0;                             // of list and log; 0: all
-  std::string head;                             // of verify
-  std::string directory;                        // of export and import
-  std::string output;                           // of page
-  std::string evidence_before, redact, reason;  // of gc
+  std::string table;      // of list, show
+  std::string id;         // of show, blame; a contract of class
+  std::string subject;    // of list: only what is about it
+  std::string kind;       // of log
+  int64_t from = 1;       // of log
+  int64_t last = 0;       // of list and log; 0: all
+  std::string head;       // of verify
+  std::string directory;  // of export and import
+  std::string output;     // of page
+  std::string evidence_before, requests_before, redact, reason;  // of gc
   bool dry_run = false;
 };
 int RunRegisterInit(const RegisterOptions& options, Console& console);

@@ -9,6 +9,7 @@
 
 #include "apps/kcc/commands.h"
 #include "kcc/judge/judge.h"
+#include "kcc/replay/run_log.h"
 #include "kcc/report/report_directory.h"
 #include "kcc/summary/summary.h"
 #include "kcc/trace/pairing.h"
@@ -24,7 +25,7 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
                    const std::string& summary_file, std::span<const PairedTraces> traces,
                    const ReportInputs& inputs, const JudgeFlags& flags,
                    std::optional<ReportDirectory>& directory, Console& console,
-                   const Plan* shown = nullptr);
+                   const Plan* shown = nullptr, RunLog* log = nullptr);
 
 // Before the work of hours: whether the register that --register names can be opened, and the rest
 // of its flags read. Nothing is named: fine.
@@ -37,9 +38,10 @@ Result<std::vector<Contract>> ContractsBeside(const Contract& contract, const Ju
                                               Console& console);
 
 // Records the verdict where --register says; gives the evaluation's id, empty where it says
-// nothing.
+// nothing. Requests are kept as a policy says: that of a promotion of this triple that is under
+// way, else the flags. Null `log`: what was judged has no requests at hand.
 Result<std::string> RecordVerdict(const ValidContract& contract, const Summary& summary,
                                   const Judgement& judgement, const std::string& report_json,
-                                  const JudgeFlags& flags, Console& console);
+                                  const JudgeFlags& flags, Console& console, RunLog* log = nullptr);
 
 }  // namespace kcc::cli

@@ -112,6 +112,26 @@ Result<AskedRequests> AskedBy(const PairedTraces& pair, const KernelFlags& kerne
   return by_id;
 }
 
+// Where the token ids of two traces are. Signatures of a generated trace are of decoding; a replay
+// scores given tokens, and would find others.
+void LogTraces(const PairedTraces& pair, const std::string& train, const KernelFlags& kernels,
+               RunLog* log) {
+  log->AddTraces(pair);
+  if (pair.mode() == TraceMode::kGenerated) {
+    log->SetNoSource(InvalidError("a replay scores given tokens, and these traces are generated"));
+    return;
+  }
+  Result<std::unique_ptr<RequestSource>> source =
+      kernels.requests.empty()
+          ? OpenTraceRequests(train)
+          : OpenRequests(kernels, RequestUse::kScore, pair.infer().info().sampled_by);
+  if (source.has_value()) {
+    log->SetSource(std::move(*source));
+  } else {
+    log->SetNoSource(source.error());
+  }
+}
+
 Plan PlanOf(const MeasuredFor& by) {
   return by.contract == nullptr ? Plan::Default() : Plan::FromContracts(*by.contract, by.also);
 }
@@ -160,12 +180,13 @@ Result<Summary> MeasurePair(const PairedTraces& pair, const MeasuredFor& by,
 Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
                              const MeasuredFor& by, const MeasureFlags& flags,
                              const KernelFlags& kernels, Console& console,
-                             std::optional<PairedTraces>* traces) {
+                             std::optional<PairedTraces>* traces, RunLog* log) {
   KCC_TRY(const std::optional<std::string> train_trace, TraceDirectoryOf(train));
   KCC_TRY(const std::optional<std::string> infer_trace, TraceDirectoryOf(infer));
   if (train_trace && infer_trace) {
     KCC_TRY(PairedTraces pair, OpenPair(*train_trace, *infer_trace, flags));
     Result<Summary> summary = MeasurePair(pair, by, flags, console, kernels);
+    if (log != nullptr) LogTraces(pair, *train_trace, kernels, log);
     if (traces != nullptr) *traces = std::move(pair);
     return summary;
   }
@@ -176,7 +197,7 @@ Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
   const std::vector<KernelScheme> schemes = KernelSchemes(console);
   KCC_TRY_VOID(CheckKernelUri(train, schemes));
   KCC_TRY_VOID(CheckKernelUri(infer, schemes));
-  KCC_TRY(const std::unique_ptr<RequestSource> requests,
+  KCC_TRY(std::unique_ptr<RequestSource> requests,
           RequestsFor(train_trace ? train_trace : infer_trace, kernels));
   const SystemClock clock;
   Progress progress(console, clock);
@@ -197,7 +218,14 @@ Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
   KCC_TRY(const KernelPair pair, OpenKernelPair(train, infer, OpenOptionsOf(kernels, interruptible),
                                                 schemes, options.stop));
   progress.Begin(requests->totals().output_tokens);
-  return MeasureKernels(pair, *requests, PlanOf(by), options);
+  if (log == nullptr) return MeasureKernels(pair, *requests, PlanOf(by), options);
+  options.observe = [log](const PairedTraces& traced, std::span<const KernelRequest> batch) {
+    log->AddBatch(traced, batch);
+    return Result<>();
+  };
+  Result<Summary> summary = MeasureKernels(pair, *requests, PlanOf(by), options);
+  log->SetSource(std::move(requests));
+  return summary;
 }
 
 }  // namespace kcc::cli

@@ -10,6 +10,7 @@
 #include "apps/kcc/commands.h"
 #include "kcc/base/result.h"
 #include "kcc/contract/contract.h"
+#include "kcc/replay/run_log.h"
 #include "kcc/summary/summary.h"
 #include "kcc/trace/pairing.h"
 
@@ -38,10 +39,11 @@ Result<Summary> MeasurePair(const PairedTraces& pair, const MeasuredFor& by,
                             const MeasureFlags& flags, Console& console,
                             const KernelFlags& kernels = {});
 
-// Two kernels by URI. `traces`, where given, gets the pair if both sides are traces.
+// Two kernels by URI. `traces`, where given, gets the pair if both sides are traces; `log`, what a
+// stored request needs.
 Result<Summary> MeasureSides(const std::string& train, const std::string& infer,
                              const MeasuredFor& by, const MeasureFlags& flags,
                              const KernelFlags& kernels, Console& console,
-                             std::optional<PairedTraces>* traces = nullptr);
+                             std::optional<PairedTraces>* traces = nullptr, RunLog* log = nullptr);
 
 }  // namespace kcc::cli

@@ -1,14 +1,110 @@
-// kcc run and kcc judge with --register: the verdict, its evidence and its report are kept.
+// kcc run and kcc judge with --register: the verdict, its evidence and its report are kept, and the
+// requests that a policy or the flags ask for.
 #include "apps/kcc/judging.h"
 #include "apps/kcc/registers.h"
 #include "apps/kcc/safe_output.h"
 #include "kcc/contract/canonical.h"
+#include "kcc/contract/values.h"
 #include "kcc/register/promotion_evidence.h"
+#include "kcc/register/promotions.h"
 #include "kcc/register/record.h"
 
 namespace kcc::cli {
+namespace {
+
+void Warn(const std::string& text, Console& console) {
+  console.err << Paint(Style::kYellow, "warning:", console.colour_err) << ' ' << Shown(text)
+              << '\n';
+}
+
+// What the command line asks for.
+Result<RequestStorage> AskedStorage(const JudgeFlags& flags) {
+  RequestStorage storage;
+  storage.store = ParseStoreRequests(flags.store).value_or(StoreRequests::kNone);
+  if (!flags.store_retention.empty()) {
+    KCC_TRY(storage.retention_ms, ReadDuration(flags.store_retention));
+  }
+  storage.sample = flags.store_sample;
+  storage.text = flags.store_text;
+  if (storage.text && storage.store != StoreRequests::kFull) {
+    return InvalidError("--store-text keeps texts beside token ids: it needs --store full");
+  }
+  if (storage.store != StoreRequests::kNone && flags.record.uri.empty()) {
+    return InvalidError("--store keeps requests in a register; name it with --register");
+  }
+  return storage;
+}
+
+struct Rule {
+  RequestStorage storage;
+  std::string policy;  // whose it is; empty: the command line's
+};
+
+// The policy decides where a promotion of the triple is under way. Of several the one that keeps
+// least: what one of them promises not to keep is not kept.
+Result<std::optional<Rule>> RuleOfPolicies(Register& source, const std::string& triple) {
+  std::optional<Rule> rule;
+  KCC_TRY(const auto promotions,
+          source.List({.table = EntryTable::kPromotions, .subject = triple}));
+  for (const Entry& entry : promotions) {
+    KCC_TRY(const KeptPromotion promotion, ReadPromotion(source, entry.key.id));
+    if (IsOver(promotion.state.phase)) continue;
+    const PromotionPolicy& policy = promotion.policy;
+    if (rule && rule->storage.store <= policy.requests.store) continue;
+    rule =
+        Rule{policy.requests, policy.name + " " + policy.version + " of promotion " + entry.key.id};
+  }
+  return rule;
+}
+
+// A difference between policy and command line is said, never resolved in silence.
+Result<Rule> StorageRule(Register& source, const std::string& triple, const JudgeFlags& flags,
+                         Console& console) {
+  KCC_TRY(const RequestStorage asked, AskedStorage(flags));
+  KCC_TRY(const auto rule, RuleOfPolicies(source, triple));
+  if (!rule) return Rule{asked, ""};
+  if (!flags.store.empty() && asked != rule->storage) {
+    Warn("--store is not followed: policy " + rule->policy +
+             " says what is kept of requests: " + StorageWords(rule->storage),
+         console);
+  }
+  return *rule;
+}
+
+// Fills in the requests that the run keeps. What cannot be kept does not cost the evaluation.
+Result<> AddKeptRequests(Register& source, const JudgeFlags& flags, RunLog* log, JudgedRun* run,
+                         Console& console) {
+  KCC_TRY(const Triple triple, TripleOf(*run));
+  KCC_TRY(const Rule rule, StorageRule(source, TripleId(triple), flags, console));
+  if (rule.storage.store == StoreRequests::kNone) return {};
+  if (log == nullptr) {
+    Warn("no request is kept: only kcc run has their token ids at hand", console);
+    return {};
+  }
+  const RunLog::Judged judged{run->contract, run->summary,    run->judgement,
+                              triple.model,  triple.contract, TripleId(triple)};
+  const auto kept = log->Keep(judged, rule.storage);
+  if (!kept.has_value()) {
+    Warn("no request is kept: " + kept.error().Format(), console);
+    return {};
+  }
+  for (const StoredRequest& stored : *kept) {
+    run->requests.push_back(
+        {stored.id, std::string(Name(stored.store)), StoredRequestJson(stored)});
+  }
+  run->requests_retention_ms = rule.storage.retention_ms;
+  if (!console.json) {
+    const std::string by = rule.policy.empty() ? "--store" : "policy " + rule.policy;
+    console.out << "\nkept " << Counted(kept->size(), "request") << ", as " << Shown(by)
+                << " says: " << StorageWords(rule.storage) << '\n';
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<> CheckRecording(const JudgeFlags& flags, const Console& console) {
+  KCC_TRY_VOID(AskedStorage(flags));
   if (flags.record.uri.empty()) return {};
   KCC_TRY_VOID(StampOf(flags.record, console));
   KCC_TRY_VOID(Register::Open(flags.record.uri));
@@ -38,28 +134,26 @@ Result<std::vector<Contract>> ContractsBeside(const Contract& contract, const Ju
 
 Result<std::string> RecordVerdict(const ValidContract& contract, const Summary& summary,
                                   const Judgement& judgement, const std::string& report_json,
-                                  const JudgeFlags& flags, Console& console) {
+                                  const JudgeFlags& flags, Console& console, RunLog* log) {
   if (flags.record.uri.empty()) return std::string();
   KCC_TRY(const Stamp stamp, StampOf(flags.record, console));
   KCC_TRY(Register target, Register::Open(flags.record.uri));
-  const JudgedRun run{.contract = contract.contract,
-                      .contract_source = contract.text,
-                      .summary = summary,
-                      .judgement = judgement,
-                      .report = report_json,
-                      .model = flags.model,
-                      .kcc_version = std::string(Version()),
-                      .actor = stamp.actor,
-                      .time_ms = stamp.time_ms};
+  JudgedRun run{.contract = contract.contract,
+                .contract_source = contract.text,
+                .summary = summary,
+                .judgement = judgement,
+                .report = report_json,
+                .model = flags.model,
+                .kcc_version = std::string(Version()),
+                .actor = stamp.actor,
+                .time_ms = stamp.time_ms};
+  KCC_TRY_VOID(AddKeptRequests(target, flags, log, &run, console));
   std::string warning;
   KCC_TRY(const Head head, target.Update([&](Register& seen) {
     warning.clear();
     return RecordRun(seen, run, &warning);
   }));
-  if (!warning.empty()) {
-    console.err << Paint(Style::kYellow, "warning:", console.colour_err) << ' ' << Shown(warning)
-                << '\n';
-  }
+  if (!warning.empty()) Warn(warning, console);
   return std::to_string(head.sequence);
 }
 

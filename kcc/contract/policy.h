@@ -97,6 +97,23 @@ struct PolicyHook {
   Mark mark;
 };
 
+// What is kept of requests, to be run again (docs/replay.md). kHashes: digests of token ids and
+// signatures alone.
+enum class StoreRequests : uint8_t { kNone, kHashes, kFull };
+
+// Which requests of a judged run are kept, how much of each, and for how long.
+struct RequestStorage {
+  StoreRequests store = StoreRequests::kNone;
+  bool flagged = true;                  // those beyond a threshold
+  double sample = 0;                    // and this share of all, by a hash of their ids
+  std::optional<int64_t> retention_ms;  // none: until somebody removes them
+  bool text = false;                    // with kFull: texts among the fields, too
+
+  bool operator==(const RequestStorage&) const = default;
+};
+// In words: "the token ids of flagged requests and 1% of all, for 720h; no text".
+std::string StorageWords(const RequestStorage& storage);
+
 struct PromotionPolicy {
   std::string name;
   std::string version;
@@ -108,6 +125,7 @@ struct PromotionPolicy {
   std::array<StagePolicy, 4> stages;  // by Stage
   std::vector<EnforceRule> enforce;   // distinct clauses
   std::vector<PolicyHook> hooks;
+  RequestStorage requests;
 
   const StagePolicy& stage(Stage which) const { return stages[static_cast<size_t>(which)]; }
   StagePolicy& stage(Stage which) { return stages[static_cast<size_t>(which)]; }
@@ -127,6 +145,8 @@ bool CountsIn(const PromotionPolicy& policy, Stage stage, std::string_view claus
 std::string_view Name(DeadlineOutcome outcome);
 std::string_view Name(Enforce mode);
 std::string_view Name(HookPoint point);
+std::string_view Name(StoreRequests store);
+std::optional<StoreRequests> ParseStoreRequests(std::string_view word);
 std::string DurationText(int64_t ms);  // "90s", "24h"; "0s" for none
 
 // Canonical form, identity and the text for people, as of a contract (contract/canonical.h).

@@ -88,6 +88,15 @@ void WriteHooks(const PromotionPolicy& policy, JsonWriter* json) {
   json->EndArray();
 }
 
+// Left out where nothing is kept: policies from before the key was known keep their digest.
+void WriteStorage(const RequestStorage& storage, JsonWriter* json) {
+  if (storage == RequestStorage()) return;
+  json->Key("requests").BeginObject().Field("flagged", storage.flagged);
+  if (storage.retention_ms) json->Field("retention", DurationText(*storage.retention_ms));
+  json->Field("sample", storage.sample).Field("store", Name(storage.store));
+  json->Field("text", storage.text).EndObject();
+}
+
 }  // namespace
 
 std::string CanonicalJson(const PromotionPolicy& policy) {
@@ -104,7 +113,7 @@ std::string CanonicalJson(const PromotionPolicy& policy) {
   WriteNonEmpty("owner", policy.owner, &json);
   json.Field("version", policy.version).EndObject();
   json.Key("spec").BeginObject();
-  // canary < confidence < coolDown < enforce < full < hooks < offline < shadow
+  // canary < confidence < coolDown < enforce < full < hooks < offline < requests < shadow
   const auto stage = [&](Stage which) {
     if (!policy.stage(which).in_force) return;
     json.Key(Name(which));
@@ -117,6 +126,7 @@ std::string CanonicalJson(const PromotionPolicy& policy) {
   stage(Stage::kFull);
   WriteHooks(policy, &json);
   stage(Stage::kOffline);
+  WriteStorage(policy.requests, &json);
   stage(Stage::kShadow);
   json.EndObject().EndObject();
   return json.Take();

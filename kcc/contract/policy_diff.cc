@@ -49,6 +49,10 @@ class PolicyDiff {
     for (const Stage stage : kStages) CompareStage(stage);
     CompareEnforce();
     CompareHooks();
+    if (before_.requests != after_.requests) {  // decides nothing
+      Note("policy", "what is kept of requests changed " +
+                         FromTo(StorageWords(before_.requests), StorageWords(after_.requests)));
+    }
     return std::move(changes_);
   }
 

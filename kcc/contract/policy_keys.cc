@@ -54,6 +54,16 @@ constexpr KeyRow kPolicySpec[] = {
      {}, -kInf, kInf, kClosed, kClosed, "enforceRule"},
     {"hooks", kMappingList, kOptional, "", "programs and addresses that are asked or told",
      {}, -kInf, kInf, kClosed, kClosed, "hook"},
+    {"requests", kMapping, kOptional, "", "which requests are kept, to be run again; left out: none",
+     {}, -kInf, kInf, kClosed, kClosed, "requestStorage"},
+};
+
+constexpr KeyRow kRequestStorage[] = {
+    {"store", kWord, kRequired, "", "none; hashes: digests of token ids, and replay signatures; full: the token ids too", kStoreWords},
+    {"flagged", kBoolean, kOptional, "true", "keep requests with a value beyond the threshold of a clause"},
+    {"sample", kRatio, kOptional, "0", "keep this share of all requests, chosen by a hash of their ids", {}, 0, 1},
+    {"retention", kDuration, kOptional, "", "how long they are kept; after that kcc register gc removes them. Without it, until somebody does"},
+    {"text", kBoolean, kOptional, "false", "with full: keep texts among the fields of a request too; else only numbers, flags and tags"},
 };
 
 constexpr KeyRow kLevels = {"levels", kWordList, kOptional, "[L2, L3]", "clauses of these levels must be satisfied before the stage is left", kLevelWords};
@@ -131,6 +141,7 @@ constexpr MappingTable kPolicyTables[] = {
     {"look", "one planned look at growing evidence", kLook},
     {"enforceRule", "how much one clause may decide", kEnforceRule},
     {"hook", "a program or an address that is asked or told", kHook},
+    {"requestStorage", "which requests are kept, to be run again", kRequestStorage},
 };
 // clang-format on
 

@@ -67,6 +67,28 @@ class PolicyReader {
     // Whether the clauses they name exist only a contract can tell (kcc/promotion/plan.h).
     EnforceRules(spec);
     Hooks(spec);
+    if (const auto storage = spec.Mapping("requests")) ReadStorage(*storage);
+  }
+
+  // A rule that keeps nothing is written as none, so that it has one meaning and one digest.
+  void ReadStorage(const MappingReader& mapping) {
+    RequestStorage storage;
+    storage.store = mapping.EnumWord<StoreRequests>("store").value_or(storage.store);
+    storage.flagged = mapping.Boolean("flagged").value_or(storage.flagged);
+    storage.sample = mapping.Number("sample").value_or(storage.sample);
+    storage.retention_ms = mapping.Duration("retention");
+    storage.text = mapping.Boolean("text").value_or(false);
+    if (storage.store == StoreRequests::kNone) return;
+    if (!storage.flagged && storage.sample == 0) {
+      problems_.Error(mapping.node(), "keeps-nothing",
+                      "requests keeps neither flagged requests nor a sample",
+                      "write 'store: none', or give it 'sample: 1%'");
+    }
+    if (storage.text && storage.store != StoreRequests::kFull) {
+      problems_.Error(*mapping.Key("text"), "text-without-full",
+                      "texts are kept with 'store: full' alone", "remove 'text'");
+    }
+    policy_.requests = storage;
   }
 
   // The stages share most of their keys; what a stage has no key for was reported as unknown when

@@ -112,6 +112,11 @@ TEST(ReadPolicy, SaysWhatIsWrongAndWhere) {
        "9:28 duplicate-id"},
       {"  offline: {}\n  coolDown: soon\n" + full, "6:13 bad-duration"},
       {"  offline: [1]\n" + full, "5:12 wrong-type"},
+      {"  offline: {}\n  requests: {store: some}\n" + full, "6:21 unknown-word"},
+      {"  offline: {}\n  requests: {sample: 1%}\n" + full, "6:13 missing-key"},
+      {"  offline: {}\n  requests: {store: full, sample: 2}\n" + full, "6:35 out-of-range"},
+      {"  offline: {}\n  requests: {store: full, flagged: false}\n" + full, "6:13 keeps-nothing"},
+      {"  offline: {}\n  requests: {store: hashes, text: true}\n" + full, "6:29 text-without-full"},
   };
   for (const Case& one : cases) {
     const PolicyOutcome outcome = ReadSpec(one.spec);
@@ -159,6 +164,30 @@ TEST(PolicyDigest, IsOfWhatThePolicyMeans) {
   // Enforced as any other: the same as not listed.
   EXPECT_EQ(digest,
             PolicyDigest(Valid(std::string(kWhole) + "  enforce: [{clause: A, mode: on}]\n")));
+}
+
+TEST(PolicyDigest, IsThatOfAPolicyWithoutTheKeyWhereNoRequestIsKept) {
+  const std::string digest = PolicyDigest(Valid(kWhole));
+  const auto with = [](const std::string& requests) {
+    return PolicyDigest(Valid(std::string(kWhole) + "  requests: {" + requests + "}\n"));
+  };
+  EXPECT_EQ(digest, with("store: none"));
+  EXPECT_EQ(digest, with("store: none, sample: 1%, retention: 30d"));
+  EXPECT_NE(digest, with("store: hashes"));
+  EXPECT_EQ(with("store: hashes"), with("flagged: true, store: hashes, sample: 0%"));
+  EXPECT_EQ(with("store: full, retention: 30d"), with("store: full, retention: 720h"));
+  EXPECT_NE(with("store: full"), with("store: full, text: true"));
+}
+
+TEST(StorageWords, SayWhatIsKept) {
+  const auto words = [](const std::string& requests) {
+    return StorageWords(Valid(std::string(kWhole) + "  requests: {" + requests + "}\n").requests);
+  };
+  EXPECT_EQ(words("store: none"), "nothing");
+  EXPECT_EQ(words("store: hashes, sample: 1%, retention: 30d"),
+            "digests of the token ids of flagged requests and 1% of all, for 720h; no text");
+  EXPECT_EQ(words("store: full, flagged: false, sample: 100%, text: true"),
+            "the token ids of 100% of all, until they are removed; their texts too");
 }
 
 TEST(PolicyYaml, KeepsTheCommentsOfTheShippedPolicy) {
@@ -220,6 +249,14 @@ PromotionPolicy DrawPolicy() {
   if (Flip()) {
     policy.hooks = {{HookPoint::kRollback, "a", *GenHostileText() + "x", "", 5000, {}},
                     {HookPoint::kEvent, "b", "", "https://x/?" + *GenHostileText(), 30'000, {}}};
+  }
+  policy.requests.store =
+      *rc::gen::element(StoreRequests::kNone, StoreRequests::kHashes, StoreRequests::kFull);
+  if (policy.requests.store != StoreRequests::kNone) {
+    policy.requests.sample = *rc::gen::element(0.0, 0.01, 1.0);
+    policy.requests.flagged = policy.requests.sample == 0 || Flip();
+    if (Flip()) policy.requests.retention_ms = Time();
+    policy.requests.text = policy.requests.store == StoreRequests::kFull && Flip();
   }
   return policy;
 }
@@ -289,6 +326,7 @@ TEST(PolicyDiff, SaysWhatBecameLooser) {
       {"a hook more", spec(""), spec("  " + ask), false},
       {"another command", spec("  " + ask),
        spec("  hooks: [{point: confirm-promotion, name: h, exec: b}]\n"), true},
+      {"requests are kept", spec(""), spec("  requests: {store: full}\n"), false},
       {"nobody is told", spec("  hooks: [{point: event, name: h, exec: b}]\n"), spec(""), false},
   };
   for (const Case& one : cases) {

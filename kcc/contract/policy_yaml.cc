@@ -82,6 +82,17 @@ YamlValue HooksOf(const PromotionPolicy& policy) {
   return list;
 }
 
+YamlValue StorageOf(const RequestStorage& storage) {
+  const RequestStorage usual;
+  YamlValue map = YamlValue::Map();
+  map.Add("store", YamlValue::Token(Name(storage.store)));
+  if (!storage.flagged) map.Add("flagged", YamlValue::Token("false"));
+  if (storage.sample != usual.sample) map.Add("sample", Ratio(storage.sample));
+  if (storage.retention_ms) map.Add("retention", Time(*storage.retention_ms));
+  if (storage.text) map.Add("text", YamlValue::Token("true"));
+  return map;
+}
+
 }  // namespace
 
 std::string ToYaml(const PromotionPolicy& policy) {
@@ -112,6 +123,7 @@ std::string ToYaml(const PromotionPolicy& policy) {
   }
   AddIfAny("enforce", std::move(enforce), &spec);
   AddIfAny("hooks", HooksOf(policy), &spec);
+  if (policy.requests != usual.requests) spec.Add("requests", StorageOf(policy.requests));
 
   YamlValue document = YamlValue::Map(kBlock);
   document.Add("apiVersion", YamlValue::Token("kcc/v1"));

@@ -32,7 +32,7 @@ constexpr std::string_view kPercentPattern =
 constexpr std::string_view kQuantityPattern =
     "^[-+]?[0-9.]+([eE][-+]?[0-9]+|([eE][-+]?[0-9]+)? *(%|[A-Za-z]+))$";
 constexpr std::string_view kWindowPattern = "^(request|[0-9]+ +requests?|[0-9.]+ *(us|ms|s|m|h))$";
-constexpr std::string_view kDurationPattern = "^[0-9.]+ *(us|ms|s|m|h)$";
+constexpr std::string_view kDurationPattern = "^[0-9.]+ *(us|ms|s|m|h|d)$";
 constexpr std::string_view kDatePattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$";
 constexpr std::string_view kDigestPattern = "^sha256:[0-9a-f]{64}$";
 

@@ -23,7 +23,8 @@ struct Suffix {
 
 // Of a millisecond.
 constexpr std::array kDurations = {
-    Suffix{"us", -3}, Suffix{"ms", 0}, Suffix{"s", 3}, Suffix{"m", 4, 6}, Suffix{"h", 5, 36},
+    Suffix{"us", -3},  Suffix{"ms", 0},    Suffix{"s", 3},
+    Suffix{"m", 4, 6}, Suffix{"h", 5, 36}, Suffix{"d", 5, 864},
 };
 
 constexpr double kTimeMax = 366.0 * 24 * 3600 * 1000;  // in milliseconds

@@ -142,12 +142,13 @@ class ExecKernel final : public Kernel {
     // every row has been checked.
     KCC_TRY(const std::unique_ptr<PartialTrace> partial, PartialTrace::Make(directory));
     const std::string where = "batch " + std::to_string(++batches_);
-    Result<std::string> line = child_->Ask(ScoreMessage(batches_, batch, partial->tokens_file()),
-                                           options_.batch_timeout_s);
+    Result<std::string> line =
+        child_->Ask(ScoreMessage(batches_, batch, partial->tokens_file(), AsksForAudits()),
+                    options_.batch_timeout_s);
     if (!line.has_value()) return Fail(line.error(), where);
-    Result<> answered = ParseScored(*line, batches_, batch, info_.fingerprint);
-    if (!answered.has_value()) return Fail(answered.error(), where);
-    Result<> taken = TakeFile(batch, *partial);
+    auto audits = ParseScored(*line, batches_, batch, info_.fingerprint);
+    if (!audits.has_value()) return Fail(audits.error(), where);
+    Result<> taken = TakeFile(batch, *audits, *partial);
     if (!taken.has_value()) return Fail(taken.error(), where);
     return partial->Finish();
   }
@@ -159,8 +160,8 @@ class ExecKernel final : public Kernel {
     const std::string where = "batch " + std::to_string(++batches_);
     // All requests of a batch arrive together; how long each took is for the program to say.
     const int64_t started_at_ms = options_.clock->NowMs();
-    Result<std::string> line =
-        child_->Ask(GenerateMessage(batches_, batch, sampling), options_.batch_timeout_s);
+    Result<std::string> line = child_->Ask(
+        GenerateMessage(batches_, batch, sampling, AsksForAudits()), options_.batch_timeout_s);
     if (!line.has_value()) return Fail(line.error(), where);
     auto generated = ParseGenerated(*line, batches_, batch, sampling, info_);
     if (!generated.has_value()) return Fail(generated.error(), where);
@@ -170,6 +171,9 @@ class ExecKernel final : public Kernel {
   }
 
  private:
+  // A program from before the key was known would refuse it.
+  bool AsksForAudits() const { return options_.audit_points && info_.audits; }
+
   Result<> Ready(std::span<const KernelRequest> batch) const {
     if (child_ == nullptr) return IoError("the program has failed before", Place{name_});
     Result<> checked = CheckTokens(batch, info_.vocab_size);
@@ -191,7 +195,8 @@ class ExecKernel final : public Kernel {
   }
 
   // What the program wrote becomes a trace, unless it is not what was asked for.
-  Result<> TakeFile(std::span<const KernelRequest> batch, const PartialTrace& partial) const {
+  Result<> TakeFile(std::span<const KernelRequest> batch, std::span<const RequestAudit> audits,
+                    const PartialTrace& partial) const {
     struct stat status {};
     // lstat: a link could lead to a file that changes after it was checked.
     if (::lstat(partial.tokens_file().c_str(), &status) != 0) {
@@ -206,9 +211,11 @@ class ExecKernel final : public Kernel {
     info.requests = static_cast<int64_t>(batch.size());
     info.tokens = 0;
     std::string lines;
-    for (const KernelRequest& request : batch) {
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const KernelRequest& request = batch[i];
       Request line = AnsweredLine(request);
       FillFingerprint(info_.fingerprint, &line);
+      if (!audits.empty()) SetAudit(audits[i], &line);
       lines += RequestJson(line) + "\n";
       *info.tokens += static_cast<int64_t>(request.tokens.size()) - request.prompt_tokens;
     }
@@ -246,6 +253,7 @@ class ExecKernel final : public Kernel {
       request.fields["output_tokens"] = static_cast<double>(row.tokens.size());
       if (row.latency_ms) request.fields["latency_ms"] = *row.latency_ms;
       if (row.ttft_ms) request.fields["ttft_ms"] = *row.ttft_ms;
+      SetAudit(row.audit, &request);
       TokenEvidence token;
       KCC_TRY(token.request, writer.AddRequest(request));
       for (size_t t = 0; t < row.tokens.size(); ++t) {

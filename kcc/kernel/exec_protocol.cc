@@ -7,6 +7,7 @@
 #include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
 #include "kcc/format/json.h"
+#include "kcc/kernel/exec_audits.h"
 #include "kcc/summary/population.h"
 #include "kcc/trace/evidence_check.h"
 #include "kcc/trace/requests.h"
@@ -200,9 +201,10 @@ std::string HelloMessage() {
 }
 
 std::string ScoreMessage(int64_t batch, std::span<const KernelRequest> requests,
-                         const std::string& file) {
+                         const std::string& file, bool audit) {
   JsonWriter json(JsonWriter::Style::kCompact);
   json.BeginObject().Field("type", "score").Field("batch", batch).Field("file", file);
+  if (audit) json.Field("audit", true);
   json.Key("requests").BeginArray();
   for (const KernelRequest& request : requests) {
     json.BeginObject().Field("id", request.request.id);
@@ -215,9 +217,10 @@ std::string ScoreMessage(int64_t batch, std::span<const KernelRequest> requests,
 }
 
 std::string GenerateMessage(int64_t batch, std::span<const KernelRequest> requests,
-                            const Sampling& sampling) {
+                            const Sampling& sampling, bool audit) {
   JsonWriter json(JsonWriter::Style::kCompact);
   json.BeginObject().Field("type", "generate").Field("batch", batch);
+  if (audit) json.Field("audit", true);
   json.Key("sampling").BeginObject();
   json.Field("temperature", sampling.temperature).Field("topK", sampling.top_k);
   json.Field("topP", sampling.top_p).Field("outputTokensMax", sampling.output_tokens_max);
@@ -262,9 +265,10 @@ Result<std::map<std::string, std::string>> ReadDeclared(
 }  // namespace
 
 Result<KernelInfo> ParseHello(std::string_view line) {
-  constexpr std::array<std::string_view, 12> kKeys = {
-      "protocol", "fingerprint", "modelDigest", "vocabSize",        "evidence", "semantics",
-      "path",     "temperature", "generates",   "batchRequestsMax", "options",  "declares"};
+  constexpr std::array<std::string_view, 13> kKeys = {
+      "protocol",         "fingerprint", "modelDigest", "vocabSize", "evidence",
+      "semantics",        "path",        "temperature", "generates", "audits",
+      "batchRequestsMax", "options",     "declares"};
   Answer answer;
   KCC_TRY_VOID(answer.Parse(line, "hello", kKeys));
   KCC_TRY(const int64_t protocol, answer.Integer("protocol", 0, 1'000'000));
@@ -290,11 +294,15 @@ Result<KernelInfo> ParseHello(std::string_view line) {
     }
     info.temperature = *value;
   }
-  if (const auto generates = answer.Find("generates")) {
-    if (generates->get(info.generates) != simdjson::SUCCESS) {
-      return Wrong("'generates' must be true or false");
+  const auto flag = [&](std::string_view key, bool* value) -> Result<> {
+    const auto found = answer.Find(key);
+    if (found && found->get(*value) != simdjson::SUCCESS) {
+      return Wrong("'" + std::string(key) + "' must be true or false");
     }
-  }
+    return {};
+  };
+  KCC_TRY_VOID(flag("generates", &info.generates));
+  KCC_TRY_VOID(flag("audits", &info.audits));
   KCC_TRY(const int64_t batch_max, answer.Integer("batchRequestsMax", 0, 1 << 30, 0));
   info.batch_requests_max = static_cast<int32_t>(batch_max);
   KCC_TRY(info.options, ReadOptions(answer.Find("options")));
@@ -302,10 +310,11 @@ Result<KernelInfo> ParseHello(std::string_view line) {
   return info;
 }
 
-Result<> ParseScored(std::string_view line, int64_t batch, std::span<const KernelRequest> requests,
-                     const std::string& fingerprint) {
-  constexpr std::array<std::string_view, 4> kKeys = {"batch", "fingerprint", "requests",
-                                                     "engineMs"};
+Result<std::vector<RequestAudit>> ParseScored(std::string_view line, int64_t batch,
+                                              std::span<const KernelRequest> requests,
+                                              const std::string& fingerprint) {
+  constexpr std::array<std::string_view, 5> kKeys = {"batch", "fingerprint", "requests", "engineMs",
+                                                     "audits"};
   Answer answer;
   KCC_TRY_VOID(answer.Parse(line, "scored", kKeys));
   KCC_TRY_VOID(CheckBatch(answer, batch, fingerprint));
@@ -313,7 +322,23 @@ Result<> ParseScored(std::string_view line, int64_t batch, std::span<const Kerne
   for (size_t i = 0; i < list.size(); ++i) {
     KCC_TRY_VOID(CheckId(JsonText(list[i]), requests[i], i));
   }
-  return {};
+  std::vector<RequestAudit> audits;
+  const auto said = answer.Find("audits");
+  if (!said) return audits;
+  const auto items = JsonList(said);
+  if (!items || items->size() != requests.size()) {
+    return Wrong("'audits' must be a list with one object for each request");
+  }
+  for (const json::element item : *items) {
+    json::object object;
+    if (item.get(object) != simdjson::SUCCESS) {
+      return Wrong("'audits' must be a list with one object for each request");
+    }
+    KCC_TRY_VOID(Answer::CheckKeys(object, kAuditKeys, "an item of 'audits'"));
+    KCC_TRY(RequestAudit audit, ReadAnsweredAudit(object));
+    audits.push_back(std::move(audit));
+  }
+  return audits;
 }
 
 Result<std::vector<GeneratedRequest>> ParseGenerated(std::string_view line, int64_t batch,
@@ -322,8 +347,9 @@ Result<std::vector<GeneratedRequest>> ParseGenerated(std::string_view line, int6
                                                      const KernelInfo& info) {
   constexpr std::array<std::string_view, 4> kKeys = {"batch", "fingerprint", "requests",
                                                      "engineMs"};
-  constexpr std::array<std::string_view, 7> kRequestKeys = {
-      "id", "tokens", "logprobs", "latencyMs", "ttftMs", "failed", "fields"};
+  constexpr std::array<std::string_view, 9> kRequestKeys = {
+      "id",     "tokens", "logprobs",    "latencyMs",  "ttftMs",
+      "failed", "fields", kAuditKeys[0], kAuditKeys[1]};
   Answer answer;
   KCC_TRY_VOID(answer.Parse(line, "generated", kKeys));
   KCC_TRY_VOID(CheckBatch(answer, batch, info.fingerprint));
@@ -339,6 +365,9 @@ Result<std::vector<GeneratedRequest>> ParseGenerated(std::string_view line, int6
     };
     Result<> read = ReadContinuation(object, sampling, info.vocab_size, &generated[i]);
     if (!read.has_value()) return about(read.error());
+    Result<RequestAudit> audit = ReadAnsweredAudit(object);
+    if (!audit.has_value()) return about(audit.error());
+    generated[i].audit = std::move(*audit);
     const auto fields = JsonMember(object, "fields");
     if (!fields) continue;
     // A request's line, so that the same rules hold for its values.

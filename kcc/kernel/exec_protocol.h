@@ -12,18 +12,19 @@
 #include <vector>
 
 #include "kcc/base/result.h"
+#include "kcc/kernel/audit_points.h"
 #include "kcc/kernel/kernel.h"
 
 namespace kcc {
 
 inline constexpr int kExecProtocol = 1;
 
-// Lines without their ends.
+// Lines without their ends. `audit` asks for audit points, of a program that says `audits`.
 std::string HelloMessage();
 std::string ScoreMessage(int64_t batch, std::span<const KernelRequest> requests,
-                         const std::string& file);
+                         const std::string& file, bool audit = false);
 std::string GenerateMessage(int64_t batch, std::span<const KernelRequest> requests,
-                            const Sampling& sampling);
+                            const Sampling& sampling, bool audit = false);
 std::string ByeMessage();
 
 // A request's own seed: below 2^53, so that every language reads it, and the same wherever the
@@ -37,13 +38,16 @@ struct GeneratedRequest {
   std::optional<double> latency_ms;
   std::optional<double> ttft_ms;
   bool failed = false;  // it ended in an error: its tokens, if any, are no answer
+  RequestAudit audit;
   Request fields;  // further fields the program judged: refused, parsed, reward …; id is unused
 };
 
 Result<KernelInfo> ParseHello(std::string_view line);
-// Success if the line answers this batch for these requests, in this order, by this kernel.
-Result<> ParseScored(std::string_view line, int64_t batch, std::span<const KernelRequest> requests,
-                     const std::string& fingerprint);
+// Success if the line answers this batch for these requests, in this order, by this kernel. Gives
+// what it says of each request for a replay: nothing, or one for each request.
+Result<std::vector<RequestAudit>> ParseScored(std::string_view line, int64_t batch,
+                                              std::span<const KernelRequest> requests,
+                                              const std::string& fingerprint);
 Result<std::vector<GeneratedRequest>> ParseGenerated(std::string_view line, int64_t batch,
                                                      std::span<const KernelRequest> requests,
                                                      const Sampling& sampling,

@@ -71,6 +71,7 @@ struct KernelInfo {
   TracePath path = TracePath::kPrefill;
   double temperature = 1.0;
   bool generates = false;          // Generate is supported
+  bool audits = false;             // audit points can be asked for (KernelOpenOptions)
   int32_t batch_requests_max = 0;  // 0: any
   std::vector<KernelOption> options;
   // Engine, dtype, attention, kvCache …, for contracts that bind them.

@@ -18,13 +18,14 @@ namespace kcc {
 namespace {
 
 constexpr std::array<std::string_view, 4> kTokenFields = {"prompt", "output", "gold", "advantage"};
-constexpr std::array<std::string_view, 13> kMeasuredFields = {"latency_ms",
+constexpr std::array<std::string_view, 14> kMeasuredFields = {"latency_ms",
                                                               "ttft_ms",
                                                               "reward",
                                                               "refused",
                                                               "parsed",
                                                               "failed",
                                                               "replay_signature",
+                                                              "audit_points",
                                                               "kl_to_reference",
                                                               "peak_memory_mb",
                                                               "kv_cache_mb",

@@ -206,6 +206,7 @@ class Stream {
       };
     }
     KCC_TRY(Summary part, Measure(pair, plan_, measure));
+    if (options_.observe) KCC_TRY_VOID(options_.observe(pair, batch));
     totals_.requests += last.requests;
     totals_.tokens += last.tokens;
     totals_.bytes += last.bytes;

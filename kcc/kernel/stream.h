@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "kcc/base/result.h"
 #include "kcc/kernel/kernel.h"
@@ -29,6 +30,9 @@ struct StreamOptions {
   std::string scratch = "/tmp";  // private directories are made in it
   PairingOptions pairing;
   MeasureOptions measure;  // of one batch; its progress counts over all of them
+  // Sees every batch after it was measured and before it is removed: what both sides said, and what
+  // they were asked together. May be empty.
+  std::function<Result<>(const PairedTraces& pair, std::span<const KernelRequest> batch)> observe;
   // Called when one side failed, so that the other need not finish its batch: it should make
   // KernelOpenOptions::stop_fd readable. May be empty.
   std::function<void()> stop;
@@ -56,8 +60,14 @@ void SetSampling(const RequestSource& requests, TraceInfo* info);
 Result<Summary> MeasureKernels(const KernelPair& pair, RequestSource& requests, const Plan& plan,
                                const StreamOptions& options);
 
+// In a trace that kcc made: the number of the batch in which the request was asked, from 0. What
+// was asked together has the same number.
+inline constexpr std::string_view kAskedBatchField = "asked_batch";
+
 // Traces of all requests, with their prompts in the field `prompt`, so that another kernel can be
-// asked about them later. `directory` must not exist. Gives the number of tokens.
+// asked about them later, and with the batch each was asked in. A generated one also says how its
+// tokens were sampled: `top_k`, `top_p`, `output_tokens_max` and `sampling_seed`, the run's.
+// `directory` must not exist. Gives the number of tokens.
 Result<int64_t> ScoreToTrace(const NamedKernel& kernel, RequestSource& requests,
                              const std::string& directory, const StreamOptions& options);
 Result<int64_t> GenerateToTrace(const NamedKernel& kernel, RequestSource& requests,

@@ -21,8 +21,9 @@ using BatchWork =
 // request of a second batch of 16 is row 18.
 class TraceCollector {
  public:
-  TraceCollector(std::string directory, const RequestSource& requests)
-      : directory_(std::move(directory)), requests_(requests) {}
+  // `sampling`: of a generated trace; null: of a scored one.
+  TraceCollector(std::string directory, const RequestSource& requests, const Sampling* sampling)
+      : directory_(std::move(directory)), requests_(requests), sampling_(sampling) {}
 
   Result<> Add(const std::string& batch_directory, std::span<const KernelRequest> batch) {
     KCC_TRY(const TraceReader reader, TraceReader::Open(batch_directory));
@@ -42,9 +43,12 @@ class TraceCollector {
       Request request = reader.requests()[i];
       // Kernels write what they computed; the prompt is known to whoever asked.
       if (i < batch.size()) request.fields["prompt"] = PromptField(batch[i]);
+      request.fields[std::string(kAskedBatchField)] = static_cast<double>(batches_);
+      if (sampling_ != nullptr) AddSampling(&request);
       KCC_TRY(const int32_t row, writer_->AddRequest(request));
       rows.push_back(row);
     }
+    ++batches_;
     TokenCursor cursor(reader);
     while (true) {
       KCC_TRY(const TokenEvidence* const found, cursor.Next());
@@ -63,21 +67,34 @@ class TraceCollector {
   }
 
  private:
+  // What trace.json has no key for. A request that says it itself is believed: a server may have
+  // been asked otherwise.
+  void AddSampling(Request* request) const {
+    request->fields.try_emplace("top_k", static_cast<double>(sampling_->top_k));
+    request->fields.try_emplace("top_p", sampling_->top_p);
+    request->fields.try_emplace("output_tokens_max",
+                                static_cast<double>(sampling_->output_tokens_max));
+    // As text: a double does not hold every seed.
+    request->fields.try_emplace("sampling_seed", std::to_string(sampling_->seed));
+  }
+
   std::string directory_;
   const RequestSource& requests_;
+  const Sampling* sampling_;
+  int64_t batches_ = 0;
   std::optional<TraceWriter> writer_;
   int64_t tokens_ = 0;
 };
 
 Result<int64_t> Collect(const NamedKernel& kernel, RequestSource& requests,
                         const std::string& directory, const StreamOptions& options,
-                        const BatchWork& work) {
+                        const Sampling* sampling, const BatchWork& work) {
   KCC_TRY(const PrivateDir scratch, PrivateDir::Make(options.scratch));
   // One batch at a time is on disk, however many requests there are.
   const std::string batch_directory = scratch / "batch";
   RequestBatches batches(
       requests, LimitsFor(kernel.kernel->info(), options.batch_requests, options.batch_bytes_max));
-  TraceCollector collector(directory, requests);
+  TraceCollector collector(directory, requests, sampling);
   MeasureProgress progress;
   progress.requests_total = requests.totals().requests;
   progress.tokens_total = requests.totals().output_tokens;
@@ -100,7 +117,7 @@ Result<int64_t> Collect(const NamedKernel& kernel, RequestSource& requests,
 
 Result<int64_t> ScoreToTrace(const NamedKernel& kernel, RequestSource& requests,
                              const std::string& directory, const StreamOptions& options) {
-  return Collect(kernel, requests, directory, options,
+  return Collect(kernel, requests, directory, options, nullptr,
                  [&](std::span<const KernelRequest> batch, const std::string& to) {
                    return kernel.kernel->Score(batch, to);
                  });
@@ -109,7 +126,7 @@ Result<int64_t> ScoreToTrace(const NamedKernel& kernel, RequestSource& requests,
 Result<int64_t> GenerateToTrace(const NamedKernel& kernel, RequestSource& requests,
                                 const Sampling& sampling, const std::string& directory,
                                 const StreamOptions& options) {
-  return Collect(kernel, requests, directory, options,
+  return Collect(kernel, requests, directory, options, &sampling,
                  [&](std::span<const KernelRequest> batch, const std::string& to) {
                    return kernel.kernel->Generate(batch, sampling, to);
                  });

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kcc/kernel/request_source.h"
+#include "kcc/kernel/stream.h"
 #include "kcc/kernel/trace_rows.h"
 
 namespace kcc {
@@ -13,7 +14,7 @@ constexpr std::string_view kPromptField = "prompt";
 // What the recorded kernel measured, and when it did, is not the other kernel's.
 bool OfItsOwnRun(std::string_view field) {
   return MeasuredByKernel(field) || field == "ordinal" || field == "started_at_ms" ||
-         field == kPromptField;
+         field == kPromptField || field == kAskedBatchField;
 }
 
 class TraceRequests final : public RequestSource {

@@ -54,6 +54,8 @@ struct KernelOpenOptions {
   // Becomes readable when the work is to stop (a signal came); a kernel that waits watches it and
   // fails with InterruptedError. -1: never.
   int stop_fd = -1;
+  // Ask for audit points (audit_points.h), of kernels that have some.
+  bool audit_points = false;
   const Clock* clock = &TheSystemClock();  // when generated requests were asked; outlives kernels
 };
 

@@ -35,6 +35,13 @@ uint64_t Mix(uint64_t value) {
   return value ^ (value >> 32);
 }
 
+std::string HexDigits(uint64_t value) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[(value >> shift) & 15];
+  return text;
+}
+
 }  // namespace
 
 size_t AuditIndex(size_t layer, AuditPoint point) {
@@ -82,9 +89,9 @@ AuditTrail::AuditTrail(size_t layers, size_t positions, AuditLevel level)
   hashes_.resize(points_ * positions);
 }
 
-bool AuditTrail::Wants(size_t index) const {
-  if (level_ == AuditLevel::kEverything) return true;
-  if (level_ == AuditLevel::kOff) return false;
+bool AuditTrail::WantedBy(AuditLevel level, size_t index) const {
+  if (level == AuditLevel::kEverything) return true;
+  if (level == AuditLevel::kOff) return false;
   return index == LogitsPoint(layers_) ||
          (index > 0 && index < FinalNormPoint(layers_) &&
           (index - 1) % kLayerPoints == static_cast<size_t>(AuditPoint::kResidual));
@@ -101,17 +108,28 @@ void AuditTrail::Grow(size_t positions) {
   if (positions * points_ > hashes_.size()) hashes_.resize(positions * points_);
 }
 
-std::string AuditTrail::Signature() const {
+std::string AuditTrail::Signature(AuditLevel level) const {
   // A sum, so that no order counts; each hash is mixed with its place first, since otherwise two
   // rows that changed places would not be seen.
   uint64_t sum = 0;
   for (size_t i = 0; i < hashes_.size(); ++i) {
-    if (hashes_[i] != 0) sum += Mix(hashes_[i] ^ Mix(i + 1));
+    if (hashes_[i] != 0 && WantedBy(level, i % points_)) sum += Mix(hashes_[i] ^ Mix(i + 1));
   }
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[(sum >> shift) & 15];
-  return text;
+  return HexDigits(sum);
+}
+
+AuditPointList AuditTrail::Points() const {
+  AuditPointList points;
+  for (size_t index = 0; index < points_; ++index) {
+    if (!Wants(index)) continue;
+    AuditDigests& point = points.emplace_back();
+    point.point = AuditPointName(index, layers_);
+    for (size_t position = 0; position < positions(); ++position) {
+      const uint64_t hash = At(position, index);
+      point.digests.push_back(hash == 0 ? std::string(kNoDigest) : HexDigits(hash));
+    }
+  }
+  return points;
 }
 
 }  // namespace kcc

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "kcc/kernel/audit_points.h"
+
 namespace kcc {
 
 // Inside a layer, in the order of the computation.
@@ -51,16 +53,22 @@ class AuditTrail {
   AuditTrail(size_t layers, size_t positions, AuditLevel level);
 
   AuditLevel level() const { return level_; }
-  bool Wants(size_t index) const;
+  bool Wants(size_t index) const { return WantedBy(level_, index); }
   void Record(size_t position, size_t index, std::span<const float> row);
   uint64_t At(size_t position, size_t index) const { return hashes_[position * points_ + index]; }
   size_t positions() const { return points_ == 0 ? 0 : hashes_.size() / points_; }
   size_t points() const { return points_; }
   void Grow(size_t positions);
-  // Folded over positions and points: 16 hexadecimal digits.
-  std::string Signature() const;
+  // Folded over positions and the points of the level: 16 hexadecimal digits. A trail that recorded
+  // more than the level asks for has the same signature as one that did not.
+  std::string Signature(AuditLevel level) const;
+  std::string Signature() const { return Signature(level_); }
+  // What was recorded, by point and position. The last position is there where a token followed.
+  AuditPointList Points() const;
 
  private:
+  bool WantedBy(AuditLevel level, size_t index) const;
+
   AuditLevel level_ = AuditLevel::kOff;
   size_t layers_ = 0;
   size_t points_ = 0;

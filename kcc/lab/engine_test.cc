@@ -219,6 +219,23 @@ TEST(Engine, SignaturesRepeatAndTellKernelsApart) {
   EXPECT_NE(base[0], base[1]);
 }
 
+TEST(Engine, ASignatureIsOfItsLevelHoweverMuchWasRecorded) {
+  const std::vector<KernelRequest> requests = RandomRequests(2, 20, 4);
+  std::vector<RequestOutcome> residuals;
+  std::vector<RequestOutcome> all;
+  const auto kernel = MustMake(Model(), Switches("f32"));
+  const auto audited = MustMake(Model(), Switches("f32", {{"audit", "all"}}));
+  ScoreRows(kernel.get(), requests, &residuals);
+  ScoreRows(audited.get(), requests, &all);
+  EXPECT_EQ(all[0].audit.Signature(AuditLevel::kResiduals), residuals[0].audit.Signature());
+  EXPECT_NE(all[0].audit.Signature(), residuals[0].audit.Signature());
+  const AuditPointList points = all[0].audit.Points();
+  EXPECT_EQ(points.size(), AuditPoints(SmallConfig().layers));
+  EXPECT_EQ(points[0].point, "embedding");
+  EXPECT_EQ(points.back().point, "logits");
+  EXPECT_EQ(residuals[0].audit.Points().size(), SmallConfig().layers + 1);
+}
+
 TEST(Sampler, DrawsInProportionWithinTopKAndTopP) {
   const std::vector<float> logits = {0.0f, std::log(2.0f), std::log(4.0f), std::log(1.0f)};
   Sampling sampling;

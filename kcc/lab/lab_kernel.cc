@@ -74,6 +74,12 @@ Result<> WriteRows(const RequestRows& rows, const std::vector<int32_t>& gold, DT
   return {};
 }
 
+// What is recorded never changes a bit of what is computed.
+LabSwitches EngineSwitches(LabSwitches switches, bool audit_points) {
+  if (audit_points) switches.audit = AuditLevel::kEverything;
+  return switches;
+}
+
 double Megabytes(size_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
 }  // namespace
@@ -111,6 +117,7 @@ KernelInfo LabKernelInfo(const LabModel& model, const LabSwitches& switches) {
   info.vocab_size = static_cast<int64_t>(model.config.vocab);
   info.path = switches.path;
   info.generates = true;
+  info.audits = switches.audit != AuditLevel::kOff;
   info.declares = {{"engine", "kcc-lab"}};
   const NamedValues texts = SwitchTexts(switches);
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -120,27 +127,29 @@ KernelInfo LabKernelInfo(const LabModel& model, const LabSwitches& switches) {
   return info;
 }
 
-LabKernel::LabKernel(LabModel model, const LabSwitches& switches, const Clock* clock)
+LabKernel::LabKernel(LabModel model, const LabSwitches& switches, const Clock* clock,
+                     bool audit_points)
     : model_(std::move(model)),
       switches_(switches),
+      audit_points_(audit_points && switches.audit != AuditLevel::kOff),
       clock_(clock == nullptr ? TheSystemClock() : *clock),
-      engine_(model_, switches_, clock_),
+      engine_(model_, EngineSwitches(switches_, audit_points_), clock_),
       info_(LabKernelInfo(model_, switches_)) {}
 
 Result<std::unique_ptr<LabKernel>> LabKernel::Make(const Checkpoint& checkpoint,
-                                                   const LabSwitches& switches,
-                                                   const Clock* clock) {
+                                                   const LabSwitches& switches, const Clock* clock,
+                                                   bool audit_points) {
   KCC_TRY_VOID(CheckSwitches(switches));
   KCC_TRY(LabModel model, LabModel::Make(checkpoint, switches));
-  return std::unique_ptr<LabKernel>(new LabKernel(std::move(model), switches, clock));
+  return std::unique_ptr<LabKernel>(new LabKernel(std::move(model), switches, clock, audit_points));
 }
 
 Result<std::unique_ptr<LabKernel>> LabKernel::Open(const LabUri& uri, const ShippedModel& shipped,
-                                                   const Clock* clock) {
+                                                   const Clock* clock, bool audit_points) {
   KCC_TRY(const LabSwitches switches, ResolveSwitches(uri.kernel, uri.options));
   KCC_TRY(const std::string model, uri.ModelDirectory(shipped));
   KCC_TRY(const Checkpoint checkpoint, ReadCheckpoint(model));
-  return Make(checkpoint, switches, clock);
+  return Make(checkpoint, switches, clock, audit_points);
 }
 
 Result<> LabKernel::Score(std::span<const KernelRequest> batch, const std::string& directory) {
@@ -222,7 +231,10 @@ Request LabKernel::Describe(const KernelRequest& asked, const RequestOutcome& ou
     request.fields["preemptions"] = static_cast<double>(outcome.preemptions);
   }
   if (switches_.audit != AuditLevel::kOff) {
-    request.fields["replay_signature"] = outcome.audit.Signature();
+    RequestAudit audit;
+    audit.signature = outcome.audit.Signature(switches_.audit);
+    if (audit_points_) audit.points = outcome.audit.Points();
+    SetAudit(audit, &request);
   }
   if (sampling != nullptr) {  // scored traces carry no clock: same evidence, same bytes
     request.fields["latency_ms"] = outcome.latency_ms;
@@ -235,9 +247,10 @@ Request LabKernel::Describe(const KernelRequest& asked, const RequestOutcome& ou
 KernelScheme LabScheme(ShippedModel shipped) {
   const auto open = [shipped = std::move(shipped)](
                         const KernelUri& uri,
-                        const KernelOpenOptions&) -> Result<std::unique_ptr<Kernel>> {
+                        const KernelOpenOptions& options) -> Result<std::unique_ptr<Kernel>> {
     KCC_TRY(const LabUri parsed, ParseLabUri(uri.text));
-    KCC_TRY(std::unique_ptr<LabKernel> kernel, LabKernel::Open(parsed, shipped));
+    KCC_TRY(std::unique_ptr<LabKernel> kernel,
+            LabKernel::Open(parsed, shipped, nullptr, options.audit_points));
     return std::unique_ptr<Kernel>(std::move(kernel));
   };
   const auto check = [](const KernelUri& uri) -> Result<> {

@@ -44,13 +44,16 @@ KernelInfo LabKernelInfo(const LabModel& model, const LabSwitches& switches);
 
 class LabKernel final : public Kernel {
  public:
-  // The clock outlives the kernel; null: the system's.
+  // The clock outlives the kernel; null: the system's. `audit_points`: traces hold the audit points
+  // of every operator, unless the switch `audit` is off; signatures stay those of the switch.
   static Result<std::unique_ptr<LabKernel>> Open(const LabUri& uri,
                                                  const ShippedModel& shipped = nullptr,
-                                                 const Clock* clock = nullptr);
+                                                 const Clock* clock = nullptr,
+                                                 bool audit_points = false);
   static Result<std::unique_ptr<LabKernel>> Make(const Checkpoint& checkpoint,
                                                  const LabSwitches& switches,
-                                                 const Clock* clock = nullptr);
+                                                 const Clock* clock = nullptr,
+                                                 bool audit_points = false);
 
   const KernelInfo& info() const override { return info_; }
   Result<> Score(std::span<const KernelRequest> batch, const std::string& directory) override;
@@ -62,7 +65,7 @@ class LabKernel final : public Kernel {
   Engine& engine() { return engine_; }
 
  private:
-  LabKernel(LabModel model, const LabSwitches& switches, const Clock* clock);
+  LabKernel(LabModel model, const LabSwitches& switches, const Clock* clock, bool audit_points);
   Result<> WriteTrace(std::span<const KernelRequest> batch, const std::string& directory,
                       const Sampling* sampling);
   Request Describe(const KernelRequest& asked, const RequestOutcome& outcome, size_t output_tokens,
@@ -70,6 +73,7 @@ class LabKernel final : public Kernel {
 
   LabModel model_;
   LabSwitches switches_;
+  bool audit_points_;
   const Clock& clock_;
   Engine engine_;
   KernelInfo info_;

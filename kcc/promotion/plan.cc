@@ -271,6 +271,9 @@ std::vector<PlanSentence> PolicySentences(const PromotionPolicy& policy) {
                     std::string(Name(hook.point)) + ": " + hook.name + ", " +
                         (hook.exec.empty() ? hook.http : hook.exec)});
   }
+  if (policy.requests.store != StoreRequests::kNone) {
+    rows.push_back({"requests", "kept to be run again: " + StorageWords(policy.requests)});
+  }
   return rows;
 }
 

@@ -32,7 +32,7 @@ struct StagePlan {
 // What each stage in force asks, in words; of the clauses of the contract, where there is one.
 std::vector<StagePlan> PlanOf(const PromotionPolicy& policy, const Contract* contract);
 
-// What holds for the whole policy: cool-down, clauses that are watched, hooks.
+// What holds for the whole policy: cool-down, clauses that are watched, hooks, requests kept.
 std::vector<PlanSentence> PolicySentences(const PromotionPolicy& policy);
 
 }  // namespace kcc

@@ -54,6 +54,12 @@ std::string BodyText(const std::string& body, std::string_view key) {
   return std::string(JsonText(MemberOf(parser, body, key)));
 }
 
+std::optional<int64_t> BodyInteger(const std::string& body, std::string_view key) {
+  json::parser parser;
+  const auto member = MemberOf(parser, body, key);
+  return member ? JsonInteger(*member) : std::nullopt;
+}
+
 std::string BodyJson(const std::string& body, std::string_view key) {
   json::parser parser;
   const auto member = MemberOf(parser, body, key);

@@ -1,6 +1,7 @@
 // What readers want to know of an event's body, without JSON in their hands. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@ namespace kcc {
 
 // The text of a member; empty where there is none, or one of another type.
 std::string BodyText(const std::string& body, std::string_view key);
+
+// A whole number; none where there is none.
+std::optional<int64_t> BodyInteger(const std::string& body, std::string_view key);
 
 // A member as JSON; empty where there is none.
 std::string BodyJson(const std::string& body, std::string_view key);

@@ -14,10 +14,18 @@ namespace {
 struct NamedBlobs {
   RegisterState state;
   std::set<std::string> kept;     // named by an event that keeps them
-  std::set<std::string> expired;  // named by an evaluation that may lose them
+  std::set<std::string> expired;  // named by an event that may lose them
 };
 
-Result<NamedBlobs> ReadNamedBlobs(EventStore& store, std::optional<int64_t> before_ms) {
+// A request whose time is over, by its own event or by what the user asks for.
+bool RequestExpired(const Event& event, const GcOptions& options) {
+  if (options.requests_before_ms && event.time_ms < *options.requests_before_ms) return true;
+  const std::optional<int64_t> expires = BodyInteger(event.body, "expires");
+  return expires && options.now_ms && *expires <= *options.now_ms;
+}
+
+Result<NamedBlobs> ReadNamedBlobs(EventStore& store, const GcOptions& options) {
+  const std::optional<int64_t> before_ms = options.evidence_before_ms;
   NamedBlobs named;
   EventReader reader;
   // The last evaluation of each triple and stage, with its blobs; replaced ones may expire.
@@ -35,6 +43,10 @@ Result<NamedBlobs> ReadNamedBlobs(EventStore& store, std::optional<int64_t> befo
   KCC_TRY_VOID(store.ReadEvents({}, [&](const Event& event) -> Result<> {
     KCC_TRY(const EventFacts facts, reader.Read(event));
     KCC_TRY_VOID(named.state.Apply(event, facts));
+    if (facts.key.table == EntryTable::kRequests && RequestExpired(event, options)) {
+      named.expired.insert(facts.blobs.begin(), facts.blobs.end());
+      return {};
+    }
     if (facts.key.table != EntryTable::kEvaluations) {
       named.kept.insert(facts.blobs.begin(), facts.blobs.end());
       return {};
@@ -66,7 +78,7 @@ Result<std::vector<Removal>> FindRemovals(Register& source, const GcOptions& opt
     }
     return removals;
   }
-  KCC_TRY(const NamedBlobs named, ReadNamedBlobs(store, options.evidence_before_ms));
+  KCC_TRY(const NamedBlobs named, ReadNamedBlobs(store, options));
   for (const BlobInfo& blob : stored) {
     const auto known = named.state.blobs.find(blob.digest);
     if (known == named.state.blobs.end() || !known->second.Expected()) {

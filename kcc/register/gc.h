@@ -2,6 +2,8 @@
 // single ones that must not be kept. Each leaves a blob.removed event, which verify accepts: the
 // log still says that the blob was there, what it was and why it is gone.
 //
+// Stored requests say themselves until when they are kept.
+//
 // What stays whatever is asked for: contracts, policies, certificates, statements, and the evidence
 // of the last evaluation of each triple in each stage.
 #pragma once
@@ -26,7 +28,9 @@ struct GcOptions {
   // Summaries, reports and request sets of evaluations before this time, which later ones of the
   // same triple and stage replace.
   std::optional<int64_t> evidence_before_ms;
-  std::string redact;  // a blob's digest; then nothing else is removed
+  std::optional<int64_t> requests_before_ms = {};  // requests that were stored before this time
+  std::optional<int64_t> now_ms = {};              // requests whose retention has ended by now
+  std::string redact;                              // a blob's digest; then nothing else is removed
 };
 
 // What there is to remove. Fails where `redact` is not stored.

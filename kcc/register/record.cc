@@ -81,6 +81,8 @@ std::string EvaluationBody(const JudgedRun& run, const std::string& triple,
   return json.EndArray().EndObject().Take();
 }
 
+}  // namespace
+
 // The one pair of kernels and the model that the evidence is of.
 Result<Triple> TripleOf(const JudgedRun& run) {
   if (run.summary.sources.empty()) {
@@ -113,6 +115,30 @@ Result<Triple> TripleOf(const JudgedRun& run) {
     return InvalidError("a trace does not say which kernel made it, so it cannot be recorded");
   }
   return triple;
+}
+
+namespace {
+
+// The id itself stands in the record alone: bodies of events cannot be removed, and an id may name
+// a person.
+Result<> AddRequests(Register& target, const JudgedRun& run, const std::string& triple,
+                     Batch* batch) {
+  for (const RequestToKeep& request : run.requests) {
+    const std::string digest = BlobDigest(request.record);
+    KCC_TRY(const auto stored, target.ReadBlob(digest));
+    KCC_TRY(const auto known, target.Find({EntryTable::kRequests, digest}));
+    if (stored && known) continue;
+    JsonWriter json = CompactJson();
+    json.BeginObject().Field("request", digest).Field("store", request.store);
+    json.Field("blob", digest).Field("triple", triple);
+    json.Field("idDigest", Sha256Of(request.id));
+    if (run.requests_retention_ms) {
+      json.Field("expires", run.time_ms + *run.requests_retention_ms);
+    }
+    batch->events.push_back({run.time_ms, run.actor, "request.stored", json.EndObject().Take()});
+    batch->blobs.push_back(request.record);
+  }
+  return {};
 }
 
 // Adds the kernel, or looks whether the one that is there is the same build.
@@ -206,6 +232,7 @@ Result<Batch> RecordRun(Register& target, const JudgedRun& run, std::string* war
   }
   KCC_TRY(const bool new_triple, missing(EntryTable::kTriples, TripleId(triple)));
   if (new_triple) batch.events.push_back(TripleAdded(triple, run.actor, run.time_ms));
+  KCC_TRY_VOID(AddRequests(target, run, TripleId(triple), &batch));
   std::string summary = EncodeSummary(run.summary);
   batch.events.push_back({run.time_ms, run.actor, "evaluation.recorded",
                           EvaluationBody(run, TripleId(triple), BlobDigest(summary))});

@@ -2,8 +2,11 @@
 // triple, as far as the register lacks them, and the evaluation.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "kcc/base/result.h"
 #include "kcc/contract/contract.h"
@@ -38,6 +41,13 @@ struct ContractEvent {
 ContractEvent ContractAdded(const Contract& contract, const std::string& source,
                             const std::string& actor, int64_t time_ms);
 
+// A request that a run keeps, to be run again (docs/replay.md).
+struct RequestToKeep {
+  std::string id;
+  std::string store;   // "hashes" or "full"
+  std::string record;  // its bytes; their digest is the entry's id
+};
+
 struct JudgedRun {
   const Contract& contract;
   std::string contract_source;
@@ -48,11 +58,18 @@ struct JudgedRun {
   std::string kcc_version;
   std::string actor;
   int64_t time_ms = 0;
+  std::vector<RequestToKeep> requests = {};
+  std::optional<int64_t> requests_retention_ms = {};
 };
+
+// The model, the kernels and the contract that a run is of. Fails as RecordRun does.
+Result<Triple> TripleOf(const JudgedRun& run);
 
 // The events of a judged run that the register does not hold yet, and the evaluation. Fails with
 // kInvalid where the evidence does not say which model or which one pair of kernels it is of.
-// `warning` gets a sentence where a kernel's fingerprint stands for another build in the register.
+// Requests are added where the register does not hold the same record. The evaluation is the last
+// event. `warning` gets a sentence where a kernel's fingerprint stands for another build in the
+// register.
 Result<Batch> RecordRun(Register& target, const JudgedRun& run, std::string* warning);
 
 }  // namespace kcc

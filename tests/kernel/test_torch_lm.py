@@ -61,6 +61,21 @@ def test_scores_are_the_models_own(kcc, tmp_path, torch_lm, tiny_llama):
     assert kcc("trace", "verify", tmp_path / "t").code == 0
 
 
+def test_audit_hooks_sign_requests_and_find_where_dtypes_part(kcc, tmp_path, torch_lm, tiny_llama):
+    requests = write_requests(tmp_path / "r.jsonl", 3, 320)
+    signed = {}
+    for name, flags in (("one", "--audit all"), ("two", "--audit all --batch 3"), ("bf16", "--audit all --dtype bf16"), ("off", "")):
+        done = kcc("score", f"{torch_lm(tiny_llama)} {flags}", "--requests", requests, "-o", tmp_path / name)
+        assert done.code == 0, done.err
+        lines = [json.loads(line) for line in open(tmp_path / name / "requests.jsonl")]
+        assert all("audit_points" not in line for line in lines)  # nobody asked for them
+        signed[name] = [line.get("replay_signature") for line in lines]
+    assert signed["off"] == [None] * 3 and None not in signed["one"]
+    assert len(set(signed["one"])) == 3 and not set(signed["one"]) & set(signed["bf16"])
+    refused = kcc("score", f"{torch_lm(tiny_llama)} --audit all --compile", "--requests", requests, "-o", tmp_path / "c")
+    assert refused.code == 4 and "leave one of them out" in refused.err
+
+
 def test_eager_and_sdpa_agree_and_bf16_is_caught(kcc, tmp_path, torch_lm, tiny_llama, contract):
     requests = write_requests(tmp_path / "r.jsonl", 6, 320)
 

@@ -44,6 +44,7 @@ class TokensFile:
 
     def __init__(self, path, requests, width, dtype="F32"):
         self.dtype, self.width = DTYPES[dtype], width
+        self.audits, self.wants_points = [], False
         counts = [len(r.tokens) - r.prompt_tokens for r in requests]
         self.rows = sum(counts)
         columns = {
@@ -63,6 +64,15 @@ class TokensFile:
         self.out.write(len(text).to_bytes(8, "little") + text)
         for column in columns.values():
             self.out.write(column.data)
+
+    def audit(self, signature, points=()):
+        """For a replay, once for each request and in their order: what stands for the request's intermediate
+        tensors, and (name, digests) of audit points, with a digest for each position or one for all. Points are
+        sent only where kcc asks for them (`wants_points`)."""
+        row = {"replaySignature": signature}
+        if self.wants_points and points:
+            row["auditPoints"] = [{"point": name, "digests": list(digests)} for name, digests in points]
+        self.audits.append(row)
 
     def append(self, logits):
         """An array [rows, width] of the dtype; BF16 as its bit patterns in uint16."""
@@ -96,10 +106,12 @@ def answer(kernel, hello, message):
     if message["type"] == "generate":
         return reply | {"type": "generated", "requests": kernel.generate(requests, message["sampling"])}
     file = TokensFile(message["file"], requests, getattr(kernel, "width", hello["vocabSize"]), getattr(kernel, "dtype", "F32"))
+    file.wants_points = message.get("audit", False)
     spent = kernel.score(requests, file)  # seconds in the engine itself, if the kernel counts them
     file.close()
     spent = time.perf_counter() - started if spent is None else spent
-    return reply | {"type": "scored", "requests": [r.id for r in requests], "engineMs": 1000 * spent}
+    reply |= {"type": "scored", "requests": [r.id for r in requests], "engineMs": 1000 * spent}
+    return reply | {"audits": file.audits} if file.audits else reply
 
 
 def serve(kernel):

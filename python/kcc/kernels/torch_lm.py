@@ -25,6 +25,7 @@ import transformers
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from kcc.kernels.audit import LEVELS, AuditHooks
 from kcc.kernels.protocol import serve
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -59,6 +60,7 @@ class TorchLM:
             args.model, dtype=DTYPES[args.dtype], attn_implementation=args.attention
         ).to(args.device).eval()
         self.forward = torch.compile(self.model, dynamic=True) if args.compile == "true" else self.model
+        self.hooks = None if args.audit == "off" else AuditHooks(self.model, args.audit)
         self.vocab_size = self.model.config.vocab_size
         self.width = self.model.get_output_embeddings().weight.shape[0]  # may be padded
         self.dtype = NAMES[DTYPES[args.dtype]]
@@ -79,9 +81,10 @@ class TorchLM:
             "evidence": "logits",
             "semantics": "raw",
             "path": "prefill",
-            "declares": {"engine": "torch"},
+            "declares": {"engine": "torch"} | ({} if self.hooks is None else {"audit": args.audit}),
             "options": [{"name": n, "value": v, "source": s} for n, v, s in options],
-        }
+            # How signatures are made changes no number: it is declared, and not part of the fingerprint.
+        } | ({} if self.hooks is None else {"audits": True})
 
     def routed(self):
         backend = ROUTES[self.args.route]
@@ -100,7 +103,7 @@ class TorchLM:
                 ids[row, : len(r.tokens)] = torch.as_tensor(r.tokens)
                 mask[row, : len(r.tokens)] = 1
             alone = len(group) == 1
-            with self.routed():
+            with self.routed(), self.hooks or contextlib.nullcontext():
                 logits = self.forward(
                     ids.to(self.args.device), attention_mask=None if alone else mask.to(self.args.device), use_cache=False
                 ).logits
@@ -108,6 +111,8 @@ class TorchLM:
             engine += time.perf_counter() - started
             for row, r in enumerate(group):
                 file.append(as_numpy(logits[row, r.scored]))
+                if self.hooks is not None:
+                    file.audit(*self.hooks.of_row(row, len(r.tokens)))
         return engine
 
     @torch.inference_mode()
@@ -169,7 +174,11 @@ def main():
     parser.add_argument("--batch", type=int, default=1, help="sequences in one forward pass")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=0, help="default: PyTorch's own choice")
+    parser.add_argument("--audit", choices=("off", *LEVELS), default="off",
+                        help="replay signatures: of each layer's output, or of all that a layer is made of")
     args = parser.parse_args()
+    if args.audit != "off" and args.compile == "true":
+        sys.exit("--audit looks between the operators, which --compile fuses: leave one of them out")
     if not (pathlib.Path(args.model) / "config.json").exists():
         sys.exit(f"{args.model}: no config.json; a Hugging Face model's directory is needed")
     serve(TorchLM(args))

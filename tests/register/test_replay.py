@@ -1,0 +1,261 @@
+"""Requests that a run keeps, on both backends, and kcc replay."""
+
+import hashlib
+import json
+import sys
+
+import pytest
+
+ROOT = __import__("pathlib").Path(__file__).resolve().parents[2]
+WHO = ["--actor", "ann", "--time", "2026-11-18T08:30:00Z"]
+TRAIN, INFER = "lab:f32?threads=1", "lab:custom?kv=e4m3&threads=1"
+CONTRACT = """
+apiVersion: kcc/v1
+kind: KernelContract
+metadata: {name: c, version: 1.0.0}
+spec:
+  decision: {about: evaluation-set}
+  assumptions: {tokensMax: 4096}
+  numerical:
+    - {id: N-1, metric: max_kl, atMost: 1e-9, level: L3}
+    - {id: N-2, metric: mean_kl, atMost: 100, level: L3}
+"""
+POLICY = """
+apiVersion: kcc/v1
+kind: PromotionPolicy
+metadata: {name: p, version: 1.0.0}
+spec:
+  offline: {}
+  full: {}
+  requests: {%s}
+"""
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """Two requests of the lab's set, with a text that must not be stored unless it is asked for."""
+    lines = (ROOT / "models/kcc-lab/eval.jsonl").read_text().splitlines()[:2]
+    requests = [json.loads(line) | {"user": "somebody"} for line in lines]
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(json.dumps(request) + "\n" for request in requests))
+    return path, requests
+
+
+@pytest.fixture
+def judge(kcc, uri, tmp_path, asked):
+    contract = tmp_path / "c.yaml"
+    contract.write_text(CONTRACT)
+
+    def run(*more, train=TRAIN, infer=INFER, requests=None):
+        return kcc("run", contract, "--train", train, "--infer", infer, "--requests", requests or asked[0], "--register", uri,
+                   *WHO, *more)  # fmt: skip
+
+    return run
+
+
+def stored(kcc, uri, tmp_path):
+    """The records of the register, by the request's id."""
+    records = {}
+    for entry in kcc("register", "list", "requests", "--register", uri, "--json").json["entries"]:
+        path = tmp_path / "record.json"
+        if kcc("register", "blob", entry["id"], "-o", path, "--register", uri).code == 0:
+            record = json.loads(path.read_text())
+            assert entry["id"] == "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+            assert "somebody" not in json.dumps(entry) and record["request"] not in json.dumps(entry)
+            records[record["request"]] = record
+    return records
+
+
+def test_flagged_requests_are_kept_and_replayed(kcc, uri, judge, tmp_path, asked):
+    done = judge("--store", "full")
+    assert done.code == 1, done.err
+    assert "kept 2 requests, as --store says: the token ids of flagged requests" in done.out
+    assert done.out.strip().splitlines()[-1].startswith("recorded as evaluation")
+    records = stored(kcc, uri, tmp_path)
+    request = asked[1][0]
+    record = records[request["id"]]
+    assert (record["prompt"], record["output"]) == (request["prompt"], request["output"])
+    assert record["tags"] == request["tags"] and "user" in record["leftOut"]
+    assert {flag["clause"] for flag in record["flags"]} == {"N-1"}
+    assert record["batch"] == {"place": 0, "shape": [[len(r["prompt"]), len(r["output"])] for r in asked[1]]}
+    assert kcc("register", "verify", "--register", uri).code == 0
+
+    again = kcc("replay", request["id"], "--register", uri, "--train", TRAIN, "--infer", INFER)
+    assert again.code == 0, again.out + again.err
+    assert "train  reproduced\ninfer  reproduced\ntrain and infer differ" in again.out
+    assert "first difference at layer 0, attention, position " in again.out
+    assert "source: precision brings 100.0% of the mean kl" in again.out
+    data = kcc("replay", request["id"], "--register", uri, "--train", TRAIN, "--infer", INFER, "--json").json
+    assert data["reproduced"] is True and data["audit"]["firstDivergence"]["point"] == "layer 0, attention"
+    assert data["attribution"][0]["quantity"] == "kl"
+    # The same evidence again: the same records, and no second copy.
+    assert "kept 2 requests" in judge("--store", "full").out
+    assert len(kcc("register", "list", "requests", "--register", uri, "--json").json["entries"]) == 2
+
+
+def test_another_build_is_not_called_reproduced(kcc, uri, judge, asked):
+    assert judge("--store", "full").code == 1
+    name = asked[1][0]["id"]
+    replay = lambda *more: kcc("replay", name, "--register", uri, *more)  # noqa: E731
+    other = replay("--train", TRAIN, "--infer", "lab:custom?kv=bf16&threads=1")
+    assert other.code == 3 and "infer  another build: its fingerprint differs" in other.out
+    silent = replay("--train", TRAIN, "--infer", INFER + "&audit=off")
+    assert silent.code == 3 and "infer  not recorded: the kernel gives no signature now" in silent.out
+    assert "no first difference: infer gives no audit points" in silent.out
+    otherwise = replay("--train", TRAIN, "--infer", INFER + "&audit=all")
+    assert otherwise.code == 3 and "infer  not comparable" in otherwise.out
+
+
+def test_hashes_are_compared_with_what_the_user_supplies(kcc, uri, judge, tmp_path, asked):
+    path, requests = asked
+    assert judge("--store", "hashes").code == 1
+    name = requests[0]["id"]
+    record = stored(kcc, uri, tmp_path)[name]
+    assert "prompt" not in record and "tags" not in record and record["train"]["replaySignature"]
+    replay = lambda *more: kcc("replay", name, "--register", uri, "--train", TRAIN, "--infer", INFER, "--no-attribution", *more)  # noqa: E731
+    without = replay()
+    assert without.code == 2 and "--requests" in without.err
+    assert replay("--requests", path).code == 0
+    requests[0]["output"][0] += 1
+    path.write_text(json.dumps(requests[0]) + "\n")
+    changed = replay("--requests", path)
+    assert changed.code == 4 and "other token ids" in changed.err
+    path.write_text(json.dumps(requests[1]) + "\n")
+    assert "there is no request" in replay("--requests", path).err
+
+
+def test_texts_are_kept_only_where_they_are_asked_for(kcc, uri, judge, tmp_path, asked):
+    assert judge("--store", "full", "--store-text", "--store-sample", "1").code == 1
+    record = stored(kcc, uri, tmp_path)[asked[1][0]["id"]]
+    assert record["fields"]["user"] == "somebody" and record["sampled"] is True
+
+
+def test_nothing_is_kept_by_default_and_none_flagged_where_all_holds(kcc, uri, judge, tmp_path):
+    assert judge().code == 1
+    assert "kept 0 requests" in judge("--store", "full", infer=TRAIN + "&page=8").out
+    assert stored(kcc, uri, tmp_path) == {}
+
+
+def test_a_policy_decides_and_the_command_line_is_told(kcc, uri, judge, tmp_path, asked):
+    assert judge().code == 1
+    triple = kcc("register", "list", "triples", "--register", uri, "--json").json["entries"][0]["id"]
+    policy = tmp_path / "p.yaml"
+    policy.write_text(POLICY % "store: hashes, retention: 30d")
+    started = kcc("promote", "start", "x", "--lane", "l", "--policy", policy, "--candidate", triple, "--register", uri, *WHO)
+    assert started.code == 0, started.err
+    done = judge()
+    assert "kept 2 requests, as policy p 1.0.0 of promotion x says: digests of the token ids" in done.out
+    assert done.err == ""
+    assert {record["store"] for record in stored(kcc, uri, tmp_path).values()} == {"hashes"}
+    told = judge("--store", "full")
+    assert "warning: --store is not followed: policy p 1.0.0 of promotion x" in told.err
+    assert {record["store"] for record in stored(kcc, uri, tmp_path).values()} == {"hashes"}
+
+
+def test_retention_removes_records_and_leaves_their_events(kcc, uri, judge, tmp_path, asked):
+    assert judge("--store", "full", "--store-for", "30d").code == 1
+    gc = lambda *more: kcc("register", "gc", "--register", uri, "--actor", "ann", *more)  # noqa: E731
+    assert "nothing to remove" in gc("--time", "2026-12-18T08:29:59Z").out
+    gone = gc("--time", "2026-12-18T08:30:00Z")
+    assert gone.out.count("retention") == 2, gone.out
+    assert stored(kcc, uri, tmp_path) == {}
+    assert kcc("register", "verify", "--register", uri).code == 0
+    name = asked[1][0]["id"]
+    lost = kcc("replay", name, "--register", uri, "--train", TRAIN, "--infer", INFER)
+    assert lost.code == 2 and "was removed" in lost.err
+    # It may come again, and go by --requests-before.
+    assert judge("--store", "full").code == 1
+    assert len(stored(kcc, uri, tmp_path)) == 2
+    assert "nothing to remove" in gc("--time", "2036-01-01").out
+    assert gc("--requests-before", "2026-11-19", "--time", "2026-11-20").out.count("retention") == 2
+    assert kcc("register", "verify", "--register", uri).code == 0
+
+
+def test_traces_of_kcc_score_can_be_kept_too(kcc, uri, judge, tmp_path, asked):
+    for name, kernel in (("train", TRAIN), ("infer", INFER)):
+        done = kcc("score", kernel, "--requests", asked[0], "--batch", "1", "-o", tmp_path / name)
+        assert done.code == 0, done.err
+    done = kcc("run", tmp_path / "c.yaml", "--train", tmp_path / "train", "--infer", tmp_path / "infer", "--register", uri,
+               "--store", "full", *WHO)  # fmt: skip
+    assert "kept 2 requests" in done.out, done.out + done.err
+    record = stored(kcc, uri, tmp_path)[asked[1][1]["id"]]
+    assert record["batch"]["shape"] == [[len(asked[1][1]["prompt"]), len(asked[1][1]["output"])]]
+    again = kcc("replay", record["request"], "--register", uri, "--train", TRAIN, "--infer", INFER, "--no-attribution")
+    assert again.code == 0, again.out + again.err
+
+
+def test_traces_without_prompts_keep_nothing_and_say_so(kcc, uri):
+    done = kcc("run", "examples/contract.yaml", "--train", "examples/traces/train", "--infer", "examples/traces/infer",
+               "--register", uri, "--model", "m", "--store", "full", *WHO)  # fmt: skip
+    assert done.code == 1 and "warning: no request is kept: " in done.err and "position 0" in done.err
+    assert "recorded as evaluation" in done.out
+
+
+EXEC = '''
+import json, sys
+sys.path.insert(0, %r)
+import numpy
+from kcc.kernels.protocol import serve
+class Toy:
+    width = 11
+    def hello(self):
+        return {"fingerprint": "toy-" + sys.argv[1], "vocabSize": 11, "evidence": "logits", "semantics": "raw",
+                "audits": True, "declares": {"audit": "v1"}}
+    def score(self, requests, file):
+        for r in requests:
+            rows = numpy.zeros((len(r.tokens), 11), dtype="<f4")
+            rows[:, 0] = float(sys.argv[1])
+            file.append(rows[r.scored])
+            points = [("embedding", ["e"] * len(r.tokens)), ("layer 0", [sys.argv[1]] * len(r.tokens))]
+            file.audit("signature " + sys.argv[1], points)
+serve(Toy())
+'''
+
+
+def test_exec_programs_give_signatures_and_audit_points(kcc, uri, judge, tmp_path):
+    program = tmp_path / "toy.py"
+    program.write_text(EXEC % str(ROOT / "python"))
+    requests = tmp_path / "toy.jsonl"
+    requests.write_text('{"id": "a", "prompt": [1, 2], "output": [3, 4]}\n')
+    one, two = (f"exec:{sys.executable} {program} {x}" for x in (1, 2))
+    done = judge("--store", "full", "--model", "toy", train=one, infer=two, requests=requests)
+    assert "kept 1 request," in done.out, done.out + done.err
+    again = kcc("replay", "a", "--register", uri, "--train", one, "--infer", two)
+    assert again.code == 0, again.out + again.err
+    assert "first difference at layer 0, position 0\n" in again.out
+    assert "source: none named; it needs kernels whose options belong to sources of error" in again.out
+    swapped = kcc("replay", "a", "--register", uri, "--train", one, "--infer", one)
+    assert swapped.code == 3 and "infer  another build" in swapped.out and "train and infer agree" in swapped.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["nobody"], 2, "there is no request 'nobody'"),
+        (["nobody", "--train", "traces/x"], 2, "a trace was recorded once"),
+        (["nobody", "--requests", "r"], 2, "leave --requests out"),
+    ],
+)
+def test_bad_input(kcc, uri, judge, asked, words, code, said):
+    assert judge("--store", "full").code == 1
+    if len(words) > 1:
+        words[0] = asked[1][0]["id"]
+    train = [] if "--train" in words else ["--train", TRAIN]
+    done = kcc("replay", *words, *train, "--infer", INFER, "--register", uri)
+    assert (done.code, said in done.err) == (code, True), done.err
+
+
+def test_bad_files_and_flags(kcc, tmp_path, asked):
+    replay = lambda path: kcc("replay", path, "--train", TRAIN, "--infer", INFER)  # noqa: E731
+    assert replay(tmp_path / "none.json").code == 2
+    path = tmp_path / "x.json"
+    for text, said in (("{", "not a stored request"), ("{}", "no kccStoredRequest"), ('{"kccStoredRequest":9}', "version 9")):
+        path.write_text(text)
+        done = replay(path)
+        assert done.code == 4 and said in done.err
+    run = lambda *more: kcc("run", "examples/contract.yaml", "examples/traces/train", "examples/traces/infer", *more)  # noqa: E731
+    assert "--register" in run("--store", "full").err
+    assert "--store full" in run("--store", "hashes", "--store-text", "--register", tmp_path / "r.db").err
+    assert run("--store", "hashes", "--store-for", "soon", "--register", tmp_path / "r.db").code == 2
+    assert run("--store-sample", "0.1").code == 2
+    assert run("--store", "some").code == 2
