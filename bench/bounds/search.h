@@ -10,6 +10,7 @@
 // forgets to round is found out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -42,7 +43,8 @@ struct SearchOptions {
   int64_t ascents = 10'000;
   int ascent_steps = 120;
   uint64_t seed = 1;
-  double scale = 1.0;  // multiplies every bound: below 1, tight ones must be refuted
+  double scale = 1.0;          // multiplies every bound: below 1, tight ones must be refuted
+  bool until_refuted = false;  // a claim is searched up to its first violation
 };
 
 struct Finding {
@@ -128,10 +130,15 @@ std::vector<Finding> Search(const std::vector<Claim<Case>>& claims, const Search
     findings[i].statement = claims[i].statement;
     findings[i].tight = claims[i].tight;
   }
+  const auto is_settled = [&](const Finding& f) {
+    return options.until_refuted && f.violations > 0;
+  };
   Random random(options.seed);
   for (int64_t n = 0; n < options.random_cases; ++n) {
+    if (std::all_of(findings.begin(), findings.end(), is_settled)) break;
     const Case c = Case::Sample(random);
     for (size_t i = 0; i < claims.size(); ++i) {
+      if (is_settled(findings[i])) continue;
       double ratio = 0;
       Judge(claims[i], c, options.scale, findings[i], ratio);
     }
@@ -140,7 +147,9 @@ std::vector<Finding> Search(const std::vector<Claim<Case>>& claims, const Search
     findings[i].random_cases = options.random_cases;
     findings[i].best_random = findings[i].best;
     Random own(options.seed ^ NameSeed(claims[i].name));
-    for (int64_t n = 0; n < options.ascents; ++n) Ascend(claims[i], options, own, findings[i]);
+    for (int64_t n = 0; n < options.ascents && !is_settled(findings[i]); ++n) {
+      Ascend(claims[i], options, own, findings[i]);
+    }
     findings[i].ascents = options.ascents;
   }
   return findings;

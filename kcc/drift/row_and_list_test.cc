@@ -111,7 +111,7 @@ void SearchCases(uint64_t first, uint64_t count) {
 }
 
 TEST(RowAndListSearch, IntervalsHoldTheTruthAndAreNeverWiderThanThoseOfTwoLists) {
-  SearchCases(1, 50000);
+  SearchCases(1, 20000);
 }
 
 // Scaled by 1/0.1 the logits reach 159, where a float32 ulp is 1.6 times what 1/0.1 ulps of logits

@@ -47,7 +47,7 @@ def complete(kcc, kcc_path, tmp_path):
         (["requests", ""], ["make"]),
         (
             ["register", ""],
-            ["init", "add", "head", "verify", "log", "list", "show", "class", "export", "import", "gc", "page", "blob", "rebuild"]
+            ["init", "add", "head", "verify", "log", "list", "show", "class", "blame", "export", "import", "gc", "page", "blob", "rebuild"]
             + ["attest", "verify-attestation", "stamp"],
         ),
         (["promote", "a"], ["advance", "approve", "answer", "abort"]),
