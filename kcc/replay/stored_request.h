@@ -31,8 +31,8 @@ struct RequestFlag {
   std::string quantity;
   double value = 0;
   double threshold = 0;
-  int32_t position = -1;  // -1 and -1: of the whole request
-  int32_t token = -1;
+  int32_t position = -1;  // -1: of the whole request
+  int32_t token = -1;     // -1: the same, or the record holds digests alone
 
   bool operator==(const RequestFlag&) const = default;
 };
