@@ -107,7 +107,11 @@ void SetContent(const KernelRequest& request, const RequestStorage& storage,
   stored->prompt_digest = TokensDigest(tokens.first(prompt));
   stored->output_digest = TokensDigest(tokens.subspan(prompt));
   const bool full = stored->store == StoreRequests::kFull;
-  if (full) stored->tokens = request.tokens;
+  if (full) {
+    stored->tokens = request.tokens;
+  } else {  // not even one of them
+    for (RequestFlag& flag : stored->flags) flag.token = -1;
+  }
   for (const auto& [name, value] : request.request.fields) {
     const auto* number = std::get_if<double>(&value);
     if (number != nullptr && Among(kSamplingFields, name)) {

@@ -36,7 +36,8 @@ void WriteFlags(const std::vector<RequestFlag>& flags, JsonWriter* json) {
     json->BeginObject().Field("clause", flag.clause).Field("slice", flag.slice);
     json->Field("quantity", flag.quantity).Field("value", flag.value);
     json->Field("threshold", flag.threshold);
-    if (flag.position >= 0) json->Field("position", flag.position).Field("token", flag.token);
+    if (flag.position >= 0) json->Field("position", flag.position);
+    if (flag.token >= 0) json->Field("token", flag.token);
     json->EndObject();
   }
   json->EndArray();

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,8 +32,8 @@ struct RequestFlag {
   std::string quantity;
   double value = 0;
   double threshold = 0;
-  int32_t position = -1;  // -1 and -1: of the whole request
-  int32_t token = -1;
+  int32_t position = -1;  // -1: of the whole request
+  int32_t token = -1;     // -1: the same, or the record holds digests alone
 
   bool operator==(const RequestFlag&) const = default;
 };

@@ -99,6 +99,8 @@ Result<std::vector<RequestFlag>> ReadFlags(const Members& root) {
     KCC_TRY(flag.threshold, ReadNumber(row.Find("threshold"), "threshold"));
     if (row.Find("position")) {
       KCC_TRY(flag.position, row.Integer("position", 0));
+    }
+    if (row.Find("token")) {
       KCC_TRY(flag.token, row.Integer("token", 0));
     }
     flags.push_back(std::move(flag));

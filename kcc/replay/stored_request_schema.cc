@@ -17,7 +17,7 @@ Schema FlagSchema() {
                  {"value", RefDescribed("number", "of the request, or of one of its tokens")},
                  {"threshold", Ref("number")},
                  {"position", Count("of the token; absent for a quantity of requests"), false},
-                 {"token", Count("its id"), false}});
+                 {"token", Count("its id; with full"), false}});
 }
 
 Schema SideSchema(std::string_view description) {

@@ -57,6 +57,7 @@ TEST(StoredRequest, ReadsBackAsItWasWritten) {
     ASSERT_TRUE(read.has_value()) << read.error().Format() << json;
     EXPECT_EQ(StoredRequestJson(*read), json);
     EXPECT_EQ(read->flags, Stored(store).flags);
+    EXPECT_EQ(read->flags[0].token, store == StoreRequests::kFull ? 8 : -1);
     EXPECT_EQ(read->batch, Stored(store).batch);
     EXPECT_EQ(read->train, Stored(store).train);
     EXPECT_EQ(read->seed, "18446744073709551615");

@@ -40,7 +40,7 @@ def complete(kcc, kcc_path, tmp_path):
         (
             [""],
             ["check", "fmt", "diff", "schema", "metrics", "explain", "measure", "merge", "judge", "run"]
-            + ["score", "generate", "attribute", "lab", "report", "compare", "bound", "calibrate", "author"]
+            + ["score", "generate", "attribute", "replay", "lab", "report", "compare", "bound", "calibrate", "author"]
             + ["promote", "trace", "import", "rl", "register", "requests", "doctor", "completion"],
         ),
         (["trace", ""], ["info", "head", "verify"]),

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import pathlib
 import sys
 
+import jsonschema
 import pytest
 
-ROOT = __import__("pathlib").Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 WHO = ["--actor", "ann", "--time", "2026-11-18T08:30:00Z"]
 TRAIN, INFER = "lab:f32?threads=1", "lab:custom?kv=e4m3&threads=1"
 CONTRACT = """
@@ -111,6 +113,7 @@ def test_hashes_are_compared_with_what_the_user_supplies(kcc, uri, judge, tmp_pa
     assert judge("--store", "hashes").code == 1
     name = requests[0]["id"]
     record = stored(kcc, uri, tmp_path)[name]
+    assert all("position" in flag and "token" not in flag for flag in record["flags"])
     assert "prompt" not in record and "tags" not in record and record["train"]["replaySignature"]
     replay = lambda *more: kcc("replay", name, "--register", uri, "--train", TRAIN, "--infer", INFER, "--no-attribution", *more)  # noqa: E731
     without = replay()
@@ -243,6 +246,23 @@ def test_bad_input(kcc, uri, judge, asked, words, code, said):
     train = [] if "--train" in words else ["--train", TRAIN]
     done = kcc("replay", *words, *train, "--infer", INFER, "--register", uri)
     assert (done.code, said in done.err) == (code, True), done.err
+
+
+def test_records_follow_the_published_schema(kcc, uri, judge, tmp_path):
+    published = (ROOT / "docs/stored-request.schema.json").read_text()
+    assert kcc("schema", "--request").out == published
+    schema = jsonschema.Draft202012Validator(json.loads(published))
+    for store in ("hashes", "full"):
+        assert judge("--store", store).code == 1
+        for record in stored(kcc, uri, tmp_path).values():
+            schema.validate(record)
+
+
+def test_explain_says_what_a_policy_keeps(kcc, tmp_path):
+    policy = tmp_path / "p.yaml"
+    policy.write_text(POLICY % "store: full, sample: 1%, retention: 30d")
+    said = " ".join(kcc("explain", policy).out.split())
+    assert "kept to be run again: the token ids of flagged requests and 1% of all, for 720h; no text" in said
 
 
 def test_bad_files_and_flags(kcc, tmp_path, asked):
