@@ -7,6 +7,7 @@
 #include "kcc/base/sha256.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/register/event_body.h"
+#include "kcc/register/statements.h"
 #include "kcc/summary/file.h"
 
 namespace kcc {
@@ -81,7 +82,26 @@ std::string EvaluationBody(const JudgedRun& run, const std::string& triple,
   return json.EndArray().EndObject().Take();
 }
 
-// The one pair of kernels and the model that the evidence is of.
+// Adds the kernel, or looks whether the one that is there is the same build.
+Result<> AddKernel(Register& target, const SourceSide& side, const JudgedRun& run, Batch* batch,
+                   std::string* warning) {
+  KCC_TRY(const auto known, target.Find({EntryTable::kKernels, side.kernel_fingerprint}));
+  NewEvent event = KernelAdded(side.kernel_fingerprint, side.declares, run.actor, run.time_ms);
+  if (!known) {
+    batch->events.push_back(std::move(event));
+    return {};
+  }
+  KCC_TRY(const std::string body, CanonicalBody(event.body));
+  if (body != known->event.body) {
+    *warning = "kernel " + side.kernel_fingerprint + " says other things of itself than in event " +
+               std::to_string(known->state.added) +
+               ": its fingerprint does not tell its builds apart";
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<Triple> TripleOf(const JudgedRun& run) {
   if (run.summary.sources.empty()) {
     return InvalidError("the summary names no traces, so the register cannot say what was judged");
@@ -114,26 +134,6 @@ Result<Triple> TripleOf(const JudgedRun& run) {
   }
   return triple;
 }
-
-// Adds the kernel, or looks whether the one that is there is the same build.
-Result<> AddKernel(Register& target, const SourceSide& side, const JudgedRun& run, Batch* batch,
-                   std::string* warning) {
-  KCC_TRY(const auto known, target.Find({EntryTable::kKernels, side.kernel_fingerprint}));
-  NewEvent event = KernelAdded(side.kernel_fingerprint, side.declares, run.actor, run.time_ms);
-  if (!known) {
-    batch->events.push_back(std::move(event));
-    return {};
-  }
-  KCC_TRY(const std::string body, CanonicalBody(event.body));
-  if (body != known->event.body) {
-    *warning = "kernel " + side.kernel_fingerprint + " says other things of itself than in event " +
-               std::to_string(known->state.added) +
-               ": its fingerprint does not tell its builds apart";
-  }
-  return {};
-}
-
-}  // namespace
 
 std::string TripleId(const Triple& triple) {
   return Sha256Of(
@@ -211,6 +211,14 @@ Result<Batch> RecordRun(Register& target, const JudgedRun& run, std::string* war
                           EvaluationBody(run, TripleId(triple), BlobDigest(summary))});
   batch.blobs.push_back(std::move(summary));
   batch.blobs.push_back(run.report);
+  if (!run.statement.empty()) {
+    KCC_TRY(const Head head, target.ReadHead());
+    const int64_t evaluation = head.sequence + static_cast<int64_t>(batch.events.size());
+    batch.events.push_back(StatementAdded(run.statement,
+                                          {EntryTable::kEvaluations, std::to_string(evaluation)},
+                                          evaluation, run.actor, run.time_ms));
+    batch.blobs.push_back(run.statement);
+  }
   return batch;
 }
 

@@ -48,7 +48,11 @@ struct JudgedRun {
   std::string kcc_version;
   std::string actor;
   int64_t time_ms = 0;
+  std::string statement = {};  // an envelope about the evaluation (statements.h); empty: none
 };
+
+// The one pair of kernels and the model that the evidence is of; kInvalid where it does not say.
+Result<Triple> TripleOf(const JudgedRun& run);
 
 // The events of a judged run that the register does not hold yet, and the evaluation. Fails with
 // kInvalid where the evidence does not say which model or which one pair of kernels it is of.
