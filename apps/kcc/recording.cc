@@ -2,13 +2,21 @@
 #include "apps/kcc/judging.h"
 #include "apps/kcc/registers.h"
 #include "apps/kcc/safe_output.h"
+#include "apps/kcc/signing.h"
 #include "kcc/register/record.h"
+#include "kcc/register/statements.h"
 
 namespace kcc::cli {
 
 Result<> CheckRecording(const JudgeFlags& flags, const Console& console) {
-  if (flags.record.uri.empty()) return {};
+  if (flags.record.uri.empty()) {
+    if (flags.signing.any()) {
+      return InvalidError("--key and --sign-with sign what is recorded: name a --register");
+    }
+    return {};
+  }
   KCC_TRY_VOID(StampOf(flags.record, console));
+  KCC_TRY_VOID(OpenSigners(flags.signing));
   KCC_TRY_VOID(Register::Open(flags.record.uri));
   return {};
 }
@@ -19,15 +27,19 @@ Result<std::string> RecordVerdict(const ValidContract& contract, const Summary& 
   if (flags.record.uri.empty()) return std::string();
   KCC_TRY(const Stamp stamp, StampOf(flags.record, console));
   KCC_TRY(Register target, Register::Open(flags.record.uri));
-  const JudgedRun run{.contract = contract.contract,
-                      .contract_source = contract.text,
-                      .summary = summary,
-                      .judgement = judgement,
-                      .report = report_json,
-                      .model = flags.model,
-                      .kcc_version = std::string(Version()),
-                      .actor = stamp.actor,
-                      .time_ms = stamp.time_ms};
+  KCC_TRY(const OwnedSigners signers, OpenSigners(flags.signing));
+  JudgedRun run{.contract = contract.contract,
+                .contract_source = contract.text,
+                .summary = summary,
+                .judgement = judgement,
+                .report = report_json,
+                .model = flags.model,
+                .kcc_version = std::string(Version()),
+                .actor = stamp.actor,
+                .time_ms = stamp.time_ms};
+  if (!signers.empty()) {
+    KCC_TRY(run.statement, SignRun(run, signers));
+  }
   std::string warning;
   KCC_TRY(const Head head, target.Update([&](Register& seen) {
     warning.clear();
@@ -37,7 +49,7 @@ Result<std::string> RecordVerdict(const ValidContract& contract, const Summary& 
     console.err << Paint(Style::kYellow, "warning:", console.colour_err) << ' ' << Shown(warning)
                 << '\n';
   }
-  return std::to_string(head.sequence);
+  return std::to_string(head.sequence - (signers.empty() ? 0 : 1));
 }
 
 }  // namespace kcc::cli
