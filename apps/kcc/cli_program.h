@@ -142,6 +142,7 @@ inline CLI::Option* AddChoice(CLI::App* app, const char* names, std::string& tar
 
 CLI::Option* DeclareKernelFlags(CLI::App* app, KernelFlags& flags);  // gives --requests
 void DeclareRegisterFlags(CLI::App* app, RegisterFlags& flags, bool required);
+void DeclareSigningFlags(CLI::App* app, SigningFlags& flags);
 void DeclareJudgeFlags(CLI::App* app, JudgeFlags& flags);
 void DeclareStoreFlags(CLI::App* app, JudgeFlags& flags);
 void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags);

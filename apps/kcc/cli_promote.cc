@@ -15,7 +15,9 @@ struct PromoteCommand {
 
 constexpr PromoteCommand kOfOne[] = {
     {"advance", "Take the evaluations recorded since the last time, and the time",
-     "kcc promote advance fp8-1 --register r.db", RunPromoteAdvance},
+     "kcc promote advance fp8-1 --register r.db\n"
+     "kcc promote advance fp8-1 --watch --until 2026-11-20 --register r.db",
+     RunPromoteAdvance},
     {"approve", "Agree to the next stage",
      "kcc promote approve fp8-1 --role release-manager --register r.db", RunPromoteApprove},
     {"answer", "Say what a hook answered, where kcc did not call it",
@@ -29,6 +31,15 @@ constexpr PromoteCommand kOfOne[] = {
      RunPromoteHistory},
 };
 
+void DeclareWatch(CLI::App* app, PromoteOptions& options) {
+  AddSwitch(app, "--watch", options.watch,
+            "Look again whenever something was recorded, until it is over");
+  app->add_option("--interval", options.interval_s, "Seconds between two looks; default: 10")
+      ->type_name("SECONDS")
+      ->check(Between(0.1, 86400));
+  app->add_option("--until", options.until, "Stop watching then")->type_name("TIME");
+}
+
 void DeclareStart(Program& program, CLI::App* group) {
   auto& options = program.promote;
   CLI::App* app = Declare(
@@ -38,6 +49,7 @@ void DeclareStart(Program& program, CLI::App* group) {
       [&](Console& console) { return RunPromoteStart(options, console); }, group);
   Argument(app, "PROMOTION", options.id, "NAME", "Its name; default: the lane and the time");
   DeclareRegisterFlags(app, options.flags, true);
+  DeclareSigningFlags(app, options.signing);
   app->add_option("--lane", options.lane, "What it is to serve; promotions of a lane take turns")
       ->type_name("NAME")
       ->required();
@@ -86,7 +98,16 @@ void DeclarePromote(Program& program) {
     Argument(app, "PROMOTION", options.id, "NAME", "Its name")->required();
     DeclareRegisterFlags(app, options.flags, true);
     const std::string_view name = command.name;
-    if (name == "history" || name == "advance") continue;
+    if (name == "history") continue;
+    DeclareSigningFlags(app, options.signing);
+    if (name == "approve" || name == "advance") {
+      app->add_option("--keyring", options.keyring, "Whose signatures of approvals count")
+          ->type_name(std::string(kFileValue));
+    }
+    if (name == "advance") {
+      DeclareWatch(app, options);
+      continue;
+    }
     app->add_option("--why", options.why, "The reason, for the log")->type_name("TEXT");
     if (name == "approve") {
       app->add_option("--role", options.role, "In which role")->type_name("NAME");

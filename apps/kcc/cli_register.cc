@@ -87,18 +87,37 @@ void DeclareAdd(Program& program, CLI::App* registers) {
   DeclareAddOthers(declare, options);
 }
 
-void DeclareReads(
-    Program& program,
-    const std::function<CLI::App*(const char*, const char*, const char*, RunRegister)>& declare) {
+using DeclareRead =
+    std::function<CLI::App*(const char*, const char*, const char*, RunRegister run)>;
+
+void DeclareHeadAndVerify(const DeclareRead& declare, RegisterOptions& options) {
+  CLI::App* head =
+      declare("head", "Print the number and the digest of the last event, or sign them",
+              "kcc register head --register r.db > head.txt   # keep it elsewhere\n"
+              "kcc register head --key key.pem -o head.json --register r.db",
+              RunRegisterHead);
+  DeclareSigningFlags(head, options.signing);
+  AddText(head, "-o,--output", options.output, "The signed head to write", kFileValue.data());
+  CLI::App* verify =
+      declare("verify", "Recompute every digest, and name the first break",
+              "kcc register verify --register r.db\n"
+              "kcc register verify --register r.db --head \"$(cat head.txt)\"\n"
+              "kcc register verify --register r.db --head head.json --keyring keyring.yaml",
+              RunRegisterVerify);
+  AddText(verify, "--head", options.head,
+          "A head that was kept outside: finds a log cut short or written anew", "SEQ:DIGEST|FILE");
+  AddText(verify, "--keyring", options.keyring, "The keys that are trusted: a signed head needs it",
+          kFileValue.data());
+  verify
+      ->add_option("--threshold", options.threshold,
+                   "Distinct keys that must have signed the head; default: 1")
+      ->type_name("N")
+      ->check(Between(1, 100));
+}
+
+void DeclareReads(Program& program, const DeclareRead& declare) {
   auto& options = program.registers;
-  declare("head", "Print the number and the digest of the last event",
-          "kcc register head --register r.db > head.txt   # keep it elsewhere", RunRegisterHead);
-  declare("verify", "Recompute every digest, and name the first break",
-          "kcc register verify --register r.db\n"
-          "kcc register verify --register r.db --head \"$(cat head.txt)\"",
-          RunRegisterVerify)
-      ->add_option("--head", options.head, "A head that was kept outside: finds a log cut short")
-      ->type_name("SEQ:DIGEST");
+  DeclareHeadAndVerify(declare, options);
   CLI::App* log = declare("log", "Print the events", "kcc register log --last 50 --register r.db",
                           RunRegisterLog);
   log->add_option("--last", options.last, "Only the last N")

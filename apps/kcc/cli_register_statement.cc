@@ -32,16 +32,7 @@ void DeclareAttest(Program& program, CLI::App* group) {
   Argument(app, "REPORT", options.report, kFileValue,
            "A report.json or its directory; - is standard input");
   AddFile(app, "--cosign", options.cosign, "Add signatures to this envelope instead");
-  app->add_option("--key", options.keys, "A private key, PKCS#8 in PEM; repeatable")
-      ->type_name(std::string(kFileValue))
-      ->allow_extra_args(false);
-  app->add_option("--sign-with", options.sign_with,
-                  "Or a command that gets the bytes on standard input and prints the signature")
-      ->type_name("COMMAND");
-  AddFile(app, "--public-key", options.public_key, "The public key of --sign-with, in PEM");
-  app->add_option("--timeout", options.timeout_s, "Limit for --sign-with; default: 60")
-      ->type_name("SECONDS")
-      ->check(AboveZero());
+  DeclareSigningFlags(app, options.signing);
   app->add_option("--time", options.time,
                   "When it was judged, as 2026-11-18T09:30:00Z; default: now")
       ->type_name("TIME");
@@ -104,6 +95,19 @@ void DeclareStamp(Program& program, CLI::App* group) {
 }
 
 }  // namespace
+
+void DeclareSigningFlags(CLI::App* app, SigningFlags& flags) {
+  app->add_option("--key", flags.keys, "A private key, PKCS#8 in PEM; repeatable")
+      ->type_name(std::string(kFileValue))
+      ->allow_extra_args(false);
+  app->add_option("--sign-with", flags.sign_with,
+                  "Or a command that gets the bytes on standard input and prints the signature")
+      ->type_name("COMMAND");
+  AddFile(app, "--public-key", flags.public_key, "The public key of --sign-with, in PEM");
+  app->add_option("--timeout", flags.timeout_s, "Limit for --sign-with; default: 60")
+      ->type_name("SECONDS")
+      ->check(AboveZero());
+}
 
 void DeclareStatementCommands(Program& program, CLI::App* group) {
   DeclareAttest(program, group);

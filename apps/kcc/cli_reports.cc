@@ -46,6 +46,7 @@ void DeclareJudgeFlags(CLI::App* app, JudgeFlags& flags) {
             "Ignore clauses below this level in the exit code; default: L1");
   AddSwitch(app, "--all", flags.all, "Print satisfied clauses too");
   DeclareRegisterFlags(app, flags.record, false);
+  DeclareSigningFlags(app, flags.signing);
   app->add_option("--model", flags.model, "The model to record, where the traces do not say")
       ->type_name("DIGEST");
 }

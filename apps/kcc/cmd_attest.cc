@@ -5,32 +5,25 @@
 #include "apps/kcc/register_statement.h"
 #include "apps/kcc/reporting.h"
 #include "apps/kcc/safe_output.h"
+#include "apps/kcc/signing.h"
 #include "kcc/base/clock.h"
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
 #include "kcc/statement/attest.h"
-#include "kcc/statement/command_signer.h"
 #include "kcc/statement/dsse.h"
 #include "kcc/statement/evaluation.h"
 #include "kcc/statement/generic_predicates.h"
-#include "kcc/statement/signature.h"
 #include "kcc/statement/timestamp.h"
 
 namespace kcc::cli {
 namespace {
 
-using Signers = std::vector<std::unique_ptr<Signer>>;
-
 Result<> CheckAttestFlags(const AttestOptions& options) {
   if (options.report.empty() == options.cosign.empty()) {
     return InvalidError("name a report to attest, or an envelope to add a signature to (--cosign)");
   }
-  if (options.keys.empty() == options.sign_with.empty()) {
+  if (!options.signing.any()) {
     return InvalidError("sign with --key FILE or with --sign-with COMMAND");
-  }
-  if (options.sign_with.empty() != options.public_key.empty()) {
-    return InvalidError(
-        "--sign-with and --public-key belong together: what the command signs is verified at once");
   }
   const bool more = !options.vsa.empty() || !options.test_result.empty() ||
                     !options.triple.empty() || !options.evidence.empty() || !options.time.empty();
@@ -52,24 +45,6 @@ Result<> CheckAttestFlags(const AttestOptions& options) {
     return InvalidError("two outputs have one name");
   }
   return {};
-}
-
-Result<Signers> OpenSigners(const AttestOptions& options) {
-  Signers signers;
-  for (const std::string& file : options.keys) {
-    KCC_TRY(std::string pem, ReadFile(file, kPemBytesMax));
-    Result<std::unique_ptr<Signer>> signer = SignerFromPem(pem);
-    std::fill(pem.begin(), pem.end(), '\0');
-    if (!signer.has_value()) return std::move(signer.error()).At(Place{file});
-    signers.push_back(std::move(*signer));
-  }
-  if (!options.sign_with.empty()) {
-    KCC_TRY(const std::string pem, ReadFile(options.public_key, kPemBytesMax));
-    Result<PublicKey> key = PublicKey::FromPem(pem);
-    if (!key.has_value()) return std::move(key.error()).At(Place{options.public_key});
-    signers.push_back(CommandSigner(options.sign_with, std::move(*key), options.timeout_s));
-  }
-  return signers;
 }
 
 Result<EvaluationEvent> EventOf(const AttestOptions& options) {
@@ -101,7 +76,8 @@ struct SignedFile {
 };
 
 // Everything is signed before anything is written: a signer that fails half-way leaves no envelope.
-Result<std::vector<SignedFile>> SignReport(const AttestOptions& options, const Signers& signers,
+Result<std::vector<SignedFile>> SignReport(const AttestOptions& options,
+                                           const OwnedSigners& signers,
                                            StatedEvaluation* evaluation, Console& console) {
   KCC_TRY(EvaluationEvent event, EventOf(options));
   KCC_TRY(const StoredReport report, LoadReport(options.report, console));
@@ -132,7 +108,7 @@ Result<std::vector<SignedFile>> SignReport(const AttestOptions& options, const S
   return files;
 }
 
-Result<std::vector<SignedFile>> Cosign(const AttestOptions& options, const Signers& signers,
+Result<std::vector<SignedFile>> Cosign(const AttestOptions& options, const OwnedSigners& signers,
                                        Console& console) {
   KCC_TRY(const std::string text, ReadInput(options.cosign, kEnvelopeBytesMax, console));
   Result<std::string> bytes = AddSignatures(text, signers);
@@ -142,7 +118,7 @@ Result<std::vector<SignedFile>> Cosign(const AttestOptions& options, const Signe
   return std::vector<SignedFile>{{options.output, statement.predicate_type, std::move(*bytes)}};
 }
 
-void PrintSigned(const std::vector<SignedFile>& files, const Signers& signers,
+void PrintSigned(const std::vector<SignedFile>& files, const OwnedSigners& signers,
                  const std::optional<StatedEvaluation>& evaluation, Console& console) {
   if (console.json) {
     JsonWriter json;
@@ -171,15 +147,12 @@ void PrintSigned(const std::vector<SignedFile>& files, const Signers& signers,
     if (evaluation) console.out << ", " << Name(evaluation->verdict);
     console.out << '\n';
   }
-  for (const auto& signer : signers) {
-    console.out << "signed by " << Name(signer->public_key().kind()) << ' '
-                << signer->public_key().id() << '\n';
-  }
+  console.out << SignerLines(signers);
 }
 
 Result<> Attest(const AttestOptions& options, Console& console) {
   KCC_TRY_VOID(CheckAttestFlags(options));
-  KCC_TRY(const Signers signers, OpenSigners(options));
+  KCC_TRY(const OwnedSigners signers, OpenSigners(options.signing));
   std::vector<SignedFile> files;
   std::optional<StatedEvaluation> evaluation;
   if (options.cosign.empty()) {

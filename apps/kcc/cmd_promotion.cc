@@ -4,6 +4,7 @@
 
 #include "apps/kcc/commands.h"
 #include "apps/kcc/promote_hooks.h"
+#include "apps/kcc/promoting.h"
 #include "apps/kcc/registers.h"
 #include "apps/kcc/safe_output.h"
 #include "apps/kcc/times.h"
@@ -96,14 +97,6 @@ void WriteKept(const KeptPromotion& kept, JsonWriter* json) {
   json->Key("state").Raw(ToJson(kept.state)).EndObject();
 }
 
-// 0: moved or at rest, 1: rejected or rolled back, 3: it waits for evidence, people or hooks, or is
-// frozen.
-int ExitCodeOf(const PromotionState& state) {
-  if (state.phase == Phase::kRejected || state.phase == Phase::kRolledBack) return kExitViolated;
-  if (state.phase == Phase::kFull && state.settled) return kExitOk;
-  return kExitInconclusive;
-}
-
 void PrintChange(const PromotionChange& change, Console& console) {
   for (const StepResult& step : change.steps) {
     for (const Transition& one : step.transitions) {
@@ -123,7 +116,15 @@ void PrintChange(const PromotionChange& change, Console& console) {
   }
 }
 
-int ReportChange(const PromotionChange& change, Console& console) {
+}  // namespace
+
+int PromotionExitCode(const PromotionState& state) {
+  if (state.phase == Phase::kRejected || state.phase == Phase::kRolledBack) return kExitViolated;
+  if (state.phase == Phase::kFull && state.settled) return kExitOk;
+  return kExitInconclusive;
+}
+
+void ReportChange(const PromotionChange& change, Console& console) {
   if (console.json) {
     JsonWriter json;
     json.BeginObject().Field("promotion", change.state.id);
@@ -134,18 +135,29 @@ int ReportChange(const PromotionChange& change, Console& console) {
   } else {
     PrintChange(change, console);
   }
-  return kExitOk;
 }
 
-Result<Proposer> ProposerOf(const RegisterFlags& flags, const Console& console) {
-  KCC_TRY(const Stamp stamp, StampOf(flags, console));
-  return Proposer{stamp.actor, stamp.time_ms};
+Result<> MakeActor(const PromoteOptions& options, const Console& console, Actor* actor) {
+  KCC_TRY(const Stamp stamp, StampOf(options.flags, console));
+  KCC_TRY(actor->signers, OpenSigners(options.signing));
+  if (!options.keyring.empty()) {
+    KCC_TRY(actor->keyring, LoadKeyring(options.keyring));
+  }
+  actor->by = {
+      stamp.actor,
+      stamp.time_ms,
+      {actor->signers, actor->keyring ? &*actor->keyring : nullptr, std::string(Version())}};
+  return {};
 }
+
+namespace {
 
 // Opens the register, sends one event, runs the hooks that the step asks for, and prints.
 int Send(const PromoteOptions& options, PromotionEvent event, Console& console) {
-  const Result<Proposer> by = ProposerOf(options.flags, console);
-  if (!by.has_value()) return ReportError(by.error(), console);
+  Actor actor;
+  const Result<> made = MakeActor(options, console, &actor);
+  if (!made.has_value()) return ReportError(made.error(), console);
+  const Proposer* by = &actor.by;
   Result<Register> target = Register::Open(options.flags.uri);
   if (!target.has_value()) return ReportError(target.error(), console);
   event.at_ms = by->time_ms;
@@ -154,7 +166,8 @@ int Send(const PromoteOptions& options, PromotionEvent event, Console& console) 
   Result<PromotionChange> change = SendEvent(*target, options.id, event, *by);
   if (change.has_value()) change = RunHooks(*target, std::move(*change), *by, console);
   if (!change.has_value()) return ReportError(change.error(), console);
-  return ReportChange(*change, console);
+  ReportChange(*change, console);
+  return kExitOk;
 }
 
 std::string DefaultName(const PromoteOptions& options, const Proposer& by) {
@@ -164,8 +177,10 @@ std::string DefaultName(const PromoteOptions& options, const Proposer& by) {
 }  // namespace
 
 int RunPromoteStart(const PromoteOptions& options, Console& console) {
-  const Result<Proposer> by = ProposerOf(options.flags, console);
-  if (!by.has_value()) return ReportError(by.error(), console);
+  Actor actor;
+  const Result<> made = MakeActor(options, console, &actor);
+  if (!made.has_value()) return ReportError(made.error(), console);
+  const Proposer* by = &actor.by;
   Result<std::string> text = ReadInput(options.policy, kPolicyBytesMax, console);
   if (!text.has_value()) return ReportError(text.error(), console);
   const PolicyOutcome policy = ReadPolicy(*text);
@@ -190,7 +205,8 @@ int RunPromoteStart(const PromoteOptions& options, Console& console) {
   if (change.has_value()) change = RunHooks(*target, std::move(*change), *by, console);
   if (!change.has_value()) return ReportError(change.error(), console);
   if (!console.json) console.out << "promotion " << Shown(start.id) << '\n';
-  return ReportChange(*change, console);
+  ReportChange(*change, console);
+  return kExitOk;
 }
 
 int RunPromoteStatus(const PromoteOptions& options, Console& console) {
@@ -217,19 +233,7 @@ int RunPromoteStatus(const PromoteOptions& options, Console& console) {
   } else {
     for (const KeptPromotion& kept : shown) PrintState(kept, console);
   }
-  return options.id.empty() ? kExitOk : ExitCodeOf(shown[0].state);
-}
-
-int RunPromoteAdvance(const PromoteOptions& options, Console& console) {
-  const Result<Proposer> by = ProposerOf(options.flags, console);
-  if (!by.has_value()) return ReportError(by.error(), console);
-  Result<Register> target = Register::Open(options.flags.uri);
-  if (!target.has_value()) return ReportError(target.error(), console);
-  Result<PromotionChange> change = AdvancePromotion(*target, options.id, *by);
-  if (change.has_value()) change = RunHooks(*target, std::move(*change), *by, console);
-  if (!change.has_value()) return ReportError(change.error(), console);
-  ReportChange(*change, console);
-  return ExitCodeOf(change->state);
+  return options.id.empty() ? kExitOk : PromotionExitCode(shown[0].state);
 }
 
 int RunPromoteApprove(const PromoteOptions& options, Console& console) {
@@ -271,12 +275,12 @@ int RunPromoteAbort(const PromoteOptions& options, Console& console) {
 int RunPromoteHistory(const PromoteOptions& options, Console& console) {
   Result<Register> source = Register::Open(options.flags.uri);
   if (!source.has_value()) return ReportError(source.error(), console);
-  const Result<std::vector<PromotionRecord>> history = ReadHistory(*source, options.id);
+  const Result<std::vector<PromotionHistoryRow>> history = ReadHistory(*source, options.id);
   if (!history.has_value()) return ReportError(history.error(), console);
   if (console.json) {
     JsonWriter json;
     json.BeginArray();
-    for (const PromotionRecord& record : *history) {
+    for (const PromotionHistoryRow& record : *history) {
       json.BeginObject().Field("event", record.event.sequence);
       json.Field("time", TimeText(record.event.time_ms)).Field("actor", record.event.actor);
       json.Field("from", record.from).Field("to", record.to).Field("cause", record.cause);
@@ -286,7 +290,7 @@ int RunPromoteHistory(const PromoteOptions& options, Console& console) {
     console.out << json.Take();
     return kExitOk;
   }
-  for (const PromotionRecord& record : *history) {
+  for (const PromotionHistoryRow& record : *history) {
     console.out << record.event.sequence << "  " << TimeText(record.event.time_ms) << "  "
                 << Shown(record.event.actor) << "  " << record.from
                 << (record.from == record.to ? "" : " → " + record.to) << "  "

@@ -1,4 +1,5 @@
-// kcc register: looking into the register and checking it. Writing to it: cmd_register_add.cc.
+// kcc register: looking into the register. Checking it: cmd_register_verify.cc; writing to it:
+// cmd_register_add.cc.
 #include "apps/kcc/commands.h"
 #include "apps/kcc/registers.h"
 #include "apps/kcc/safe_output.h"
@@ -6,7 +7,6 @@
 #include "kcc/contract/canonical.h"
 #include "kcc/register/event_body.h"
 #include "kcc/register/kernel_class.h"
-#include "kcc/register/verify.h"
 
 namespace kcc::cli {
 namespace {
@@ -20,49 +20,6 @@ std::string Ended(std::string line) {
 std::string Column(std::string text, size_t width) {
   if (text.size() < width) text.append(width - text.size(), ' ');
   return text + "  ";
-}
-
-void WriteCheck(const RegisterCheck& check, JsonWriter* json) {
-  json->Field("ok", check.ok()).Field("head", HeadText(check.head));
-  json->Field("events", check.events).Field("entries", check.entries);
-  json->Field("blobs", check.blobs).Field("blobBytes", check.blob_bytes);
-  json->Field("blobsUnnamed", check.blobs_unnamed).Field("blobsRemoved", check.blobs_removed);
-  if (check.time_goes_back > 0) json->Field("timeGoesBackAt", check.time_goes_back);
-  if (check.first_break) {
-    json->Key("break").BeginObject().Field("place", Name(check.first_break->place));
-    json->Field("sequence", check.first_break->sequence).Field("id", check.first_break->id);
-    json->Field("what", check.first_break->what).EndObject();
-  }
-  json->Key("cannotSee").BeginArray();
-  for (const std::string& attack : check.unseen) json->Value(attack);
-  json->EndArray();
-}
-
-void PrintCheck(const RegisterCheck& check, const std::string& name, Console& console) {
-  if (check.first_break) {
-    console.out << Shown(name) << ": " << Paint(Style::kRed, "broken", console.colour_out) << ": "
-                << Shown(check.first_break->what) << '\n';
-    return;
-  }
-  console.out << Shown(name) << ": " << Paint(Style::kGreen, "ok", console.colour_out) << ": "
-              << Counted(static_cast<size_t>(check.events), "event") << ", " << check.entries
-              << (check.entries == 1 ? " entry, " : " entries, ")
-              << Counted(static_cast<size_t>(check.blobs), "blob") << " of "
-              << Counted(static_cast<size_t>(check.blob_bytes), "byte") << '\n';
-  console.out << "  head " << HeadText(check.head) << '\n';
-  if (check.blobs_unnamed > 0) {
-    console.out << "  no event names " << Counted(static_cast<size_t>(check.blobs_unnamed), "blob")
-                << ": `kcc register gc` removes them\n";
-  }
-  if (check.blobs_removed > 0) {
-    console.out << "  removed by events: "
-                << Counted(static_cast<size_t>(check.blobs_removed), "blob") << '\n';
-  }
-  if (check.time_goes_back > 0) {
-    console.out << "  note: event " << check.time_goes_back
-                << " is older than the one before it; its writer's clock was another\n";
-  }
-  for (const std::string& attack : check.unseen) console.out << "  cannot see: " << attack << '\n';
 }
 
 void PrintEntries(const std::vector<Entry>& entries, Console& console) {
@@ -161,42 +118,6 @@ void WriteClasses(const std::vector<KernelClass>& classes, JsonWriter* json) {
 }
 
 }  // namespace
-
-int RunRegisterHead(const RegisterOptions& options, Console& console) {
-  Result<Register> source = Register::Open(options.flags.uri);
-  if (!source.has_value()) return ReportError(source.error(), console);
-  const Result<Head> head = source->ReadHead();
-  if (!head.has_value()) return ReportError(head.error(), console);
-  if (console.json) {
-    JsonWriter json = RegisterJson();
-    json.Field("sequence", head->sequence).Field("digest", head->digest);
-    PrintRegisterJson(json, console);
-  } else {
-    console.out << HeadText(*head) << '\n';
-  }
-  return kExitOk;
-}
-
-int RunRegisterVerify(const RegisterOptions& options, Console& console) {
-  RegisterVerifyOptions how;
-  if (!options.head.empty()) {
-    Result<Head> kept = ParseHead(options.head);
-    if (!kept.has_value()) return ReportError(kept.error(), console);
-    how.kept = std::move(*kept);
-  }
-  Result<Register> source = Register::Open(options.flags.uri);
-  if (!source.has_value()) return ReportError(source.error(), console);
-  const Result<RegisterCheck> check = Verify(*source, how);
-  if (!check.has_value()) return ReportError(check.error(), console);
-  if (console.json) {
-    JsonWriter json = RegisterJson();
-    WriteCheck(*check, &json);
-    PrintRegisterJson(json, console);
-  } else {
-    PrintCheck(*check, source->name(), console);
-  }
-  return check->ok() ? kExitOk : kExitError;
-}
 
 int RunRegisterLog(const RegisterOptions& options, Console& console) {
   if (!options.kind.empty() && FindEventKind(options.kind) == nullptr) {

@@ -2,10 +2,9 @@
 #include "apps/kcc/commands.h"
 #include "apps/kcc/register_statement.h"
 #include "apps/kcc/safe_output.h"
-#include "kcc/base/file.h"
+#include "apps/kcc/signing.h"
 #include "kcc/statement/dsse.h"
 #include "kcc/statement/evaluation.h"
-#include "kcc/statement/keyring.h"
 #include "kcc/statement/timestamp.h"
 #include "kcc/statement/verify.h"
 
@@ -107,9 +106,7 @@ void PrintVerification(const Verification& found, const VerifyAttestationOptions
 int RunVerifyAttestation(const VerifyAttestationOptions& options, Console& console) {
   const Result<VerifyOptions> asked = VerifyOptionsOf(options);
   if (!asked.has_value()) return ReportError(asked.error(), console);
-  const Result<std::string> text = ReadFile(options.keyring, kKeyringBytesMax);
-  if (!text.has_value()) return ReportError(text.error(), console);
-  const Result<Keyring> keyring = ReadKeyring(*text, options.keyring);
+  const Result<Keyring> keyring = LoadKeyring(options.keyring);
   if (!keyring.has_value()) return ReportError(keyring.error(), console);
   const Result<std::string> envelope = ReadInput(options.file, kEnvelopeBytesMax, console);
   if (!envelope.has_value()) return ReportError(envelope.error(), console);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/kcc/console.h"
+#include "apps/kcc/signing.h"
 #include "kcc/author/checkpoint.h"
 #include "kcc/author/propose.h"
 #include "kcc/bounds/chain.h"
@@ -129,6 +130,7 @@ struct JudgeFlags {
   bool all = false;
   AskedFormats formats;  // written besides the usual files
   RegisterFlags record;  // where the verdict is recorded
+  SigningFlags signing;  // who signs what is recorded
   std::string model;     // of what is recorded; empty: as the traces say
   // Of run: what is kept of requests where no policy says it. An empty word: nothing.
   std::string store;
@@ -361,9 +363,12 @@ struct RegisterOptions {
   std::string kind;       // of log
   int64_t from = 1;       // of log
   int64_t last = 0;       // of list and log; 0: all
-  std::string head;       // of verify
+  std::string head;       // of verify: SEQ:DIGEST, or a file
+  std::string keyring;    // of verify
+  int threshold = 1;      // of verify: keys that must have signed the head
+  SigningFlags signing;   // of head
   std::string directory;  // of export and import
-  std::string output;     // of page
+  std::string output;     // of page, blob and head
   std::string evidence_before, requests_before, redact, reason;  // of gc
   bool dry_run = false;
 };
@@ -408,9 +413,14 @@ struct PromoteOptions {
   RegisterFlags flags;
   std::string id;
   std::string lane, policy, candidate, incumbent, routing, hardware;  // of start
-  std::string why;   // of approve, answer, freeze, unfreeze, abort
-  std::string role;  // of approve
-  std::string hook;  // of answer
+  SigningFlags signing;
+  std::string keyring;     // whose signatures count; empty: none is looked at
+  std::string why;         // of approve, answer, freeze, unfreeze, abort
+  std::string role;        // of approve
+  std::string hook;        // of answer
+  bool watch = false;      // of advance
+  double interval_s = 10;  // between two looks
+  std::string until;       // when to stop watching; empty: at its end
   bool yes = false;
   bool no = false;
 };

@@ -3,11 +3,13 @@
 #include "apps/kcc/judging.h"
 #include "apps/kcc/registers.h"
 #include "apps/kcc/safe_output.h"
+#include "apps/kcc/signing.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/values.h"
 #include "kcc/register/promotion_evidence.h"
 #include "kcc/register/promotions.h"
 #include "kcc/register/record.h"
+#include "kcc/register/statements.h"
 
 namespace kcc::cli {
 namespace {
@@ -105,8 +107,14 @@ Result<> AddKeptRequests(Register& source, const JudgeFlags& flags, RunLog* log,
 
 Result<> CheckRecording(const JudgeFlags& flags, const Console& console) {
   KCC_TRY_VOID(AskedStorage(flags));
-  if (flags.record.uri.empty()) return {};
+  if (flags.record.uri.empty()) {
+    if (flags.signing.any()) {
+      return InvalidError("--key and --sign-with sign what is recorded: name a --register");
+    }
+    return {};
+  }
   KCC_TRY_VOID(StampOf(flags.record, console));
+  KCC_TRY_VOID(OpenSigners(flags.signing));
   KCC_TRY_VOID(Register::Open(flags.record.uri));
   return {};
 }
@@ -138,6 +146,7 @@ Result<std::string> RecordVerdict(const ValidContract& contract, const Summary& 
   if (flags.record.uri.empty()) return std::string();
   KCC_TRY(const Stamp stamp, StampOf(flags.record, console));
   KCC_TRY(Register target, Register::Open(flags.record.uri));
+  KCC_TRY(const OwnedSigners signers, OpenSigners(flags.signing));
   JudgedRun run{.contract = contract.contract,
                 .contract_source = contract.text,
                 .summary = summary,
@@ -148,13 +157,16 @@ Result<std::string> RecordVerdict(const ValidContract& contract, const Summary& 
                 .actor = stamp.actor,
                 .time_ms = stamp.time_ms};
   KCC_TRY_VOID(AddKeptRequests(target, flags, log, &run, console));
+  if (!signers.empty()) {
+    KCC_TRY(run.statement, SignRun(run, signers));
+  }
   std::string warning;
   KCC_TRY(const Head head, target.Update([&](Register& seen) {
     warning.clear();
     return RecordRun(seen, run, &warning);
   }));
   if (!warning.empty()) Warn(warning, console);
-  return std::to_string(head.sequence);
+  return std::to_string(head.sequence - (signers.empty() ? 0 : 1));
 }
 
 }  // namespace kcc::cli

@@ -5,16 +5,14 @@
 #include <vector>
 
 #include "apps/kcc/console.h"
+#include "apps/kcc/signing.h"
 
 namespace kcc::cli {
 
 struct AttestOptions {
-  std::string report;                 // empty: cosign
-  std::string cosign;                 // an envelope to add signatures to; empty: none
-  std::vector<std::string> keys;      // files with private keys
-  std::string sign_with;              // or a command that signs
-  std::string public_key;             // of that command
-  double timeout_s = 60;              // of that command
+  std::string report;  // empty: cosign
+  std::string cosign;  // an envelope to add signatures to; empty: none
+  SigningFlags signing;
   std::string time;                   // of the event; empty: now
   std::string triple;                 // digest; empty: not known
   std::vector<std::string> evidence;  // further evidence: NAME=DIGEST

@@ -48,6 +48,8 @@ struct Look {
 struct ApprovalRule {
   int64_t count = 0;               // different people, none of them the proposer
   std::vector<std::string> roles;  // sorted, distinct; empty: any role
+  bool must_sign = false;          // each by a key of its own
+  std::string keyring;             // digest of the keyring whose keys count; empty: any
 
   bool operator==(const ApprovalRule&) const = default;
 };

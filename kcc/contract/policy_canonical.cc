@@ -25,7 +25,9 @@ void WritePolicyStage(const StagePolicy& stage, Stage which, JsonWriter* json) {
   json->BeginObject();
   if (stage.approvals.count > 0) {
     json->Key("approvals").BeginObject().Field("count", stage.approvals.count);
+    if (!stage.approvals.keyring.empty()) json->Field("keyring", stage.approvals.keyring);
     if (!stage.approvals.roles.empty()) WriteNames("roles", stage.approvals.roles, json);
+    if (stage.approvals.must_sign) json->Field("signed", true);
     json->EndObject();
   }
   if (!stage.clauses.empty()) WriteNames("clauses", stage.clauses, json);

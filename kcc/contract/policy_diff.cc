@@ -164,6 +164,13 @@ class PolicyDiff {
 
   void Approvals(const std::string& where, const ApprovalRule& a, const ApprovalRule& b) {
     Count(where, "approvals", a.count, b.count);
+    if (a.count > 0 && b.count > 0 && a.must_sign != b.must_sign) {
+      Add(a.must_sign, where,
+          b.must_sign ? "approvals must be signed" : "approvals need not be signed any more");
+    } else if (a.count > 0 && b.count > 0 && a.keyring != b.keyring) {
+      Add(!a.keyring.empty(), where,
+          a.keyring.empty() ? "keys of one keyring alone count" : "keys of another keyring count");
+    }
     if (a.count == 0 || b.count == 0 || a.roles == b.roles) return;
     const bool tighter =
         a.roles.empty() || (!b.roles.empty() && std::includes(a.roles.begin(), a.roles.end(),

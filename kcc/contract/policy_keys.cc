@@ -108,6 +108,8 @@ constexpr KeyRow kFullStage[] = {
 constexpr KeyRow kApprovalRule[] = {
     {"count", kInteger, kRequired, "", "how many different people, not counting who proposed it", {}, 1, 100},
     {"roles", kIdentifierList, kOptional, "", "roles that count; without it, any"},
+    {"signed", kBoolean, kOptional, "false", "an approval counts only if it is signed, each by a key of its own"},
+    {"keyring", kText, kOptional, "", "sha256:… of the keyring file whose keys count; without it, the keyring that is given"},
 };
 
 constexpr KeyRow kLook[] = {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "kcc/base/sha256.h"
 #include "kcc/base/strings.h"
 #include "kcc/contract/mapping_reader.h"
 #include "kcc/contract/values.h"
@@ -126,6 +127,7 @@ class PolicyReader {
     if (const auto approvals = mapping.Mapping("approvals")) {
       stage.approvals.count = approvals->Integer("count").value_or(0);
       stage.approvals.roles = SortedTexts(approvals->IdentifierList("roles"));
+      ReadSigned(*approvals, &stage.approvals);
     }
     if (!watched) return;
     // Steps inherit minRequests and stabilityWindow, so those are read before them.
@@ -134,6 +136,22 @@ class PolicyReader {
     if (which == Stage::kShadow) stage.mirror = mapping.Number("mirror").value_or(1);
     if (which == Stage::kCanary) ReadSteps(mapping, &stage);
     CheckDeadline(mapping, which, stage);
+  }
+
+  void ReadSigned(const MappingReader& mapping, ApprovalRule* rule) {
+    rule->must_sign = mapping.Boolean("signed").value_or(false);
+    rule->keyring = mapping.Text("keyring").value_or("");
+    if (rule->keyring.empty()) return;
+    if (!IsSha256(rule->keyring)) {
+      problems_.Error(*mapping.Value("keyring"), "bad-digest",
+                      "keyring is '" + rule->keyring + "', not a digest",
+                      "write 'sha256:' and what sha256sum prints of the keyring file");
+    }
+    if (!rule->must_sign) {
+      problems_.Error(*mapping.Key("keyring"), "keyring-unused",
+                      "approvals name a keyring, and need not be signed",
+                      "add 'signed: true', or remove keyring");
+    }
   }
 
   // Rising sizes, so that each look continues the one before; together within 1 - confidence, so

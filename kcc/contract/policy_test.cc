@@ -80,6 +80,12 @@ TEST(ReadPolicy, SaysWhatIsWrongAndWhere) {
       {"  offline: {looks: []}\n" + full, "5:13 unknown-key"},
       {"  offline: {approvals: {}}\n" + full, "5:24 missing-key"},
       {"  offline: {approvals: {count: 0}}\n" + full, "5:32 out-of-range"},
+      {"  offline: {approvals: {count: 1, signed: maybe}}\n" + full, "5:43 bad-boolean"},
+      {"  offline: {approvals: {count: 1, signed: true, keyring: abc}}\n" + full,
+       "5:58 bad-digest"},
+      {"  offline: {approvals: {count: 1, keyring: \"sha256:" + std::string(64, '0') + "\"}}\n" +
+           full,
+       "5:35 keyring-unused"},
       {"  offline: {}\n  shadow: {mirror: 0}\n" + full, "6:20 out-of-range"},
       {"  offline: {}\n  canary: {}\n" + full, "6:11 missing-key"},
       {"  offline: {}\n  canary: {steps: []}\n" + full, "6:12 empty-list"},
@@ -213,7 +219,12 @@ StagePolicy DrawStage(Stage which) {
   if (!stage.clauses.empty()) stage.levels = StagePolicy().levels;
   stage.min_requests = *rc::gen::element<int64_t>(0, 7, 100);
   if (Flip()) stage.clean = *rc::gen::element<int64_t>(1, 3000);
-  if (Flip()) stage.approvals = {2, {"ops", "sre"}};
+  if (Flip()) {
+    stage.approvals = {2, {"ops", "sre"}, Flip(), ""};
+    if (stage.approvals.must_sign && Flip()) {
+      stage.approvals.keyring = "sha256:" + std::string(64, '7');
+    }
+  }
   if (which != Stage::kOffline) {
     stage.stability_ms = Time();
     if (Flip()) stage.looks = {{100, 0.02}, {500, 0.03}};
@@ -309,6 +320,10 @@ TEST(PolicyDiff, SaysWhatBecameLooser) {
        canary(steps + ", approvals: {count: 1}"), true},
       {"another role", canary(steps + ", approvals: {count: 1, roles: [a]}"),
        canary(steps + ", approvals: {count: 1, roles: [b]}"), true},
+      {"unsigned", canary(steps + ", approvals: {count: 1, signed: true}"),
+       canary(steps + ", approvals: {count: 1}"), true},
+      {"signed", canary(steps + ", approvals: {count: 1}"),
+       canary(steps + ", approvals: {count: 1, signed: true}"), false},
       {"a role less", canary(steps + ", approvals: {count: 1, roles: [a, b]}"),
        canary(steps + ", approvals: {count: 1, roles: [b]}"), false},
       {"planned looks", canary(steps), canary(steps + ", looks: [{requests: 9, alpha: 1%}]"), true},

@@ -62,6 +62,10 @@ YamlValue StageOf(const StagePolicy& stage) {
     YamlValue approvals = YamlValue::Map();
     approvals.Add("count", Integer(stage.approvals.count));
     AddIfAny("roles", TextList(stage.approvals.roles), &approvals);
+    if (stage.approvals.must_sign) approvals.Add("signed", YamlValue::Token("true"));
+    if (!stage.approvals.keyring.empty()) {
+      approvals.Add("keyring", YamlValue::Text(stage.approvals.keyring));
+    }
     map.Add("approvals", std::move(approvals));
   }
   AddIfAny("looks", LooksOf(stage), &map);

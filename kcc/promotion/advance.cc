@@ -117,7 +117,8 @@ std::vector<std::string> Machine::Missing() {
   const ApprovalRule rule = ApprovalsNeeded();
   const auto given = static_cast<int64_t>(progress().approvals.size());
   if (given < rule.count) {
-    std::string text = std::to_string(rule.count - given) + " more approval" +
+    std::string text = std::to_string(rule.count - given) + " more " +
+                       (rule.must_sign ? "signed approval" : "approval") +
                        (rule.count - given == 1 ? "" : "s");
     const std::vector<std::string_view> roles(rule.roles.begin(), rule.roles.end());
     if (!roles.empty()) text += " by " + JoinWords(roles, "or");

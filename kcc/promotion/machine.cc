@@ -261,11 +261,17 @@ void Machine::Approve() {
   const bool fits = rule.roles.empty() || std::find(rule.roles.begin(), rule.roles.end(),
                                                     event_.role) != rule.roles.end();
   if (!fits) return Note("role '" + event_.role + "' does not approve in " + Place());
-  const auto known = [&](const Approval& row) { return row.by == event_.by; };
-  if (std::any_of(progress().approvals.begin(), progress().approvals.end(), known)) {
-    return Note(event_.by + " approved already");
+  if (rule.must_sign && event_.key.empty()) {
+    return Note("an approval in " + Place() + " must be signed");
   }
-  progress().approvals.push_back({event_.by, event_.role, s().now_ms});
+  // Two names with one key are one person, as far as anybody can tell.
+  const auto known = [&](const Approval& row) {
+    return row.by == event_.by || (rule.must_sign && row.key == event_.key);
+  };
+  if (std::any_of(progress().approvals.begin(), progress().approvals.end(), known)) {
+    return Note(event_.by + " approved already" + (rule.must_sign ? ", or with this key" : ""));
+  }
+  progress().approvals.push_back({event_.by, event_.role, s().now_ms, event_.key});
   Note("approved by " + event_.by + " in " + Place());
   TryAdvance();
 }

@@ -148,7 +148,10 @@ void AddWaiting(Stage which, const StagePolicy& stage, std::vector<PlanSentence>
                                                 stage.approvals.roles.end());
       text += ", " + JoinWords(roles, "or");
     }
-    rows->push_back({"approvals", text + "; not who proposed it"});
+    text += "; not who proposed it";
+    if (stage.approvals.must_sign) text += "; each signed, by a key of its own";
+    if (!stage.approvals.keyring.empty()) text += " of keyring " + stage.approvals.keyring;
+    rows->push_back({"approvals", std::move(text)});
   }
   std::string deadline = "it waits, without a limit";
   if (stage.deadline_ms) {

@@ -123,6 +123,7 @@ struct PromotionEvent {
   int64_t at_ms = 0;
   std::string by;    // a person or a program
   std::string role;  // of an approval
+  std::string key;   // of an approval: id of the key that signed it; the sender has verified it
   std::string hook;  // name of the hook that answered
   bool yes = false;
   std::string text;                            // why, in words
@@ -159,6 +160,7 @@ struct Approval {
   std::string by;
   std::string role;
   int64_t at_ms = 0;
+  std::string key = {};  // id of the key that signed it; empty: not signed
 
   bool operator==(const Approval&) const = default;
 };

@@ -119,6 +119,7 @@ void EventFields(Archive& a, T& x) {
   a.Always("atMs", x.at_ms);
   a.Usual("by", x.by);
   a.Usual("role", x.role);
+  a.Usual("key", x.key);
   a.Usual("hook", x.hook);
   a.Usual("yes", x.yes);
   a.Usual("text", x.text);
@@ -159,6 +160,7 @@ void Fields(Archive& a, T& x) {
     a.Always("by", x.by);
     a.Usual("role", x.role);
     a.Always("atMs", x.at_ms);
+    a.Usual("key", x.key);
   } else if constexpr (std::is_same_v<Type, HookStatus>) {
     a.Always("hook", x.hook);
     a.Always("state", x.state);

@@ -2,59 +2,17 @@
 
 #include <algorithm>
 
-#include "kcc/base/json_writer.h"
 #include "kcc/contract/policy_reader.h"
 #include "kcc/format/json.h"
 #include "kcc/promotion/audit.h"
-#include "kcc/promotion/promotion_json.h"
 #include "kcc/promotion/queue.h"
 #include "kcc/register/promotion_evidence.h"
+#include "kcc/register/promotion_writing.h"
 #include "kcc/register/record.h"
+#include "kcc/register/statement_check.h"
 
 namespace kcc {
 namespace {
-
-Result<PromotionPolicy> ReadKeptPolicy(Register& source, const std::string& blob,
-                                       const std::string& digest) {
-  KCC_TRY(const std::optional<std::string> text, source.ReadBlob(blob));
-  if (!text) {
-    return InvalidError("the policy " + blob + " of this promotion is no longer stored",
-                        Place{source.name()});
-  }
-  PolicyOutcome outcome = ReadPolicy(*text);
-  if (!outcome.policy || PolicyDigest(*outcome.policy) != digest) {
-    return BrokenEvidenceError("the stored text of policy " + digest + " is not this policy",
-                               Place{source.name()});
-  }
-  return std::move(*outcome.policy);
-}
-
-Result<KeptPromotion> ReadKept(Register& source, const Event& event) {
-  json::parser parser;
-  KCC_TRY(const json::element root, ParseJson(parser, event.body));
-  const json::object body = root.get_object().value_unsafe();
-  KeptPromotion kept;
-  kept.event = event;
-  const auto state = JsonMember(body, "state");
-  if (!state) return BrokenEvidenceError("a promotion.changed without a state");
-  KCC_TRY(kept.state, ReadPromotionState(simdjson::minify(*state)));
-  kept.triple = JsonText(JsonMember(body, "triple"));
-  kept.policy_blob = JsonText(JsonMember(body, "policy"));
-  const auto number = [&](std::string_view name) -> int64_t {
-    const auto value = JsonMember(body, name);
-    int64_t read = 0;
-    return value && value->get_int64().get(read) == simdjson::SUCCESS ? read : 0;
-  };
-  kept.considered = number("considered");
-  kept.entered = number("entered");
-  KCC_TRY(kept.policy, ReadKeptPolicy(source, kept.policy_blob, kept.state.policy));
-  return kept;
-}
-
-Error NoPromotion(const Register& source, const std::string& id) {
-  return InvalidError("there is no promotion '" + id + "'; `kcc promote status` lists all",
-                      Place{source.name()});
-}
 
 Result<Triple> ReadTriple(Register& source, const std::string& id) {
   KCC_TRY(const std::optional<Entry> entry, source.Find({EntryTable::kTriples, id}));
@@ -73,92 +31,6 @@ Result<Triple> ReadTriple(Register& source, const std::string& id) {
   return Triple{text("model"), text("train"), text("infer"), text("contract")};
 }
 
-// The promotion after a step, as it will be written at `sequence`. The machine forgets the evidence
-// when it enters a stage or a step of the canary, so a change without evidence is such an entry.
-void TakeStep(const StepResult& step, int64_t sequence, KeptPromotion* kept) {
-  const bool entered = !step.transitions.empty() && step.state.progress.evidence.empty();
-  kept->state = step.state;
-  if (entered) kept->entered = sequence;
-}
-
-// Whether nothing is new but the time. Such a step is not written: the next event brings a later
-// time, and deadlines take effect before the event that brings theirs.
-bool OnlyTimePassed(const StepResult& step, const PromotionState& before) {
-  if (!step.transitions.empty() || !step.commands.empty()) return false;
-  PromotionState at_the_time = before;
-  at_the_time.now_ms = step.state.now_ms;
-  return at_the_time == step.state;
-}
-
-// What an event says beside the state: where the promotion was, why it changed, and the summary
-// that was looked at (empty: none), which the event keeps from gc.
-struct Cause {
-  std::string from;
-  std::string cause;
-  std::string evidence;
-};
-
-std::string ChangedBody(const KeptPromotion& kept, const Cause& why, const StepResult* step) {
-  JsonWriter json(JsonWriter::Style::kCompact);
-  json.BeginObject().Field("promotion", kept.state.id).Field("triple", kept.triple);
-  json.Field("from", why.from).Field("to", Name(kept.state.phase)).Field("cause", why.cause);
-  json.Field("policy", kept.policy_blob).Field("considered", kept.considered);
-  json.Field("entered", kept.entered);
-  if (!why.evidence.empty()) json.Field("evidence", why.evidence);
-  json.Key("state").Raw(ToJson(kept.state));
-  if (step != nullptr) {
-    json.Field("note", step->note);
-    json.Key("transitions").BeginArray();
-    for (const Transition& one : step->transitions) json.Raw(ToJson(one));
-    json.EndArray().Key("commands").BeginArray();
-    for (const Command& one : step->commands) json.Raw(ToJson(one));
-    json.EndArray();
-  }
-  json.EndObject();
-  return json.Take();
-}
-
-NewEvent Changed(const KeptPromotion& kept, const Cause& why, const StepResult* step,
-                 const Proposer& by) {
-  return {by.time_ms, by.actor, "promotion.changed", ChangedBody(kept, why, step)};
-}
-
-NewEvent ApprovalGiven(const PromotionState& state, const PromotionEvent& event,
-                       const Proposer& by) {
-  JsonWriter json(JsonWriter::Style::kCompact);
-  json.BeginObject().Field("promotion", state.id).Field("stage", Name(state.phase));
-  json.Field("role", event.role).EndObject();
-  return {by.time_ms, by.actor, "approval.given", json.Take()};
-}
-
-// One call that writes: its batch, what it did, and the number that the next event will have.
-struct Writing {
-  Register& target;
-  const Proposer& by;
-  Batch batch;
-  PromotionChange change;
-  int64_t next = 0;
-
-  Result<> Begin() {
-    batch = {};
-    change = {};
-    KCC_TRY(const Head head, target.ReadHead());
-    next = head.sequence + 1;
-    return {};
-  }
-
-  // `evidence`: the summary that was looked at; empty: none, and then a step that changes nothing
-  // is not written.
-  void Take(const StepResult& step, std::string_view cause, const std::string& evidence,
-            KeptPromotion* kept) {
-    const Cause why{std::string(Name(kept->state.phase)), std::string(cause), evidence};
-    if (evidence.empty() && OnlyTimePassed(step, kept->state)) return;
-    TakeStep(step, next, kept);
-    batch.events.push_back(Changed(*kept, why, &step, by));
-    ++next;
-  }
-};
-
 std::vector<PromotionState> StatesOf(const std::vector<KeptPromotion>& kept) {
   std::vector<PromotionState> states;
   states.reserve(kept.size());
@@ -167,7 +39,7 @@ std::vector<PromotionState> StatesOf(const std::vector<KeptPromotion>& kept) {
 }
 
 // Where the step ended a promotion's hold on its lane, the next one starts in the same batch.
-Result<> StartNext(Writing* writing, const KeptPromotion& ended, const StepResult& step) {
+Result<> StartNext(PromotionWriting* writing, const KeptPromotion& ended, const StepResult& step) {
   const bool asked =
       std::any_of(step.commands.begin(), step.commands.end(),
                   [](const Command& one) { return one.kind == CommandKind::kStartNext; });
@@ -186,14 +58,14 @@ Result<> StartNext(Writing* writing, const KeptPromotion& ended, const StepResul
   start.by = writing->by.actor;
   start.incumbent = ServesNow(states, ended.state.lane);
   KCC_TRY(const StepResult started, Step(next.policy, next.state, start));
-  writing->Take(started, "its turn", "", &next);
+  KCC_TRY_VOID(writing->Take(started, "its turn", "", &next));
   writing->change.started_next = next.state;
   return {};
 }
 
-Result<> TakeEvent(Writing* writing, KeptPromotion* kept, const PromotionEvent& event) {
+Result<> TakeEvent(PromotionWriting* writing, KeptPromotion* kept, const PromotionEvent& event) {
   KCC_TRY(const StepResult step, Step(kept->policy, kept->state, event));
-  writing->Take(step, Name(event.kind), event.evaluation.evidence, kept);
+  KCC_TRY_VOID(writing->Take(step, Name(event.kind), event.evaluation.evidence, kept));
   writing->change.steps.push_back(step);
   writing->change.state = kept->state;
   return StartNext(writing, *kept, step);
@@ -212,7 +84,7 @@ Result<std::optional<Entry>> NextEvaluation(Register& source, const KeptPromotio
 }
 
 // Sends the evaluation, with the joined summary as a blob that the event names.
-Result<> TakeEvaluation(Writing* writing, KeptPromotion* kept, const Entry& recorded) {
+Result<> TakeEvaluation(PromotionWriting* writing, KeptPromotion* kept, const Entry& recorded) {
   KCC_TRY(const StepEvidence evidence, EvidenceOf(writing->target, *kept, recorded));
   PromotionEvent event;
   event.kind = PromotionEventKind::kEvaluation;
@@ -222,6 +94,22 @@ Result<> TakeEvaluation(Writing* writing, KeptPromotion* kept, const Entry& reco
   kept->considered = recorded.state.added;
   if (!evidence.joined.empty()) writing->batch.blobs.push_back(evidence.joined);
   return TakeEvent(writing, kept, event);
+}
+
+// An approval that the state has and nobody signed was put there by whoever wrote the state: an
+// error of the evidence, which freezes. Bad news still counts then.
+Result<bool> FreezeUnbacked(PromotionWriting* writing, KeptPromotion* kept) {
+  const Keyring* keyring = writing->by.signing.keyring;
+  if (keyring == nullptr) return false;
+  KCC_TRY(std::string unbacked, UnbackedApproval(writing->target, *kept, *keyring));
+  if (unbacked.empty()) return false;
+  PromotionEvent freeze;
+  freeze.kind = PromotionEventKind::kFreeze;
+  freeze.at_ms = writing->by.time_ms;
+  freeze.by = writing->by.actor;
+  freeze.text = std::move(unbacked);
+  KCC_TRY_VOID(TakeEvent(writing, kept, freeze));
+  return true;
 }
 
 void Append(PromotionChange more, PromotionChange* all) {
@@ -308,53 +196,11 @@ Result<Batch> TryAgain(Writing* writing, const std::vector<KeptPromotion>& all, 
 
 }  // namespace
 
-Result<KeptPromotion> ReadPromotion(Register& source, const std::string& id) {
-  KCC_TRY(const std::optional<Entry> entry, source.Find({EntryTable::kPromotions, id}));
-  if (!entry) return NoPromotion(source, id);
-  return ReadKept(source, entry->event);
-}
-
-Result<std::vector<KeptPromotion>> ReadPromotions(Register& source) {
-  KCC_TRY(std::vector<Entry> entries, source.List({.table = EntryTable::kPromotions}));
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.state.added < b.state.added; });
-  std::vector<KeptPromotion> all;
-  for (const Entry& entry : entries) {
-    KCC_TRY(KeptPromotion kept, ReadKept(source, entry.event));
-    all.push_back(std::move(kept));
-  }
-  return all;
-}
-
-Result<std::vector<PromotionRecord>> ReadHistory(Register& source, const std::string& id) {
-  KCC_TRY(const std::optional<Entry> entry, source.Find({EntryTable::kPromotions, id}));
-  if (!entry) return NoPromotion(source, id);
-  KCC_TRY(const std::vector<Event> events,
-          source.ReadEvents({.first = entry->state.added, .kind = "promotion.changed"}));
-  std::vector<PromotionRecord> history;
-  json::parser parser;
-  for (const Event& event : events) {
-    KCC_TRY(const json::element root, ParseJson(parser, event.body));
-    const json::object body = root.get_object().value_unsafe();
-    const auto text = [&](std::string_view name) {
-      return std::string(JsonText(JsonMember(body, name)));
-    };
-    if (text("promotion") != id) continue;
-    std::string reason = text("note");
-    const auto state = JsonMember(body, "state");
-    if (reason.empty() && state && state->is_object()) {
-      reason = JsonText(JsonMember(state->get_object().value_unsafe(), "reason"));
-    }
-    history.push_back({event, text("from"), text("to"), text("cause"), std::move(reason)});
-  }
-  return history;
-}
-
 Result<PromotionChange> StartPromotion(Register& target, const PromotionStart& start,
                                        const Proposer& by) {
   PolicyOutcome policy = ReadPolicy(start.policy_text);
   if (!policy.policy) return InvalidError("the policy is not valid");
-  Writing writing{target, by, {}, {}, 0};
+  PromotionWriting writing{target, by, {}, {}, 0};
   const auto make = [&](Register&) -> Result<Batch> {
     KCC_TRY_VOID(writing.Begin());
     KCC_TRY(std::vector<KeptPromotion> all, ReadPromotions(target));
@@ -372,8 +218,7 @@ Result<PromotionChange> StartPromotion(Register& target, const PromotionStart& s
     kept.considered = writing.next - 1;
     kept.entered = writing.next;
     writing.batch.blobs.push_back(start.policy_text);
-    writing.batch.events.push_back(Changed(kept, {"none", "proposed", ""}, nullptr, by));
-    ++writing.next;
+    KCC_TRY_VOID(writing.Change(kept, {"none", "proposed", ""}, nullptr, {}));
     writing.change.state = kept.state;
     all.push_back(kept);
     const std::vector<PromotionState> states = StatesOf(all);
@@ -393,16 +238,13 @@ Result<PromotionChange> StartPromotion(Register& target, const PromotionStart& s
 
 Result<PromotionChange> SendEvent(Register& target, const std::string& id,
                                   const PromotionEvent& event, const Proposer& by) {
-  Writing writing{target, by, {}, {}, 0};
+  PromotionWriting writing{target, by, {}, {}, 0};
   const auto make = [&](Register&) -> Result<Batch> {
     KCC_TRY_VOID(writing.Begin());
     KCC_TRY(KeptPromotion kept, ReadPromotion(target, id));
-    if (event.kind == PromotionEventKind::kApproval) {
-      // Who agreed to what stays to be found by itself, whatever the machine makes of it.
-      writing.batch.events.push_back(ApprovalGiven(kept.state, event, by));
-      ++writing.next;
-    }
-    KCC_TRY_VOID(TakeEvent(&writing, &kept, event));
+    PromotionEvent sent = event;
+    if (event.kind == PromotionEventKind::kApproval) KCC_TRY_VOID(writing.Approve(kept, &sent));
+    KCC_TRY_VOID(TakeEvent(&writing, &kept, sent));
     return std::move(writing.batch);
   };
   KCC_TRY_VOID(target.Update(make));
@@ -413,11 +255,13 @@ Result<PromotionChange> AdvancePromotion(Register& target, const std::string& id
                                          const Proposer& by) {
   PromotionChange all;
   while (true) {
-    Writing writing{target, by, {}, {}, 0};
+    PromotionWriting writing{target, by, {}, {}, 0};
     bool more = false;
     const auto make = [&](Register&) -> Result<Batch> {
       KCC_TRY_VOID(writing.Begin());
       KCC_TRY(KeptPromotion kept, ReadPromotion(target, id));
+      KCC_TRY(more, FreezeUnbacked(&writing, &kept));
+      if (more) return std::move(writing.batch);
       KCC_TRY(const std::optional<Entry> recorded, NextEvaluation(target, kept));
       more = recorded.has_value();
       if (more) {

@@ -16,6 +16,7 @@
 #include "kcc/contract/policy.h"
 #include "kcc/promotion/promotion.h"
 #include "kcc/register/register.h"
+#include "kcc/register/statements.h"
 
 namespace kcc {
 
@@ -37,7 +38,7 @@ Result<KeptPromotion> ReadPromotion(Register& source, const std::string& id);
 Result<std::vector<KeptPromotion>> ReadPromotions(Register& source);
 
 // One change, as the log has it.
-struct PromotionRecord {
+struct PromotionHistoryRow {
   Event event;
   std::string from;
   std::string to;
@@ -45,11 +46,12 @@ struct PromotionRecord {
   std::string reason;  // in words
 };
 // Oldest first. Fails with kInvalid where there is no promotion of this name.
-Result<std::vector<PromotionRecord>> ReadHistory(Register& source, const std::string& id);
+Result<std::vector<PromotionHistoryRow>> ReadHistory(Register& source, const std::string& id);
 
 struct Proposer {
   std::string actor;
   int64_t time_ms = 0;
+  StatementSigning signing = {};
 };
 
 struct PromotionStart {
@@ -70,19 +72,22 @@ struct PromotionChange {
   std::optional<PromotionState> started_next;
 };
 
-// Proposes, and starts at once where nobody holds the lane. A promotion of this name that was rolled
-// back, with the same triple and policy, is tried again once its cool-down is over; only what is
-// recorded from then on counts.
+// Proposes, and starts at once where nobody holds the lane. A promotion of this name that was
+// rolled back, with the same triple and policy, is tried again once its cool-down is over; only
+// what is recorded from then on counts.
 Result<PromotionChange> StartPromotion(Register& target, const PromotionStart& start,
                                        const Proposer& by);
 
-// One event of a person, a hook or a clock. An event that changes nothing is not written.
+// One event of a person, a hook or a clock. An event that changes nothing is not written. An
+// approval fails with kInvalid where the policy wants it signed and it is not, or by a key that
+// `by.signing.keyring` does not believe.
 Result<PromotionChange> SendEvent(Register& target, const std::string& id,
                                   const PromotionEvent& event, const Proposer& by);
 
 // Takes every evaluation that was recorded for the candidate since the last call, oldest first, and
 // then the time. Evaluations of a stage that the promotion had not entered when they were recorded
-// do not count for it; what is violated in them does.
+// do not count for it; what is violated in them does. With a keyring, an approval in the state that
+// must be signed and that no statement shows freezes the promotion.
 Result<PromotionChange> AdvancePromotion(Register& target, const std::string& id,
                                          const Proposer& by);
 

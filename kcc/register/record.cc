@@ -7,6 +7,7 @@
 #include "kcc/base/sha256.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/register/event_body.h"
+#include "kcc/register/statements.h"
 #include "kcc/summary/file.h"
 
 namespace kcc {
@@ -83,7 +84,6 @@ std::string EvaluationBody(const JudgedRun& run, const std::string& triple,
 
 }  // namespace
 
-// The one pair of kernels and the model that the evidence is of.
 Result<Triple> TripleOf(const JudgedRun& run) {
   if (run.summary.sources.empty()) {
     return InvalidError("the summary names no traces, so the register cannot say what was judged");
@@ -238,6 +238,14 @@ Result<Batch> RecordRun(Register& target, const JudgedRun& run, std::string* war
                           EvaluationBody(run, TripleId(triple), BlobDigest(summary))});
   batch.blobs.push_back(std::move(summary));
   batch.blobs.push_back(run.report);
+  if (!run.statement.empty()) {
+    KCC_TRY(const Head head, target.ReadHead());
+    const int64_t evaluation = head.sequence + static_cast<int64_t>(batch.events.size());
+    batch.events.push_back(StatementAdded(run.statement,
+                                          {EntryTable::kEvaluations, std::to_string(evaluation)},
+                                          evaluation, run.actor, run.time_ms));
+    batch.blobs.push_back(run.statement);
+  }
   return batch;
 }
 

@@ -60,9 +60,11 @@ struct JudgedRun {
   int64_t time_ms = 0;
   std::vector<RequestToKeep> requests = {};
   std::optional<int64_t> requests_retention_ms = {};
+  std::string statement = {};  // an envelope about the evaluation (statements.h); empty: none
 };
 
-// The model, the kernels and the contract that a run is of. Fails as RecordRun does.
+// The model, the kernels and the contract that a run is of; kInvalid where the evidence does not
+// say. Fails as RecordRun does.
 Result<Triple> TripleOf(const JudgedRun& run);
 
 // The events of a judged run that the register does not hold yet, and the evaluation. Fails with

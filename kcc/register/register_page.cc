@@ -15,8 +15,8 @@
 namespace kcc {
 namespace {
 
-constexpr std::array<std::string_view, 5> kStages = {"proposed", "offline", "shadow", "canary",
-                                                     "full"};
+constexpr std::array<std::string_view, 5> kPageColumns = {"proposed", "offline", "shadow", "canary",
+                                                          "full"};
 constexpr std::string_view kElsewhere = "not promoted";
 
 using TimeText = std::function<std::string(int64_t)>;
@@ -112,7 +112,7 @@ std::string StagesBody(const PageData& data) {
   for (const Entry& promotion : data.promotions) {
     stage_of.emplace(promotion.state.subject, BodyText(promotion.event.body, "to"));
   }
-  std::vector<std::string> columns(kStages.begin(), kStages.end());
+  std::vector<std::string> columns(kPageColumns.begin(), kPageColumns.end());
   std::map<std::string, std::string> items;
   for (const Entry& triple : data.triples) {
     const auto known = stage_of.find(triple.key.id);

@@ -53,7 +53,7 @@ TEST_P(RegisterProperty, TheTableIsTheFoldOfTheLog) {
     ASSERT_TRUE(StoredState(target).entries == expected.entries) << "rebuilt at " << head.sequence;
   }
   EXPECT_GT(refused, 0);
-  const auto check = Verify(target, {.kept = head, .check_statement = {}});
+  const auto check = Verify(target, {.kept = head});
   ASSERT_TRUE(check.has_value());
   EXPECT_TRUE(check->ok()) << check->first_break->what;
   EXPECT_EQ(check->events, head.sequence);

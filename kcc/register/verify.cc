@@ -2,8 +2,13 @@
 
 #include <set>
 
+#include "kcc/base/check.h"
 #include "kcc/base/sha256.h"
 #include "kcc/base/strings.h"
+#include "kcc/register/event_body.h"
+#include "kcc/register/signed_head.h"
+#include "kcc/register/statement_check.h"
+#include "kcc/statement/timestamp.h"
 
 namespace kcc {
 namespace {
@@ -23,6 +28,7 @@ class Verifier {
     EventStore& store = source_.store();
     KCC_TRY(StoreTransaction transaction,
             StoreTransaction::Begin(store, EventStore::Access::kRead));
+    if (!TakeKeptHead()) return std::move(check_);
     // From the smallest number there is: an event that was slipped in before the first one counts.
     const Result<> read =
         store.ReadEvents({.first = std::numeric_limits<int64_t>::min()},
@@ -32,12 +38,14 @@ class Verifier {
     if (check_.ok()) KCC_TRY_VOID(CheckBlobs());
     if (check_.ok()) KCC_TRY_VOID(CheckEntries());
     SayUnseen();
+    if (check_.ok() && options_.keyring != nullptr) KCC_TRY_VOID(CheckStatements());
     return std::move(check_);
   }
 
  private:
   Result<> CheckEvent(const Event& event);
-  Result<> CheckStatement(const Event& event, const EventFacts& facts);
+  Result<> CheckStatements();
+  bool TakeKeptHead();
   void CheckKeptHead();
   Result<> CheckBlobs();
   Result<> CheckBlob(const std::string& digest, const BlobState& state);
@@ -58,6 +66,10 @@ class Verifier {
   RegisterState state_;
   EventReader reader_;
   int64_t last_time_ms_ = std::numeric_limits<int64_t>::min();
+  std::optional<Head> kept_;
+  SignedHead signed_;          // where a signed head is what was kept
+  int64_t kept_event_ms_ = 0;  // the time of the event that the kept head is of
+  std::string first_digest_;   // of event 1
   bool kept_seen_ = false;
 };
 
@@ -100,36 +112,105 @@ Result<> Verifier::CheckEvent(const Event& event) {
   }
   last_time_ms_ = event.time_ms;
   check_.head = {event.sequence, event.digest};
-  kept_seen_ = kept_seen_ || (options_.kept && check_.head == *options_.kept);
+  if (event.sequence == 1) first_digest_ = event.digest;
+  if (kept_ && check_.head == *kept_) {
+    kept_seen_ = true;
+    kept_event_ms_ = event.time_ms;
+  }
   ++check_.events;
-  return CheckStatement(event, *facts);
+  return {};
 }
 
-Result<> Verifier::CheckStatement(const Event& event, const EventFacts& facts) {
-  if (facts.kind->table != EntryTable::kStatements || !options_.check_statement) return {};
-  KCC_TRY(const auto bytes, source_.store().ReadBlob(facts.key.id));
-  if (!bytes) return {};  // CheckBlobs knows whether that is right
-  KCC_TRY(std::string wrong, options_.check_statement(event, *bytes));
-  if (wrong.empty()) return {};
-  Break(BreakPlace::kStatement, event.sequence, facts.key.id, std::move(wrong));
-  return Stopped();
+// After the chain and the blobs: only then is it known that these are the events and the bytes.
+Result<> Verifier::CheckStatements() {
+  EventStore& store = source_.store();
+  StatementChecker checker(source_, *options_.keyring);
+  const auto visit = [&](std::string_view kind, const auto& check) -> Result<> {
+    const Result<> read = store.ReadEvents({.kind = std::string(kind)}, check);
+    if (!read.has_value() && check_.ok()) return read.error();
+    return {};
+  };
+  const auto broken = [&](const Event& event, std::string id, std::string wrong) -> Result<> {
+    Break(BreakPlace::kStatement, event.sequence, std::move(id), std::move(wrong));
+    return Stopped();
+  };
+  KCC_TRY_VOID(visit("statement.added", [&](const Event& event) -> Result<> {
+    const std::string id = BodyText(event.body, "statement");
+    KCC_TRY(const auto bytes, store.ReadBlob(id));
+    if (!bytes) return {};  // an event removed it
+    KCC_TRY(std::string wrong, checker.CheckStatement(event, *bytes));
+    return wrong.empty() ? Result<>() : broken(event, id, std::move(wrong));
+  }));
+  int64_t unsigned_steps = 0;
+  if (check_.ok()) {
+    KCC_TRY_VOID(visit("promotion.changed", [&](const Event& event) -> Result<> {
+      if (!checker.IsSigned(event.sequence)) ++unsigned_steps;
+      KCC_TRY(std::string wrong, checker.CheckPromotion(event));
+      return wrong.empty() ? Result<>() : broken(event, "", std::move(wrong));
+    }));
+  }
+  int64_t unsigned_evaluations = 0;
+  if (check_.ok()) {
+    KCC_TRY_VOID(visit("evaluation.recorded", [&](const Event& event) -> Result<> {
+      if (!checker.IsSigned(event.sequence)) ++unsigned_evaluations;
+      return {};
+    }));
+  }
+  check_.statements = checker.statements();
+  if (check_.statements > 0) {
+    check_.seen.push_back("statements that were forged, or say what the log does not: " +
+                          std::to_string(check_.statements) + " hold");
+  }
+  if (unsigned_evaluations + unsigned_steps > 0) {
+    const auto counted = [](int64_t count, const char* one, const char* more) {
+      return std::to_string(count) + (count == 1 ? one : more);
+    };
+    check_.unseen.push_back(
+        "who recorded what nobody signed: " +
+        counted(unsigned_evaluations, " evaluation and ", " evaluations and ") +
+        counted(unsigned_steps, " change of a promotion", " changes of promotions"));
+  }
+  return {};
+}
+
+// False where the head that was kept is not to be believed: then nothing can be compared with it.
+bool Verifier::TakeKeptHead() {
+  kept_ = options_.kept;
+  if (options_.signed_head.empty()) return true;
+  KCC_CHECK(options_.keyring != nullptr);
+  signed_ = ReadSignedHead(options_.signed_head, *options_.keyring, options_.threshold);
+  if (!signed_.wrong.empty()) {
+    Break(BreakPlace::kHead, 0, "", "the signed head does not hold: " + signed_.wrong);
+    return false;
+  }
+  kept_ = signed_.head;
+  return true;
 }
 
 // Every event's head was compared on the way; where none was the kept one, the log is not the log
 // that it was taken from. A kept head of an empty log fits every log.
 void Verifier::CheckKeptHead() {
-  if (!options_.kept || kept_seen_ || *options_.kept == Head{}) return;
-  const int64_t kept = options_.kept->sequence;
-  if (kept > check_.head.sequence) {
-    Break(BreakPlace::kHead, kept, options_.kept->digest,
+  if (!kept_ || *kept_ == Head{}) return;
+  const int64_t kept = kept_->sequence;
+  if (!signed_.register_id.empty() && signed_.register_id != first_digest_) {
+    Break(BreakPlace::kHead, kept, kept_->digest,
+          "the signed head is of another register, or the log was written anew from its first "
+          "event on");
+  } else if (kept > check_.head.sequence) {
+    Break(BreakPlace::kHead, kept, kept_->digest,
           "the log ends with event " + std::to_string(check_.head.sequence) +
               ", but the head that was kept is of event " + std::to_string(kept) +
               ": events were cut off");
-  } else {
-    Break(BreakPlace::kHead, kept, options_.kept->digest,
+  } else if (!kept_seen_) {
+    Break(BreakPlace::kHead, kept, kept_->digest,
           "event " + std::to_string(kept) +
               " has another digest than the head that was kept: the log was written anew, in "
               "this event or before it");
+  } else if (!signed_.register_id.empty() && signed_.time_ms < kept_event_ms_) {
+    Break(BreakPlace::kHead, kept, kept_->digest,
+          "the head says that it was signed at " + FormatTimestamp(signed_.time_ms) +
+              ", before its event of " + ShownTimestamp(kept_event_ms_) +
+              ": one of the two times is false");
   }
 }
 
@@ -200,17 +281,29 @@ Result<> Verifier::CheckEntries() {
 }
 
 void Verifier::SayUnseen() {
-  if (!options_.kept) {
+  if (!kept_) {
     check_.unseen.emplace_back(
         "events cut off at the end of the log: give a head that was kept outside with --head");
     check_.unseen.emplace_back(
         "a log written anew from some event on, with all digests recomputed: the same head would "
         "show it");
   } else {
+    check_.seen.push_back("events up to " + std::to_string(kept_->sequence) +
+                          " that were cut off or written anew: they are those of the head that was "
+                          "kept");
     check_.unseen.emplace_back(
         "changes of events after the kept head, with all digests recomputed");
+    if (signed_.signers.empty()) {
+      check_.unseen.emplace_back("who took the head that was kept: it is not signed");
+    } else {
+      const std::vector<std::string_view> owners(signed_.signers.begin(), signed_.signers.end());
+      check_.seen.push_back("a head that somebody made up: it was signed by " + JoinWords(owners) +
+                            ", " + FormatTimestamp(signed_.time_ms) + " as it says");
+      check_.unseen.emplace_back(
+          "another log whose head the same keys signed, and an older head in place of a newer one");
+    }
   }
-  if (!options_.check_statement) {
+  if (options_.keyring == nullptr) {
     check_.unseen.emplace_back("signatures of statements that do not hold: none was looked at");
   }
 }

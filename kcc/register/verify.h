@@ -8,13 +8,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "kcc/base/result.h"
 #include "kcc/register/register.h"
+#include "kcc/statement/keyring.h"
 
 namespace kcc {
 
@@ -37,19 +37,24 @@ struct RegisterCheck {
   int64_t blobs_unnamed = 0;  // no event names them: gc removes them
   int64_t blobs_removed = 0;  // named, then removed by a later event
   int64_t entries = 0;
+  int64_t statements = 0;      // signed, looked at and found to hold
   int64_t time_goes_back = 0;  // the first event that is older than the one before it; 0: none
   std::optional<RegisterBreak> first_break;
-  std::vector<std::string> unseen;  // what this check cannot find, as sentences
+  std::vector<std::string> seen;  // what a kept head and a keyring let it find beside, as sentences
+  std::vector<std::string> unseen;  // what this check cannot find
 
   bool ok() const { return !first_break.has_value(); }
 };
 
 struct RegisterVerifyOptions {
   // A head that was kept outside of the register.
-  std::optional<Head> kept;
-  // Looks at the bytes of each statement.added: a sentence about what is wrong with it, or nothing.
-  // Not called where none is given: signatures are then not looked at, and `unseen` says so.
-  std::function<Result<std::string>(const Event& event, const std::string& bytes)> check_statement;
+  std::optional<Head> kept = {};
+  // Or one that was signed: a DSSE envelope; empty: none. It is believed only with a keyring, if
+  // `threshold` keys of the role `head` signed it.
+  std::string signed_head = {};
+  // Whose signatures count. Null: no statement is looked at, and `unseen` says so.
+  const Keyring* keyring = nullptr;
+  size_t threshold = 1;
 };
 
 // One reading transaction. An Error where the register cannot be read; a break is not an Error.

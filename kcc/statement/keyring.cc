@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 
+#include "kcc/base/sha256.h"
 #include "kcc/base/strings.h"
 #include "kcc/contract/yaml_document.h"
 #include "kcc/statement/timestamp.h"
@@ -209,7 +210,9 @@ Result<Keyring> ReadKeyring(std::string_view text, const std::string& file) {
     return InvalidError(problem.message + (problem.hint.empty() ? "" : "; " + problem.hint),
                         Place{file, problem.mark.line, problem.mark.column});
   }
-  return KeyringReader(*document, file).Read();
+  KCC_TRY(Keyring keyring, KeyringReader(*document, file).Read());
+  keyring.digest = Sha256Of(text);
+  return keyring;
 }
 
 }  // namespace kcc

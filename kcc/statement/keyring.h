@@ -49,6 +49,7 @@ struct KeyringKey {
 
 struct Keyring {
   std::vector<KeyringKey> keys;  // never empty; names and public keys are distinct
+  std::string digest = {};       // "sha256:…" of the file
 
   // By the name that an envelope gives: key.id() or `id`. Null: unknown.
   const KeyringKey* Find(std::string_view name) const;

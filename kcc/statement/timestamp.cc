@@ -71,4 +71,9 @@ std::string FormatTimestamp(int64_t time_ms) {
   return made + "Z";
 }
 
+std::string ShownTimestamp(int64_t time_ms) {
+  if (time_ms >= 0 && time_ms <= kTimestampMsMax) return FormatTimestamp(time_ms);
+  return std::to_string(time_ms) + " ms after 1970";
+}
+
 }  // namespace kcc

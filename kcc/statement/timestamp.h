@@ -19,4 +19,7 @@ std::optional<int64_t> ParseTimestamp(std::string_view text);
 // For 0 to kTimestampMsMax; the shorter form where it says all.
 std::string FormatTimestamp(int64_t time_ms);
 
+// For messages about times that others wrote: any number, as itself where no time has it.
+std::string ShownTimestamp(int64_t time_ms);
+
 }  // namespace kcc

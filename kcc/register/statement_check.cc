@@ -1,0 +1,302 @@
+#include "kcc/register/statement_check.h"
+
+#include <algorithm>
+
+#include "kcc/base/strings.h"
+#include "kcc/contract/policy_reader.h"
+#include "kcc/format/json.h"
+#include "kcc/register/event_body.h"
+#include "kcc/register/record.h"
+#include "kcc/statement/evaluation.h"
+#include "kcc/statement/promotion_record.h"
+#include "kcc/statement/timestamp.h"
+
+namespace kcc {
+namespace {
+
+constexpr std::string_view kApproveStep = "approve";
+
+std::string FailuresText(const Verification& found) {
+  std::string text;
+  for (const NamedFailure& failure : found.failures) {
+    text += (text.empty() ? "" : "; ") + std::string(Name(failure.failure)) + ": " + failure.text;
+  }
+  return text;
+}
+
+std::string Differs(std::string_view what, std::string_view said, std::string_view logged) {
+  return "it says " + std::string(what) + " '" + std::string(said) + "', and the log says '" +
+         std::string(logged) + "'";
+}
+
+int64_t BodyNumber(const std::string& body, std::string_view key) {
+  json::parser parser;
+  const Result<json::element> root = ParseJson(parser, body);
+  if (!root.has_value() || !root->is_object()) return 0;
+  const auto value = JsonMember(root->get_object().value_unsafe(), key);
+  int64_t number = 0;
+  return value && value->get_int64().get(number) == simdjson::SUCCESS ? number : 0;
+}
+
+// The gravest verdict that the statement gives on a clause; none: it has no row of it.
+std::optional<Verdict> StatedVerdict(const StatedEvaluation& evaluation, const std::string& id) {
+  std::optional<Verdict> gravest;
+  for (const EvaluationRow& row : evaluation.rows) {
+    if (row.id == id) gravest = gravest ? std::max(*gravest, row.verdict) : row.verdict;
+  }
+  return gravest;
+}
+
+std::string CompareEvaluation(const StatedEvaluation& stated, const RecordedEvaluation& recorded) {
+  if (stated.triple != recorded.triple) return Differs("triple", stated.triple, recorded.triple);
+  if (stated.stage != recorded.stage) return Differs("stage", stated.stage, recorded.stage);
+  if (Name(stated.verdict) != recorded.verdict) {
+    return Differs("verdict", Name(stated.verdict), recorded.verdict);
+  }
+  for (const std::string& blob : {recorded.report, recorded.summary}) {
+    const bool named = std::any_of(stated.evidence.begin(), stated.evidence.end(),
+                                   [&](const NamedDigest& one) { return one.digest == blob; });
+    if (!blob.empty() && !named) return "it does not rest on " + blob + ", which the log names";
+  }
+  std::set<std::string_view> known;
+  for (const RecordedClause& clause : recorded.clauses) {
+    known.insert(clause.id);
+    const std::optional<Verdict> verdict = StatedVerdict(stated, clause.id);
+    if (verdict && Name(*verdict) != clause.verdict) {
+      return Differs("of clause " + clause.id, Name(*verdict), clause.verdict);
+    }
+  }
+  for (const EvaluationRow& row : stated.rows) {
+    if (known.count(row.id) == 0) return "it judges clause " + row.id + ", and the log does not";
+  }
+  return {};
+}
+
+std::optional<Stage> StageNamed(std::string_view name) {
+  for (const Stage stage : kStages) {
+    if (Name(stage) == name) return stage;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::optional<Event>> StatementChecker::EventAt(int64_t sequence) {
+  KCC_TRY(std::vector<Event> events, source_.ReadEvents({.first = sequence, .last = sequence}));
+  if (events.empty()) return std::optional<Event>();
+  return std::optional<Event>(std::move(events[0]));
+}
+
+Result<std::string> StatementChecker::CheckStatement(const Event& event,
+                                                     const std::string& envelope) {
+  const std::string which = "the statement of event " + std::to_string(event.sequence) + " about " +
+                            BodyText(event.body, "about");
+  if (event.time_ms < 0 || event.time_ms > kTimestampMsMax) {
+    return which + " has a time at which no key is valid";
+  }
+  VerifyOptions options;
+  options.time_ms = event.time_ms;
+  const Verification found = Verify(envelope, keyring_, options);
+  std::string wrong = FailuresText(found);
+  if (wrong.empty()) {
+    KCC_TRY(wrong, CheckAbout(event, found));
+  }
+  if (!wrong.empty()) return which + " does not hold: " + wrong;
+  ++statements_;
+  return std::string();
+}
+
+Result<std::string> StatementChecker::CheckAbout(const Event& event, const Verification& found) {
+  const std::string about = BodyText(event.body, "about");
+  const size_t blank = about.find(' ');
+  const std::string table = about.substr(0, blank);
+  const std::string id = blank == std::string::npos ? "" : about.substr(blank + 1);
+  const bool evaluation = table == Singular(EntryTable::kEvaluations);
+  if (!evaluation && table != Singular(EntryTable::kPromotions)) return std::string();
+  const int64_t sequence = BodyNumber(event.body, "event");
+  if (sequence >= event.sequence) return std::string("it is about an event that comes after it");
+  KCC_TRY(const std::optional<Event> logged, EventAt(sequence));
+  if (!logged) return "there is no event " + std::to_string(sequence);
+  if (!evaluation && BodyText(logged->body, "promotion") != id) {
+    return "event " + std::to_string(sequence) + " is not of promotion " + id;
+  }
+  if (evaluation && (logged->kind != "evaluation.recorded" || id != std::to_string(sequence))) {
+    return "event " + std::to_string(sequence) + " is not evaluation " + id;
+  }
+  KCC_TRY(std::string wrong,
+          evaluation ? CheckEvaluation(*logged, found) : CheckStep(event, *logged, found));
+  if (wrong.empty()) signed_.insert(sequence);
+  return wrong;
+}
+
+Result<std::string> StatementChecker::CheckEvaluation(const Event& about,
+                                                      const Verification& found) {
+  const RecordedEvaluation recorded = ReadRecordedEvaluation(about.body);
+  if (found.statement->predicate_type == kEvaluationType) {
+    KCC_TRY(const StatedEvaluation stated, ReadEvaluation(found.statement->predicate));
+    return CompareEvaluation(stated, recorded);
+  }
+  // A predicate of others says passed or not. What is not satisfied must not pass.
+  if (!found.verdict && found.statement->predicate_type != kSlsaVsaType &&
+      found.statement->predicate_type != kTestResultType) {
+    return "it is not about an evaluation but " + found.statement->predicate_type;
+  }
+  const bool passed = found.verdict == Verdict::kSatisfied;
+  if (passed && recorded.verdict != Name(Verdict::kSatisfied)) {
+    return Differs("verdict", "passed", recorded.verdict);
+  }
+  return std::string();
+}
+
+Result<std::string> StatementChecker::CheckStep(const Event& event, const Event& about,
+                                                const Verification& found) {
+  if (found.statement->predicate_type != kPromotionType) {
+    return "it is not about a promotion but " + found.statement->predicate_type;
+  }
+  KCC_TRY(const PromotionRecord record, ReadPromotionRecord(found.statement->predicate));
+  const std::string promotion = BodyText(about.body, "promotion");
+  if (record.promotion != promotion) return Differs("promotion", record.promotion, promotion);
+  if (record.sequence != about.sequence) {
+    return Differs("event", std::to_string(record.sequence), std::to_string(about.sequence));
+  }
+  if (record.time_ms != about.time_ms) {
+    return Differs("time", FormatTimestamp(record.time_ms), ShownTimestamp(about.time_ms));
+  }
+  if (about.kind == "approval.given") {
+    const std::string stage = BodyText(about.body, "stage");
+    if (record.step != kApproveStep) return Differs("step", record.step, kApproveStep);
+    if (record.from != stage) return Differs("stage", record.from, stage);
+    if (record.approvals.size() != 1 || record.approvals[0].by != about.actor) {
+      return "it is not the approval of " + about.actor;
+    }
+    for (const SignatureCheck& check : found.signatures) {
+      const KeyringKey* key = keyring_.Find(check.key_id);
+      if (check.failure || key == nullptr) continue;
+      approvals_[promotion].push_back({about.sequence, event.sequence, stage, key->key.id()});
+    }
+    return std::string();
+  }
+  if (about.kind != "promotion.changed")
+    return "event " + std::to_string(about.sequence) + " is not a step of a promotion";
+  const auto logged = [&](std::string_view key) { return BodyText(about.body, key); };
+  if (record.from != logged("from")) return Differs("from", record.from, logged("from"));
+  if (record.to != logged("to")) return Differs("to", record.to, logged("to"));
+  if (record.triple != logged("triple")) return Differs("triple", record.triple, logged("triple"));
+  const std::string state = BodyJson(about.body, "state");
+  if (record.policy.digest != BodyText(state, "policy")) {
+    return Differs("policy", record.policy.digest, BodyText(state, "policy"));
+  }
+  const std::string contract = BodyText(BodyJson(state, "candidate"), "contract");
+  if (record.contract.digest != contract) {
+    return Differs("contract", record.contract.digest, contract);
+  }
+  return CheckEvidence(record);
+}
+
+// "evaluation 12" with the digest that the chain has at its event, which stands for all before it.
+Result<std::string> StatementChecker::CheckEvidence(const PromotionRecord& record) {
+  for (const NamedDigest& one : record.evaluations) {
+    constexpr std::string_view kPrefix = "evaluation ";
+    if (one.name.rfind(kPrefix, 0) != 0) continue;
+    const auto number = ParseNumber(std::string_view(one.name).substr(kPrefix.size()));
+    KCC_TRY(const std::optional<Event> event,
+            EventAt(number && *number >= 1 && *number <= 1e15 ? static_cast<int64_t>(*number) : 0));
+    if (!event || event->digest != one.digest) {
+      return "it rests on " + one.name + ", which is not in the log with that digest";
+    }
+  }
+  return std::string();
+}
+
+Result<const PromotionPolicy*> StatementChecker::PolicyOf(const std::string& blob) {
+  const auto known = policies_.find(blob);
+  if (known != policies_.end()) return known->second ? &*known->second : nullptr;
+  KCC_TRY(const std::optional<std::string> text, source_.ReadBlob(blob));
+  std::optional<PromotionPolicy>& policy = policies_[blob];
+  if (text) policy = ReadPolicy(*text).policy;
+  return policy ? &*policy : nullptr;
+}
+
+// A stage is left forwards by a transition to the stage after it, and full by settling. What enters
+// a stage or a step makes the approvals before it void, as in the machine; freezing does not.
+Result<std::string> StatementChecker::CheckPromotion(const Event& event) {
+  json::parser parser;
+  KCC_TRY(const json::element root, ParseJson(parser, event.body));
+  const json::object body = root.get_object().value_unsafe();
+  const std::string promotion{JsonText(JsonMember(body, "promotion"))};
+  const auto transitions = JsonMember(body, "transitions");
+  if (!transitions || !transitions->is_array()) return std::string();
+  const json::array moves = transitions->get_array().value_unsafe();
+  for (const json::element one : moves) {
+    if (!one.is_object()) continue;
+    const json::object row = one.get_object().value_unsafe();
+    const std::string from{JsonText(JsonMember(row, "from"))};
+    const std::string to{JsonText(JsonMember(row, "to"))};
+    const std::optional<Stage> left = StageNamed(from);
+    const bool settled = left == Stage::kFull && to == Name(Stage::kFull);
+    if (left) {
+      KCC_TRY(const PromotionPolicy* policy,
+              PolicyOf(std::string(JsonText(JsonMember(body, "policy")))));
+      const std::optional<Stage> next =
+          policy != nullptr ? policy->StageAfter(*left) : std::nullopt;
+      const bool forwards = settled || (next && to == Name(*next));
+      if (policy != nullptr && forwards && policy->stage(*left).approvals.must_sign) {
+        std::set<std::string_view> keys;
+        for (const SignedApproval& approval : approvals_[promotion]) {
+          if (approval.stage == from && approval.approval > entered_[promotion] &&
+              approval.statement < event.sequence) {
+            keys.insert(approval.key);
+          }
+        }
+        const int64_t asked = policy->stage(*left).approvals.count;
+        if (static_cast<int64_t>(keys.size()) < asked) {
+          return "promotion " + promotion + " left " + from + " in event " +
+                 std::to_string(event.sequence) + " with " + std::to_string(keys.size()) + " of " +
+                 std::to_string(asked) + " signed approvals that its policy asks for";
+        }
+      }
+    }
+    if (from != Name(Phase::kFrozen) && to != Name(Phase::kFrozen)) {
+      entered_[promotion] = event.sequence;
+    }
+  }
+  return std::string();
+}
+
+Result<std::string> UnbackedApproval(Register& source, const KeptPromotion& kept,
+                                     const Keyring& keyring) {
+  const std::optional<Stage> stage = StageNamed(Name(kept.state.phase));
+  if (!stage || !kept.policy.stage(*stage).approvals.must_sign) return std::string();
+  if (kept.state.progress.approvals.empty()) return std::string();
+  KCC_TRY(const std::vector<Entry> entries,
+          source.List({.table = EntryTable::kStatements,
+                       .subject = KeyText({EntryTable::kPromotions, kept.state.id})}));
+  std::set<std::pair<std::string, std::string>> backed;  // who, by which key
+  StatementChecker checker(source, keyring);
+  for (const Entry& entry : entries) {
+    KCC_TRY(const std::optional<std::string> envelope, source.ReadBlob(entry.key.id));
+    if (!envelope) continue;
+    KCC_TRY(const std::string wrong, checker.CheckStatement(entry.event, *envelope));
+    if (!wrong.empty()) continue;
+    VerifyOptions options;
+    options.time_ms = entry.event.time_ms;
+    const Verification found = Verify(*envelope, keyring, options);
+    KCC_TRY(const PromotionRecord record, ReadPromotionRecord(found.statement->predicate));
+    if (record.step != kApproveStep || record.from != Name(*stage)) continue;
+    for (const SignatureCheck& check : found.signatures) {
+      const KeyringKey* key = keyring.Find(check.key_id);
+      if (!check.failure && key != nullptr) {
+        backed.emplace(record.approvals[0].by, key->key.id());
+      }
+    }
+  }
+  for (const Approval& approval : kept.state.progress.approvals) {
+    if (backed.count({approval.by, approval.key}) == 0) {
+      return "no signed statement shows the approval of " + approval.by + " in " +
+             std::string(Name(*stage));
+    }
+  }
+  return std::string();
+}
+
+}  // namespace kcc
