@@ -1,10 +1,28 @@
 #include "kcc/contract/policy.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kcc/contract/words.h"
 
 namespace kcc {
+namespace {
+
+// 1 - Phi(x).
+double NormalTail(double x) { return std::erfc(x / std::sqrt(2.0)) / 2; }
+
+// The x with NormalTail(x) = tail, for 0 < tail <= 1/2; to the last bits, by halving.
+double NormalTailQuantile(double tail) {
+  double low = 0;
+  double high = 40;
+  for (int i = 0; i < 200; ++i) {
+    const double middle = (low + high) / 2;
+    (NormalTail(middle) > tail ? low : high) = middle;
+  }
+  return high;
+}
+
+}  // namespace
 
 Enforce PromotionPolicy::EnforceOf(std::string_view clause) const {
   for (const EnforceRule& rule : enforce) {
@@ -35,6 +53,27 @@ std::string_view Name(DeadlineOutcome outcome) {
 }
 std::string_view Name(Enforce mode) { return kEnforceWords[static_cast<size_t>(mode)]; }
 std::string_view Name(HookPoint point) { return kHookPointWords[static_cast<size_t>(point)]; }
+
+std::string_view Name(Spending spending) { return kSpendingWords[static_cast<size_t>(spending)]; }
+
+std::vector<double> SpentAlphas(Spending spending, const std::vector<int64_t>& requests,
+                                double total) {
+  std::vector<double> alphas;
+  const double bound = NormalTailQuantile(total / 2);
+  double spent = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const double share = static_cast<double>(requests[i]) / static_cast<double>(requests.back());
+    double until_now = total;  // at the last look all of it, whatever the rounding
+    if (i + 1 < requests.size()) {
+      until_now = spending == Spending::kEven
+                      ? total * static_cast<double>(i + 1) / static_cast<double>(requests.size())
+                      : std::min(total, 2 * NormalTail(bound / std::sqrt(share)));
+    }
+    alphas.push_back(std::max(0.0, until_now - spent));
+    spent = until_now;
+  }
+  return alphas;
+}
 
 std::string DurationText(int64_t ms) {
   return ms == 0 ? "0s" : WindowText({Window::Kind::kTime, ms});
