@@ -1,11 +1,29 @@
 #include "kcc/contract/policy.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kcc/contract/values.h"
 #include "kcc/contract/words.h"
 
 namespace kcc {
+namespace {
+
+// 1 - Phi(x).
+double NormalTail(double x) { return std::erfc(x / std::sqrt(2.0)) / 2; }
+
+// The x with NormalTail(x) = tail, for 0 < tail <= 1/2; to the last bits, by halving.
+double NormalTailQuantile(double tail) {
+  double low = 0;
+  double high = 40;
+  for (int i = 0; i < 200; ++i) {
+    const double middle = (low + high) / 2;
+    (NormalTail(middle) > tail ? low : high) = middle;
+  }
+  return high;
+}
+
+}  // namespace
 
 Enforce PromotionPolicy::EnforceOf(std::string_view clause) const {
   for (const EnforceRule& rule : enforce) {
@@ -56,6 +74,27 @@ std::string StorageWords(const RequestStorage& storage) {
   text += storage.retention_ms ? ", for " + DurationText(*storage.retention_ms)
                                : std::string(", until they are removed");
   return text + (full && storage.text ? "; their texts too" : "; no text");
+}
+
+std::string_view Name(Spending spending) { return kSpendingWords[static_cast<size_t>(spending)]; }
+
+std::vector<double> SpentAlphas(Spending spending, const std::vector<int64_t>& requests,
+                                double total) {
+  std::vector<double> alphas;
+  const double bound = NormalTailQuantile(total / 2);
+  double spent = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const double share = static_cast<double>(requests[i]) / static_cast<double>(requests.back());
+    double until_now = total;  // at the last look all of it, whatever the rounding
+    if (i + 1 < requests.size()) {
+      until_now = spending == Spending::kEven
+                      ? total * static_cast<double>(i + 1) / static_cast<double>(requests.size())
+                      : std::min(total, 2 * NormalTail(bound / std::sqrt(share)));
+    }
+    alphas.push_back(std::max(0.0, until_now - spent));
+    spent = until_now;
+  }
+  return alphas;
 }
 
 std::string DurationText(int64_t ms) {

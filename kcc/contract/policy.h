@@ -45,6 +45,16 @@ struct Look {
   bool operator==(const Look&) const = default;
 };
 
+// How a stage spends its error over its looks. kEven: the same at each. kObrienFleming: by the
+// spending function of Lan and DeMets (1983) that is close to O'Brien and Fleming's bounds: little
+// at first, most at the last.
+enum class Spending : uint8_t { kEven, kObrienFleming };
+
+// The alphas of looks at these sizes, rising, which together spend `total`. A later look may spend
+// what is left, so the sum never exceeds it.
+std::vector<double> SpentAlphas(Spending spending, const std::vector<int64_t>& requests,
+                                double total);
+
 struct ApprovalRule {
   int64_t count = 0;               // different people, none of them the proposer
   std::vector<std::string> roles;  // sorted, distinct; empty: any role
@@ -79,8 +89,9 @@ struct StagePolicy {
   std::optional<int64_t> deadline_ms;
   DeadlineOutcome on_deadline = DeadlineOutcome::kFreeze;
   ApprovalRule approvals;
-  std::vector<Look> looks;  // empty: tests that hold however often one looks
-  double mirror = 1;        // shadow: share of live requests that are mirrored
+  std::vector<Look> looks;           // empty: tests that hold however often one looks
+  std::optional<Spending> spending;  // by which the alphas of the looks were made; none: as written
+  double mirror = 1;                 // shadow: share of live requests that are mirrored
   std::vector<CanaryStep> steps;
 };
 
@@ -149,6 +160,7 @@ std::string_view Name(Enforce mode);
 std::string_view Name(HookPoint point);
 std::string_view Name(StoreRequests store);
 std::optional<StoreRequests> ParseStoreRequests(std::string_view word);
+std::string_view Name(Spending spending);
 std::string DurationText(int64_t ms);  // "90s", "24h"; "0s" for none
 
 // Canonical form, identity and the text for people, as of a contract (contract/canonical.h).

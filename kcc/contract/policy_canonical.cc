@@ -41,13 +41,17 @@ void WritePolicyStage(const StagePolicy& stage, Stage which, JsonWriter* json) {
   if (which != Stage::kOffline) {
     json->Key("looks").BeginArray();
     for (const Look& look : stage.looks) {
-      json->BeginObject().Field("alpha", look.alpha).Field("requests", look.requests).EndObject();
+      json->BeginObject();
+      // Where it follows from `spending`, it is not part of what the policy says.
+      if (!stage.spending) json->Field("alpha", look.alpha);
+      json->Field("requests", look.requests).EndObject();
     }
     json->EndArray();
   }
   json->Field("minRequests", stage.min_requests);
   if (which == Stage::kShadow) json->Field("mirror", stage.mirror);
   if (stage.deadline_ms) json->Field("onDeadline", Name(stage.on_deadline));
+  if (stage.spending) json->Field("spending", Name(*stage.spending));
   if (which != Stage::kOffline) json->Field("stabilityWindow", DurationText(stage.stability_ms));
   if (which == Stage::kCanary) {
     json->Key("steps").BeginArray();

@@ -112,7 +112,7 @@ class PolicyDiff {
     Clean(where, a, b);
     Deadline(where, a, b);
     Approvals(where, a.approvals, b.approvals);
-    if (a.looks != b.looks) {
+    if (a.looks != b.looks || a.spending != b.spending) {
       Add(!b.looks.empty(), where,
           b.looks.empty() ? "planned looks removed: only tests that hold at any time count"
                           : "planned looks changed; not comparable, so it counts as looser");

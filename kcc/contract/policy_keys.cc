@@ -73,7 +73,9 @@ constexpr KeyRow kStability = {"stabilityWindow", kDuration, kOptional, "0s", "h
 constexpr KeyRow kClean = {"clean", kInteger, kOptional, "", "audited requests without one exceedance after which a hard clause that no sample can certify counts as held; without it, never", {}, 1, 1e12};
 constexpr KeyRow kDeadline = {"deadline", kDuration, kOptional, "", "longest stay in the stage (in the canary: in a step); without it, no limit"};
 constexpr KeyRow kApprovals = {"approvals", kMapping, kOptional, "", "people who must agree before the stage is left", {}, -kInf, kInf, kClosed, kClosed, "approvals"};
-constexpr KeyRow kLooks = {"looks", kMappingList, kOptional, "", "sizes at which tests for one look are believed; without it, only tests that hold however often one looks", {}, -kInf, kInf, kClosed, kClosed, "look"};
+constexpr KeyRow kLooks = {"looks", kMappingList, kOptional, "", "sizes at which the evidence is looked at, by tests for one look; looking at other moments does not count. Without it: at any time, by tests that hold however often one looks", {}, -kInf, kInf, kClosed, kClosed, "look"};
+
+constexpr KeyRow kSpending = {"spending", kWord, kOptional, "", "how the looks spend what the confidence leaves, in place of an alpha for each: even, or obrien-fleming, little at first and most at the last", kSpendingWords};
 
 constexpr std::array<std::string_view, 2> kBeforeTraffic = {"freeze", "reject"};
 constexpr std::array<std::string_view, 3> kInTraffic = kDeadlineWords;
@@ -86,13 +88,13 @@ constexpr KeyRow kOfflineStage[] = {
 
 constexpr KeyRow kShadowStage[] = {
     {"mirror", kRatio, kOptional, "1", "share of live requests that the candidate is shown", {}, 0, 1, kOpen},
-    kLevels, kClauses, kMinRequests, kStability, kClean, kDeadline, kEndBefore, kApprovals, kLooks,
+    kLevels, kClauses, kMinRequests, kStability, kClean, kDeadline, kEndBefore, kApprovals, kLooks, kSpending,
 };
 
 constexpr KeyRow kCanaryStage[] = {
     {"steps", kMappingList, kRequired, "", "shares of live traffic, each larger than the one before",
      {}, -kInf, kInf, kClosed, kClosed, "canaryStep"},
-    kLevels, kClauses, kMinRequests, kStability, kClean, kDeadline, kEndLive, kApprovals, kLooks,
+    kLevels, kClauses, kMinRequests, kStability, kClean, kDeadline, kEndLive, kApprovals, kLooks, kSpending,
 };
 
 constexpr KeyRow kCanaryStep[] = {
@@ -102,7 +104,7 @@ constexpr KeyRow kCanaryStep[] = {
 };
 
 constexpr KeyRow kFullStage[] = {
-    kLevels, kClauses, kMinRequests, kStability, kClean, kDeadline, kEndLive, kApprovals, kLooks,
+    kLevels, kClauses, kMinRequests, kStability, kClean, kDeadline, kEndLive, kApprovals, kLooks, kSpending,
 };
 
 constexpr KeyRow kApprovalRule[] = {
@@ -114,7 +116,7 @@ constexpr KeyRow kApprovalRule[] = {
 
 constexpr KeyRow kLook[] = {
     {"requests", kInteger, kRequired, "", "requests of evidence at this look, exactly", {}, 1, 1e15},
-    {"alpha", kRatio, kRequired, "", "error that this look may spend", {}, 0, 0.5, kOpen},
+    {"alpha", kRatio, kOptional, "", "error that this look may spend; required without spending", {}, 0, 0.5, kOpen},
 };
 
 constexpr KeyRow kEnforceRule[] = {

@@ -157,30 +157,72 @@ class PolicyReader {
   // Rising sizes, so that each look continues the one before; together within 1 - confidence, so
   // that looking at all of them errs no more often than the policy says (Bonferroni).
   void ReadLooks(const MappingReader& mapping, Stage which, StagePolicy* stage) {
-    double spent = 0;
-    const double allowed = 1 - policy_.confidence;
+    stage->spending = mapping.EnumWord<Spending>("spending");
     for (const YamlNode* item : mapping.Items("looks")) {
       if (problems_.full()) return;
-      const MappingReader row(document_, *item, TableOf("look"), &problems_);
-      const auto requests = row.Integer("requests");
-      const auto alpha = row.Number("alpha");
-      if (!requests || !alpha) continue;
-      if (!stage->looks.empty() && *requests <= stage->looks.back().requests) {
-        problems_.Error(*row.Value("requests"), "looks-not-rising",
-                        "a look at " + std::to_string(*requests) + " requests follows one at " +
-                            std::to_string(stage->looks.back().requests),
-                        "list looks by rising requests");
-      }
-      if (*requests < stage->min_requests) {
-        problems_.Error(*row.Value("requests"), "look-too-early",
-                        "a look at " + std::to_string(*requests) +
-                            " requests cannot count: minRequests is " +
-                            std::to_string(stage->min_requests),
-                        "look later, or lower minRequests");
-      }
-      stage->looks.push_back({*requests, *alpha});
-      spent += *alpha;
+      ReadLook(MappingReader(document_, *item, TableOf("look"), &problems_), stage);
     }
+    if (stage->spending && stage->looks.empty()) {
+      problems_.Error(*mapping.Key("spending"), "nothing-to-spend",
+                      std::string(Name(which)) + " says how looks spend, and plans none",
+                      "add 'looks: [{requests: 1000}]', or remove spending");
+    }
+    Spend(mapping, which, stage);
+  }
+
+  void ReadLook(const MappingReader& row, StagePolicy* stage) {
+    const auto requests = row.Integer("requests");
+    const auto alpha = row.Number("alpha");
+    if (!requests) return;
+    if (!stage->looks.empty() && *requests <= stage->looks.back().requests) {
+      problems_.Error(*row.Value("requests"), "looks-not-rising",
+                      "a look at " + std::to_string(*requests) + " requests follows one at " +
+                          std::to_string(stage->looks.back().requests),
+                      "list looks by rising requests");
+    }
+    if (*requests < stage->min_requests) {
+      problems_.Error(*row.Value("requests"), "look-too-early",
+                      "a look at " + std::to_string(*requests) +
+                          " requests cannot count: minRequests is " +
+                          std::to_string(stage->min_requests),
+                      "look later, or lower minRequests");
+    }
+    if (stage->spending && row.Key("alpha") != nullptr) {
+      problems_.Error(*row.Key("alpha"), "alpha-and-spending",
+                      "this look has an alpha, and spending says what it spends",
+                      "remove alpha, or spending");
+    }
+    if (!stage->spending && row.Key("alpha") == nullptr) {
+      problems_.Error(*row.Value("requests"), "missing-alpha",
+                      "this look does not say how much error it may spend",
+                      "add 'alpha: 1%', or 'spending: even' to the stage");
+    }
+    stage->looks.push_back({*requests, alpha.value_or(0)});
+  }
+
+  // Together within 1 - confidence.
+  void Spend(const MappingReader& mapping, Stage which, StagePolicy* stage) {
+    const double allowed = 1 - policy_.confidence;
+    if (stage->spending && !problems_.any_error()) {
+      std::vector<int64_t> requests;
+      for (const Look& look : stage->looks) requests.push_back(look.requests);
+      if (requests.empty()) return;
+      const std::vector<double> alphas = SpentAlphas(*stage->spending, requests, allowed);
+      constexpr double kLeastAlpha = 1e-12;  // below, a look is none
+      for (size_t i = 0; i < alphas.size(); ++i) {
+        stage->looks[i].alpha = alphas[i];
+        if (alphas[i] >= kLeastAlpha) continue;
+        problems_.Error(*mapping.Key("looks"), "look-spends-nothing",
+                        "the look at " + std::to_string(requests[i]) + " requests of " +
+                            std::to_string(requests.back()) + " may spend nothing by " +
+                            std::string(Name(*stage->spending)),
+                        "begin later, or spend evenly");
+        return;
+      }
+      return;
+    }
+    double spent = 0;
+    for (const Look& look : stage->looks) spent += look.alpha;
     // Sums of decimals round: 0.02 + 0.03 is a little above 1 - 0.95.
     constexpr double kRounding = 1e-12;
     if (spent <= allowed + kRounding) return;

@@ -95,6 +95,14 @@ TEST(ReadPolicy, SaysWhatIsWrongAndWhere) {
       {"  offline: {}\n  shadow: {looks: [{requests: 9, alpha: 4%}, {requests: 9, alpha: 1%}]}\n" +
            full,
        "6:57 looks-not-rising"},
+      {"  offline: {}\n  shadow: {looks: [{requests: 9}]}\n" + full, "6:31 missing-alpha"},
+      {"  offline: {}\n  shadow: {spending: even}\n" + full, "6:12 nothing-to-spend"},
+      {"  offline: {}\n  shadow: {spending: even, looks: [{requests: 9, alpha: 1%}]}\n" + full,
+       "6:50 alpha-and-spending"},
+      {"  offline: {}\n  shadow: {spending: obrien-fleming, looks: [{requests: 1}, {requests: "
+       "99}]}\n" +
+           full,
+       "6:38 look-spends-nothing"},
       {"  offline: {}\n  shadow: {looks: [{requests: 9, alpha: 6%}]}\n" + full,
        "6:12 alpha-overspent"},
       {"  offline: {}\n  shadow: {minRequests: 10, looks: [{requests: 9, alpha: 1%}]}\n" + full,
@@ -228,6 +236,11 @@ StagePolicy DrawStage(Stage which) {
   if (which != Stage::kOffline) {
     stage.stability_ms = Time();
     if (Flip()) stage.looks = {{100, 0.02}, {500, 0.03}};
+    if (!stage.looks.empty() && Flip()) {
+      stage.spending = Flip() ? Spending::kEven : Spending::kObrienFleming;
+      const std::vector<double> alphas = SpentAlphas(*stage.spending, {100, 500}, 0.05);
+      for (size_t i = 0; i < alphas.size(); ++i) stage.looks[i].alpha = alphas[i];
+    }
   }
   if (which == Stage::kShadow) stage.mirror = *rc::gen::element(0.1, 0.123456789, 1.0);
   if (which == Stage::kCanary) {

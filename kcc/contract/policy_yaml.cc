@@ -14,7 +14,7 @@ YamlValue LooksOf(const StagePolicy& stage) {
   for (const Look& look : stage.looks) {
     YamlValue row = YamlValue::Map();
     row.Add("requests", Integer(look.requests));
-    row.Add("alpha", Ratio(look.alpha));
+    if (!stage.spending) row.Add("alpha", Ratio(look.alpha));
     list.Add(std::move(row));
   }
   return list;
@@ -69,6 +69,7 @@ YamlValue StageOf(const StagePolicy& stage) {
     map.Add("approvals", std::move(approvals));
   }
   AddIfAny("looks", LooksOf(stage), &map);
+  if (stage.spending) map.Add("spending", YamlValue::Token(Name(*stage.spending)));
   return map;
 }
 

@@ -29,6 +29,7 @@ inline constexpr std::array<std::string_view, 7> kUnitWords = {"ms",  "token", "
 inline constexpr std::array<std::string_view, 3> kDeadlineWords = {"freeze", "reject", "rollback"};
 inline constexpr std::array<std::string_view, 3> kEnforceWords = {"off", "shadow", "on"};
 inline constexpr std::array<std::string_view, 3> kStoreWords = {"none", "hashes", "full"};
+inline constexpr std::array<std::string_view, 2> kSpendingWords = {"even", "obrien-fleming"};
 inline constexpr std::array<std::string_view, 8> kHookPointWords = {
     "confirm-rollout",   "pre-rollout",  "rollout",  "confirm-traffic-increase",
     "confirm-promotion", "post-rollout", "rollback", "event"};

@@ -271,7 +271,11 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
   judgement.confidence = contract.decision.confidence;
 
   // Later stages are judged again and again while their evidence grows.
-  const Looks looks = options.stage == Stage::kOffline ? Looks::kOnce : Looks::kAgain;
+  const bool once = options.stage == Stage::kOffline || options.look;
+  const Looks looks = once ? Looks::kOnce : Looks::kAgain;
+  const auto spent = [&](double own) {
+    return options.look ? std::min(own * options.look->share, options.look->alpha) : own;
+  };
   FactReader reader(summary);
   const bool lists =
       std::any_of(summary.sources.begin(), summary.sources.end(), [](const Source& source) {
@@ -293,7 +297,7 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
         if (outcomes == Side::kTrain && !ReadsOutcome(*one.slice)) continue;
         one.outcomes = outcomes;
         one.from_lists = lists;
-        one.alpha = 1 - clause.confidence.value_or(contract.decision.confidence);
+        one.alpha = spent(1 - clause.confidence.value_or(contract.decision.confidence));
         one.facts = reader.Read(clause, *one.slice, outcomes);
         if (one.facts.truth < Truth::kNoEvidence) {
           one.traffic = FindInTraffic(clause, contract.assumptions, tests, one.facts, summary,
@@ -307,7 +311,7 @@ Judgement Judge(const Contract& contract, const Summary& summary, const JudgeOpt
       }
     }
   }
-  CorrectForMany(1 - contract.decision.confidence, &cases);
+  CorrectForMany(spent(1 - contract.decision.confidence), &cases);
 
   const Relevance relevance = RelevanceOf(contract, summary);
   auto next = cases.cbegin();

@@ -228,6 +228,10 @@ std::optional<Stage> StageOf(Phase phase) {
   return {};
 }
 
+bool OnlyGrows(const PromotionPolicy& policy, const Evaluation& evaluation) {
+  return evaluation.test == TestKind::kAnytime && !policy.stage(evaluation.stage).looks.empty();
+}
+
 Assessment Assess(const PromotionPolicy& policy, const PromotionState& state,
                   const Evaluation& evaluation, bool live) {
   return Assessor(policy, state, evaluation, live).Run();

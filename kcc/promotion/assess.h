@@ -32,11 +32,17 @@ Assessment Assess(const PromotionPolicy& policy, const PromotionState& state,
                   const Evaluation& evaluation, bool live);
 
 // Why good news of this evaluation does not count in the present step, in words; empty: it does.
-// `*looks` becomes how many looks are then used up.
+// `*looks` becomes how many looks are then used up. Evidence of a stage that plans its looks may
+// grow in between, which is no look at it (OnlyGrows).
 std::string WhyNotCounted(const PromotionPolicy& policy, const PromotionState& state,
                           const Evaluation& evaluation, int64_t* looks);
 
 // The stage of a phase; none where it is none.
 std::optional<Stage> StageOf(Phase phase);
+
+// Whether it is between the planned looks of its stage: the evidence grows, and what a test for any
+// time says of it is not believed, since together with the looks it would err more often than the
+// policy allows.
+bool OnlyGrows(const PromotionPolicy& policy, const Evaluation& evaluation);
 
 }  // namespace kcc

@@ -87,6 +87,13 @@ void CountAudited(const Clause& clause, Population about, const ClauseVerdict& v
 
 }  // namespace
 
+const Look* PlannedLookAt(const StagePolicy& stage, int64_t used, int64_t requests) {
+  for (size_t i = static_cast<size_t>(used); i < stage.looks.size(); ++i) {
+    if (stage.looks[i].requests == requests) return &stage.looks[i];
+  }
+  return nullptr;
+}
+
 std::vector<AskedClause> AskedOf(const Contract& contract) {
   std::vector<AskedClause> asked;
   for (const Clause& clause : contract.clauses) {
@@ -127,6 +134,10 @@ Evaluation EvaluationOf(const Contract& contract, const Judgement& judgement,
                     : judgement.stage == Stage::kOffline          ? TestKind::kFixed
                                                                   : TestKind::kAnytime;
   if (evaluation.test == TestKind::kFixed) evaluation.alpha = 1 - judgement.confidence;
+  if (facts.look_alpha > 0 && evaluation.test == TestKind::kAnytime) {
+    evaluation.test = TestKind::kFixed;
+    evaluation.alpha = facts.look_alpha;
+  }
   for (const ClauseVerdict& verdict : judgement.clauses) {
     ClauseFinding finding = FindingOf(verdict);
     const Clause* clause = contract.FindClause(verdict.id);

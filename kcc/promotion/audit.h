@@ -25,8 +25,13 @@ struct EvidenceFacts {
   std::string digest;
   std::string continues;
   int64_t requests = 0;
-  std::string contract;  // digest
+  std::string contract;   // digest
+  double look_alpha = 0;  // of the planned look that it was judged at; 0: it was not
 };
+
+// The look that the stage planned at this size, if it is still left after `used` of them; null:
+// none.
+const Look* PlannedLookAt(const StagePolicy& stage, int64_t used, int64_t requests);
 
 // `audit`: the judgement of the same evidence under AuditContract; null where there is none. A
 // request counts as audited only where nothing of the clause is missing from the evidence. What the

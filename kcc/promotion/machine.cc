@@ -358,6 +358,10 @@ void Machine::Evaluate() {
   }
   if (!found.guards.empty()) return Guard(Joined(found.guards));
   if (!why_not.empty()) return Note("the evaluation does not count: " + why_not);
+  if (OnlyGrows(policy_, evaluation)) {
+    return Note("the evidence of " + Place() + " has " + std::to_string(evaluation.requests) +
+                " requests; it counts at the looks that the policy plans");
+  }
   Count(evaluation, found);
 }
 

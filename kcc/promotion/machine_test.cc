@@ -147,6 +147,28 @@ TEST(Promotion, ATestForOneLookCountsAtThePlannedLooksAndOnceEach) {
   EXPECT_EQ(walk.state.phase, Phase::kFull);  // this policy has no canary
 }
 
+// Both kinds of tests together would err more often than the policy allows.
+TEST(Promotion, WhereLooksArePlannedEvidenceGrowsInBetweenAndDoesNotCount) {
+  Walk walk(
+      PolicyOf("  offline: {clean: 1}\n  shadow: {clean: 1, looks: [{requests: 1000, alpha: 5%}]}\n"
+               "  canary: {clean: 1, steps: [{traffic: 1%}]}\n  full: {clean: 1}\n"));
+  walk.To(Phase::kShadow);
+  PromotionEvent event = GoodEvaluation(walk.state, Stage::kShadow, 0, 600);
+  walk.Take(event);
+  EXPECT_EQ(walk.state.phase, Phase::kShadow);
+  EXPECT_FALSE(walk.state.progress.ready);
+  EXPECT_EQ(walk.state.progress.requests, 600);
+  EXPECT_THAT(walk.last.note, HasSubstr("counts at the looks that the policy plans"));
+  event = GoodEvaluation(walk.state, Stage::kShadow, 0, 400);
+  walk.Take(event);  // the size of the look, by a test for any time
+  EXPECT_EQ(walk.state.phase, Phase::kShadow);
+  // Bad news counts at every moment.
+  event = GoodEvaluation(walk.state, Stage::kShadow, 0, 1);
+  Row(event, "N-1").verdict = Verdict::kViolated;
+  walk.Take(event);
+  EXPECT_EQ(walk.state.phase, Phase::kRejected);
+}
+
 TEST(Promotion, OfflineATestForOneLookIsUsedOnce) {
   Walk walk(PlainPolicy());
   walk.Start();

@@ -91,7 +91,7 @@ std::string TestWords(Stage which, const StagePolicy& stage) {
     return "facts about the evaluation set, or a test for one look, once";
   }
   if (stage.looks.empty()) return "tests that hold however often one looks";
-  std::string text = "tests that hold however often one looks, or tests for one look at";
+  std::string text = "tests for one look, and at no other moment, at";
   for (const Look& look : stage.looks) {
     text += (&look == &stage.looks.front() ? " " : ", ") + std::to_string(look.requests) +
             " requests (alpha " + ReadableNumber(look.alpha) + ")";

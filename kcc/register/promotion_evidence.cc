@@ -194,7 +194,13 @@ Result<StepEvidence> EvidenceOf(Register& source, const KeptPromotion& kept,
   facts.continues = std::move(continues);
   facts.requests = static_cast<int64_t>(summary.requests.size());
   facts.contract = kept.state.candidate.contract;
-  const JudgeOptions options{found.stage, found.about};
+  JudgeOptions options{found.stage, found.about};
+  const StagePolicy& stage = kept.policy.stage(found.stage);
+  const Look* look = PlannedLookAt(stage, kept.state.progress.looks, facts.requests);
+  if (look != nullptr && Name(standing) == Name(found.stage)) {
+    options.look = {look->alpha, look->alpha / (1 - kept.policy.confidence)};
+    facts.look_alpha = look->alpha;
+  }
   const Judgement judgement = Judge(contract, summary, options);
   const Judgement audit = Judge(AuditContract(contract), summary, options);
   evidence.evaluation = EvaluationOf(contract, judgement, &audit, facts);

@@ -51,6 +51,24 @@ TEST_P(PromotionsTest, ShardsOfAStepAreJoined) {
   EXPECT_TRUE(check->ok()) << check->first_break->what;
 }
 
+// The judge spends the look's alpha, and what is between the looks only grows.
+TEST_P(PromotionsTest, PlannedLooksAreTakenAtTheirSizes) {
+  policy_text_.replace(policy_text_.find("shadow: {minRequests: 100}"), 26,
+                       "shadow: {looks: [{requests: 100}, {requests: 150}], spending: even}");
+  Register target = Create();
+  Started(target, "p-1", "infer-1", 0);
+  Record(target, Stage::kOffline, Measured(100, 120, 0.001, "infer-1"));
+  Advanced(target, "p-1");
+  Record(target, Stage::kShadow, Measured(1000, 1060, 0.001, "infer-1"));
+  const PromotionChange waits = Advanced(target, "p-1");
+  EXPECT_EQ(waits.state.phase, Phase::kShadow);
+  EXPECT_EQ(waits.state.progress.requests, 60);
+  EXPECT_EQ(waits.state.progress.looks, 0);
+  // 60 clean requests are enough for a test at any time, which is not what the policy plans.
+  Record(target, Stage::kShadow, Measured(1060, 1100, 0.001, "infer-1"));
+  EXPECT_EQ(Advanced(target, "p-1").state.phase, Phase::kCanary);
+}
+
 TEST_P(PromotionsTest, OverlappingShardsDoNotCount) {
   Register target = Create();
   Started(target, "p-1", "infer-1", 0);

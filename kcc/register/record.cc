@@ -181,8 +181,9 @@ NewEvent KernelAdded(const std::string& fingerprint,
   std::map<std::string, std::string> build;
   std::map<std::string, std::string> rest;
   for (const auto& [name, value] : declares) {
+    const std::string& said = name;  // clang 14 captures no structured binding
     const auto word = std::find_if(kBuildWords.begin(), kBuildWords.end(), [&](const BuildWord& w) {
-      return w.name == name || w.other == name;
+      return w.name == said || w.other == said;
     });
     if (word == kBuildWords.end() || !build.emplace(word->name, value).second) rest[name] = value;
   }

@@ -34,7 +34,7 @@ class RegisterTest : public OnEachBackend {
     ASSERT_TRUE(check.has_value()) << check.error().Format();
     EXPECT_TRUE(check->ok()) << check->first_break->what;
   }
-  const Story story_;
+  const Story story_{};
 };
 
 TEST_P(RegisterTest, StartsEmpty) {

@@ -45,9 +45,9 @@ testing::Evidence EvidenceOf(const std::vector<bool>& bad, size_t size) {
 
 class Peeker {
  public:
-  Peeker()
+  explicit Peeker(const std::string& shadow = "{}")
       : contract_(RateContract()),
-        policy_(testing::PolicyOf("  offline: {}\n  shadow: {}\n  full: {}\n")),
+        policy_(testing::PolicyOf("  offline: {}\n  shadow: " + shadow + "\n  full: {}\n")),
         plan_(*MakeBettingPlan(kRate)) {
     auto state = Propose(policy_, {"p",
                                    "lane",
@@ -91,15 +91,32 @@ class Peeker {
     return false;
   }
 
+  // Whether a look that the policy plans promotes, each by the judge's test at its spent alpha.
+  bool PromotesPlanned(const std::vector<bool>& bad) {
+    int64_t seen = 0;
+    size_t n = 0;
+    for (const Look& look : policy_.stage(Stage::kShadow).looks) {
+      for (; n < static_cast<size_t>(look.requests); ++n) seen += bad[n] ? 1 : 0;
+      if (!CertifiesRate({seen, look.requests}, kRate, look.alpha)) continue;
+      return Take(EvaluationAt(bad, n, Stage::kShadow, &look));
+    }
+    return false;
+  }
+
+  // The first moment at which the test for any time is satisfied, where looks are planned.
+  bool PromotesBetween(const std::vector<bool>& bad) { return PromotesAnytime(bad); }
+
  private:
-  Evaluation EvaluationAt(const std::vector<bool>& bad, size_t n, Stage stage) {
+  Evaluation EvaluationAt(const std::vector<bool>& bad, size_t n, Stage stage,
+                          const Look* look = nullptr) {
     const Summary summary = testing::Measure(contract_, EvidenceOf(bad, n));
-    const Judgement judgement =
-        Judge(contract_, summary, {.stage = stage, .about = Population::kTraffic});
+    JudgeOptions options{.stage = stage, .about = Population::kTraffic};
+    if (look != nullptr) options.look = {look->alpha, look->alpha / kAlpha};
+    const Judgement judgement = Judge(contract_, summary, options);
     EXPECT_EQ(judgement.verdict, Verdict::kSatisfied) << "the judge and its test disagree";
     return EvaluationOf(contract_, judgement, nullptr,
                         {testing::Digest(std::to_string(n)), "", static_cast<int64_t>(n),
-                         testing::Candidate().contract});
+                         testing::Candidate().contract, look != nullptr ? look->alpha : 0});
   }
 
   bool Take(const Evaluation& evaluation) {
@@ -148,6 +165,29 @@ TEST(Peeking, LookingAfterEveryRequestPromotesNoMoreThanAlpha) {
   EXPECT_EQ(honest, 0);
   EXPECT_GT(RateInterval({passed_off, runs}, 0.01).lo, 2 * kAlpha)
       << "without the rule, peeking would promote";
+}
+
+// 10,000 runs: they are cheap, since only what the test certifies is measured and judged.
+TEST(Peeking, PlannedLooksPromoteNoMoreThanAlphaAndOtherMomentsNever) {
+  constexpr int64_t kRuns = 10'000;
+  for (const char* spending : {"even", "obrien-fleming"}) {
+    Peeker peeker(std::string("{looks: [{requests: 250}, {requests: 500}, {requests: 1000}], ") +
+                  "spending: " + spending + "}");
+    int64_t planned = 0;
+    int64_t between = 0;
+    for (int64_t run = 0; run < kRuns; ++run) {
+      RandomStream random(static_cast<uint64_t>(run) + 1);
+      std::vector<bool> bad(static_cast<size_t>(kLooks));
+      for (size_t i = 0; i < bad.size(); ++i) bad[i] = random.Bernoulli(kRate);
+      planned += peeker.PromotesPlanned(bad) ? 1 : 0;
+      if (run < 500) between += peeker.PromotesBetween(bad) ? 1 : 0;
+    }
+    std::cout << kRuns << " runs, three planned looks, " << spending << ": promoted "
+              << RateText(planned, kRuns) << "\n";
+    EXPECT_LE(static_cast<double>(planned), kAlpha * static_cast<double>(kRuns)) << spending;
+    EXPECT_GT(planned, kRuns / 100) << "a test that never errs here has no power either";
+    EXPECT_EQ(between, 0) << spending;
+  }
 }
 
 }  // namespace
