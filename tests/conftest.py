@@ -23,8 +23,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 # Over ten seconds each, longest first: started first, so that no worker is left alone with one at the end.
-LONG = ("engines/test_engines", "lab/test_experiments", "report/test_html", "engines/test_adapters",
-        "engines/test_model", "kernel/test_contract_matrix", "kernel/test_torch_lm")  # fmt: skip
+LONG = ("lab/test_experiments", "kernel/test_contract_matrix", "report/test_html", "engines/test_adapters", "docs/test_docs",
+        "engines/test_engines", "python/test_trl", "lab/test_shipped", "report/test_other_pages", "engines/test_model",
+        "python/test_monitor", "kernel/test_torch_lm")  # fmt: skip
 
 
 def pytest_addoption(parser):
