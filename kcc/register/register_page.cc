@@ -16,7 +16,7 @@ namespace kcc {
 namespace {
 
 constexpr std::array<std::string_view, 5> kPageColumns = {"proposed", "offline", "shadow", "canary",
-                                                     "full"};
+                                                          "full"};
 constexpr std::string_view kElsewhere = "not promoted";
 
 using TimeText = std::function<std::string(int64_t)>;
