@@ -111,8 +111,8 @@ Result<> TakeHead(const RegisterOptions& options, RegisterVerifyOptions* how) {
   if (!written.has_value()) {
     const Result<std::string> text = ReadFile(options.head, kEnvelopeBytesMax);
     if (!text.has_value()) {
-      return InvalidError("--head is neither a head, SEQUENCE:DIGEST, nor a file: " +
-                          text.error().message());
+      return InvalidError(written.error().message() +
+                          "; nor is it a file that has one: " + text.error().message());
     }
     const size_t end = text->find_last_not_of(" \r\n") + 1;
     written = ParseHead(std::string_view(*text).substr(0, end));
