@@ -13,6 +13,7 @@
 #include "kcc/register/record.h"
 #include "kcc/register/register_test_data.h"
 #include "kcc/register/register_test_server.h"
+#include "kcc/summary/file.h"
 
 namespace kcc {
 namespace {
@@ -199,6 +200,28 @@ TEST_P(BlameReportTest, EvidenceThatWasRemovedDecidesNothing) {
   const BlameReport report = Blamed("p-1");
   EXPECT_EQ(report.answer.cause, BlameCause::kCannotTell);
   EXPECT_THAT(report.answer.sentence, HasSubstr("no longer stored"));
+}
+
+// Batches that each satisfy the contract, and violate it together.
+TEST_P(BlameReportTest, EvidenceThatIsViolatedOnlyTogetherIsNotCalledSatisfied) {
+  Proposed(old_, fp8_);
+  Record(fp8_, 0.009);
+  Open("I-1", {{"promotion", "p-1"}});
+  Record(fp8_, 0.009, 300);
+  EXPECT_EQ(Blamed("I-1").answer.cause, BlameCause::kContract);
+  const std::string joined = EncodeSummary(Measured(fp8_, 0.05, 500, contract_, {loose_}));
+  const auto kept = ReadPromotion(*target_, "p-1");
+  ASSERT_TRUE(kept.has_value());
+  std::string body = kept->event.body;
+  body.insert(1, "\"evidence\":\"" + BlobDigest(joined) + "\",");
+  const auto head = target_->Update([&](Register&) -> Result<Batch> {
+    return Batch{{EventOf("promotion.changed", body)}, {joined}};
+  });
+  ASSERT_TRUE(head.has_value()) << head.error().Format();
+  const BlameReport report = Blamed("I-1");
+  EXPECT_EQ(report.answer.cause, BlameCause::kCannotTell) << report.answer.sentence;
+  EXPECT_EQ(report.table[0].evaluation, "");
+  EXPECT_THAT(report.answer.sentence, HasSubstr("what served before"));
 }
 
 TEST_P(BlameReportTest, NamesTheModelOnTheSameKernels) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kcc/promotion/promotion_json.h"
 #include "kcc/register/event_body.h"
-#include "kcc/register/promotions.h"
 
 namespace kcc {
 namespace {
@@ -54,10 +54,10 @@ Result<> SetTriple(Register& source, const std::string& id, BlameSubject* subjec
   return {};
 }
 
-Result<> SetPromotion(Register& source, Entry entry, BlameSubject* subject) {
-  KCC_TRY(const KeptPromotion kept, ReadPromotion(source, entry.key.id));
-  subject->after = kept.state.candidate;
-  subject->before = kept.state.incumbent;
+Result<> SetPromotion(Entry entry, BlameSubject* subject) {
+  KCC_TRY(PromotionState state, ReadPromotionState(BodyJson(entry.event.body, "state")));
+  subject->after = std::move(state.candidate);
+  subject->before = std::move(state.incumbent);
   subject->promotion = std::move(entry);
   return {};
 }
@@ -76,7 +76,7 @@ Result<> SetIncident(Register& source, Entry incident, BlameSubject* subject) {
   if (!promotion.empty()) {
     KCC_TRY(std::optional<Entry> named, source.Find({EntryTable::kPromotions, promotion}));
     if (!named) return BrokenEvidenceError("the register has no promotion " + promotion);
-    return SetPromotion(source, std::move(*named), subject);
+    return SetPromotion(std::move(*named), subject);
   }
   if (triple.empty()) {
     return InvalidError("incident " + id +
@@ -84,7 +84,7 @@ Result<> SetIncident(Register& source, Entry incident, BlameSubject* subject) {
                         "add one with --promotion or --triple");
   }
   KCC_TRY(std::optional<Entry> newest, PromotionOf(source, triple));
-  if (newest) return SetPromotion(source, std::move(*newest), subject);
+  if (newest) return SetPromotion(std::move(*newest), subject);
   return SetTriple(source, triple, subject);
 }
 
@@ -127,7 +127,7 @@ Result<BlameSubject> FindBlameSubject(Register& source, const std::string& name)
     subject.named_evaluation = BodyText(about->event.body, "evaluation");
     subject.incident = std::move(about);
   }
-  KCC_TRY_VOID(SetPromotion(source, std::move(*promotion), &subject));
+  KCC_TRY_VOID(SetPromotion(std::move(*promotion), &subject));
   return subject;
 }
 

@@ -8,6 +8,8 @@
 #include "kcc/format/json.h"
 #include "kcc/judge/judge.h"
 #include "kcc/promotion/audit.h"
+#include "kcc/promotion/promotion_json.h"
+#include "kcc/register/event_body.h"
 #include "kcc/register/record.h"
 #include "kcc/summary/file.h"
 
@@ -153,11 +155,14 @@ Result<Contract> ReadKeptContract(Register& source, const std::string& digest) {
 }
 
 Result<std::vector<std::string>> ContractsToCompare(Register& source, const std::string& digest) {
-  KCC_TRY(const std::vector<KeptPromotion> promotions, ReadPromotions(source));
+  KCC_TRY(const std::vector<Entry> promotions, source.List({.table = EntryTable::kPromotions}));
   std::set<std::string> compared;
-  for (const KeptPromotion& kept : promotions) {
-    const std::string& candidate = kept.state.candidate.contract;
-    const std::string& incumbent = kept.state.incumbent.contract;
+  for (const Entry& entry : promotions) {
+    // Without its policy, which may be gone: a run must not fail for a promotion of others.
+    const auto state = ReadPromotionState(BodyJson(entry.event.body, "state"));
+    if (!state.has_value()) continue;
+    const std::string& candidate = state->candidate.contract;
+    const std::string& incumbent = state->incumbent.contract;
     if (candidate == digest) compared.insert(incumbent);
     if (incumbent == digest) compared.insert(candidate);
   }
