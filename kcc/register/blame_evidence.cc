@@ -85,7 +85,7 @@ Result<std::vector<StoredEvidence>> EvidenceOfPair(Register& source, const Deplo
 
 Result<std::optional<StoredEvidence>> JoinedEvidence(Register& source,
                                                      const std::string& promotion) {
-  KCC_TRY(const std::vector<PromotionRecord> history, ReadHistory(source, promotion));
+  KCC_TRY(const std::vector<PromotionHistoryRow> history, ReadHistory(source, promotion));
   for (auto record = history.rbegin(); record != history.rend(); ++record) {
     const std::string digest = BodyText(record->event.body, "evidence");
     if (digest.empty()) continue;

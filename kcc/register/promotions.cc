@@ -168,8 +168,8 @@ Result<> CheckCooled(const std::vector<KeptPromotion>& all, const PromotionStart
 }
 
 // Another try of a promotion that was rolled back. Nothing that was recorded before it counts.
-Result<Batch> TryAgain(Writing* writing, const std::vector<KeptPromotion>& all, KeptPromotion kept,
-                       const PromotionStart& start) {
+Result<Batch> TryAgain(PromotionWriting* writing, const std::vector<KeptPromotion>& all,
+                       KeptPromotion kept, const PromotionStart& start) {
   const bool same = kept.state.lane == start.lane && kept.triple == start.candidate &&
                     kept.policy_blob == BlobDigest(start.policy_text);
   if (kept.state.phase != Phase::kRolledBack || !same) {

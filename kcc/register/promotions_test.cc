@@ -127,7 +127,7 @@ TEST_P(PromotionsTest, ARolledBackTripleTriesAgainAfterItsCoolDownOnNewEvidence)
   start.id = "p-1";
   start.lane = "chat";
   start.candidate = TripleOf("infer-1");
-  start.policy_text = kPolicyText;
+  start.policy_text = policy_text_;
   for (const char* name : {"p-1", "p-2"}) {  // another name is no way around it
     start.id = name;
     EXPECT_THAT(StartPromotion(target, start, now_).error().message(),
