@@ -101,6 +101,23 @@ function(kcc_joined_file number text out)
   set(${out} ${${out}} ${file} PARENT_SCOPE)
 endfunction()
 
+# kcc_test(NAME TARGET arguments… [WITH libraries…]): a test that is not run again until what decides its outcome
+# has changed: tools/unless_passed.py. WITH: targets of this build that the program loads. Tests name files
+# relative to the checkout; a macro with its path would defeat ccache.
+function(kcc_test name target)
+  cmake_parse_arguments(ARG "" "" "WITH" ${ARGN})
+  set(command ${target})
+  if(NOT CMAKE_CROSSCOMPILING)  # there the target's name makes CMake put the emulator before it
+    set(command ${PROJECT_SOURCE_DIR}/tools/unless_passed.py)
+    foreach(library IN LISTS ARG_WITH)
+      list(APPEND command --with $<TARGET_FILE:${library}>)
+    endforeach()
+    list(APPEND command $<TARGET_FILE:${target}>)
+  endif()
+  add_test(NAME ${name} COMMAND ${command} ${ARG_UNPARSED_ARGUMENTS} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+endfunction()
+
 function(kcc_module name)
   cmake_parse_arguments(ARG "" "ALONE;LEAVE_OUT" "DEPS;PUBLIC;PUBLIC_TO_TESTS;LIBS;PRIVATE_LIBS;TEST_LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
@@ -134,8 +151,7 @@ function(kcc_module name)
                                                    rapidcheck ${ARG_TEST_LIBS})
     # What is tested is optimised in full; the tests themselves compile a third faster without it.
     target_compile_options(kcc_${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
-    # Tests name files relative to the checkout; a macro with its path would defeat ccache.
-    add_test(NAME ${name} COMMAND kcc_${name}_test WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    kcc_test(${name} kcc_${name}_test)
     # Properties run from one seed here, so that a run can be repeated; a program started by hand
     # takes a new seed each time and prints it.
     set_tests_properties(${name} PROPERTIES LABELS core ENVIRONMENT RC_PARAMS=seed=20261115)

@@ -13,6 +13,7 @@ cd "$(dirname "$0")/.."
 jobs=$(nproc)
 lanes=${LANES:-2}
 logs=build/test-all
+export FRESH=1 # every test runs, whether or not it passed before (tools/unless_passed.py)
 mkdir -p "$logs"
 
 # A step is a function: one exit code for all of it, since a function that runs in a condition ignores set -e.

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Runs a test program, unless it passed before with nothing changed that could change its outcome.
+
+    tools/unless_passed.py [--with FILE]... PROGRAM [ARGUMENT]...
+
+That is: the program's own bytes (kcc's modules are linked into it) and those of each FILE, a library that it loads; the
+arguments and the variables that tests read; every file of the checkout but C++ sources, of which programs are made; and the
+packages of the system. Then it says so and ends with exit code 77, which ctest calls skipped. FRESH=1 or CI in the
+environment: it always runs. A program that failed, or was ended, is run again.
+"""
+
+import argparse
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SOURCES = (".cc", ".h", ".cu", ".cuh")
+PACKAGES = "/var/lib/dpkg/status"
+SKIPPED = 77
+
+
+def stamp_of(path):
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return f"{path} gone"
+    return f"{path} {found.st_size} {found.st_mtime_ns} {found.st_mode}"
+
+
+def digest(options):
+    """Nothing where git does not know the checkout's files: then the program always runs."""
+    # Tracked or new: what git ignores is built, and no test reads it but what the options name.
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True,
+                            text=True, check=False)  # fmt: skip
+    if listed.returncode != 0:
+        return None
+    sha = hashlib.sha256()
+    for file in (options.program, *options.files):
+        sha.update(pathlib.Path(file).read_bytes())
+    sha.update(repr(options.arguments).encode())
+    sha.update(repr(sorted(item for item in os.environ.items() if item[0].startswith(("KCC_", "RC_", "GTEST_")))).encode())
+    files = sorted(name for name in set(listed.stdout.split("\0")) if name and not name.endswith(SOURCES))
+    for line in (stamp_of(PACKAGES), *(stamp_of(ROOT / name) for name in files)):
+        sha.update(line.encode() + b"\n")
+    return sha.hexdigest()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--with", dest="files", action="append", default=[])
+    parser.add_argument("program")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    name = hashlib.sha256(repr(options.arguments).encode()).hexdigest()[:8]
+    stamp = pathlib.Path(f"{options.program}.passed-{name}")
+    found = digest(options)
+    fresh = os.environ.get("FRESH") or os.environ.get("CI")
+    if found and not fresh and stamp.exists() and stamp.read_text() == found:
+        print("passed before, and nothing has changed since; FRESH=1 runs it again")
+        return SKIPPED
+    stamp.unlink(missing_ok=True)
+    code = subprocess.run([options.program, *options.arguments], check=False).returncode
+    if code == 0 and found and digest(options) == found:  # else a file was changed meanwhile
+        stamp.write_text(found)
+    if code == SKIPPED:  # its own word for something else
+        return 1
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
