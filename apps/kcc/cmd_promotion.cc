@@ -97,16 +97,20 @@ void WriteKept(const KeptPromotion& kept, JsonWriter* json) {
   json->Key("state").Raw(ToJson(kept.state)).EndObject();
 }
 
+// A look is a step for each evaluation and one for the time: where two of them wait for the same,
+// it is said once.
 void PrintChange(const PromotionChange& change, Console& console) {
+  std::string_view said;
   for (const StepResult& step : change.steps) {
     for (const Transition& one : step.transitions) {
       console.out << Name(one.from) << " → "
                   << Paint(StyleOf(one.to), Name(one.to), console.colour_out) << ": "
                   << Shown(one.reason) << '\n';
     }
-    if (step.transitions.empty() && !step.note.empty()) {
+    if (step.transitions.empty() && !step.note.empty() && step.note != said) {
       console.out << Shown(step.note) << '\n';
     }
+    said = step.transitions.empty() && step.commands.empty() ? std::string_view(step.note) : "";
     for (const Command& command : step.commands) {
       console.out << "  do: " << Shown(Order(command)) << '\n';
     }

@@ -118,7 +118,8 @@ Result<Entry> FindEntry(Register& source, EntryTable table, const std::string& i
     }
   }
   return InvalidError("there is no " + std::string(Singular(table)) + " '" + id +
-                      "' in the register");
+                      "' in the register; `kcc register list " + std::string(Name(table)) +
+                      "` lists what there is");
 }
 
 int AddEvents(const RegisterFlags& flags, const Batch& batch, Console& console) {
