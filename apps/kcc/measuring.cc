@@ -121,6 +121,14 @@ void LogTraces(const PairedTraces& pair, const std::string& train, const KernelF
     log->SetNoSource(InvalidError("a replay scores given tokens, and these traces are generated"));
     return;
   }
+  // Opened a second time, a pipe is empty or waits for a writer that does not come.
+  std::error_code unknown;
+  if (!kernels.requests.empty() && !std::filesystem::is_regular_file(kernels.requests, unknown) &&
+      !std::filesystem::is_directory(kernels.requests, unknown)) {
+    log->SetNoSource(
+        InvalidError("the requests came through a pipe, which can be read once; give a file"));
+    return;
+  }
   Result<std::unique_ptr<RequestSource>> source =
       kernels.requests.empty()
           ? OpenTraceRequests(train)

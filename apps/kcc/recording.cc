@@ -6,6 +6,8 @@
 #include "apps/kcc/signing.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/values.h"
+#include "kcc/promotion/promotion_json.h"
+#include "kcc/register/event_body.h"
 #include "kcc/register/promotion_evidence.h"
 #include "kcc/register/promotions.h"
 #include "kcc/register/record.h"
@@ -42,19 +44,39 @@ struct Rule {
   std::string policy;  // whose it is; empty: the command line's
 };
 
-// The policy decides where a promotion of the triple is under way. Of several the one that keeps
-// least: what one of them promises not to keep is not kept.
+// What both of two policies allow to keep.
+RequestStorage LeastOf(const RequestStorage& a, const RequestStorage& b) {
+  RequestStorage least;
+  least.store = std::min(a.store, b.store);
+  least.flagged = a.flagged && b.flagged;
+  least.sample = std::min(a.sample, b.sample);
+  least.retention_ms = a.retention_ms;
+  if (!a.retention_ms || (b.retention_ms && *b.retention_ms < *a.retention_ms)) {
+    least.retention_ms = b.retention_ms;
+  }
+  least.text = a.text && b.text;
+  return least;
+}
+
+// The policy decides where a promotion of the triple is under way. Of several, what all of them
+// allow: what one of them promises not to keep is not kept.
 Result<std::optional<Rule>> RuleOfPolicies(Register& source, const std::string& triple) {
   std::optional<Rule> rule;
   KCC_TRY(const auto promotions,
           source.List({.table = EntryTable::kPromotions, .subject = triple}));
   for (const Entry& entry : promotions) {
+    // Without its policy, which may be gone: a run must not fail for a promotion that is over.
+    const auto state = ReadPromotionState(BodyJson(entry.event.body, "state"));
+    if (state.has_value() && IsOver(state->phase)) continue;
     KCC_TRY(const KeptPromotion promotion, ReadPromotion(source, entry.key.id));
-    if (IsOver(promotion.state.phase)) continue;
     const PromotionPolicy& policy = promotion.policy;
-    if (rule && rule->storage.store <= policy.requests.store) continue;
-    rule =
-        Rule{policy.requests, policy.name + " " + policy.version + " of promotion " + entry.key.id};
+    const std::string name = policy.name + " " + policy.version + " of promotion " + entry.key.id;
+    if (!rule) {
+      rule = Rule{policy.requests, name};
+      continue;
+    }
+    rule->storage = LeastOf(rule->storage, policy.requests);
+    rule->policy += " and " + name;
   }
   return rule;
 }

@@ -93,6 +93,7 @@ class Assessor {
       found_.guards.push_back(ViolationText(finding));
     } else if (counts) {
       found_.missing.push_back(ViolationText(finding));
+      found_.spoiled.push_back(ViolationText(finding));
     } else {
       found_.watched.push_back(finding.id);
     }
@@ -137,6 +138,7 @@ class Assessor {
                                "), and the policy names no number of clean requests");
     } else if (Contains(state_.progress.exceeded, asked.id) || finding.exceeding > 0) {
       found_.missing.push_back(who + " was exceeded by a request, so clean ones do not hold it");
+      found_.spoiled.push_back(found_.missing.back());
     } else if (finding.audited < *clean) {
       found_.missing.push_back(who + " has " + std::to_string(finding.audited) + " of " +
                                std::to_string(*clean) + " clean audited requests");

@@ -16,6 +16,7 @@ struct Assessment {
   std::vector<std::string> guards;
   std::vector<std::string> errors;
   std::vector<std::string> missing;   // empty: satisfied, as far as verdicts go
+  std::vector<std::string> spoiled;   // of `missing`: shown to be bad, whatever test showed it
   std::vector<std::string> loosened;  // ids of the old contract's clauses that are not satisfied
   std::vector<std::string> watched;   // ids that are violated and have no power
   std::vector<std::string> exceeded;  // ids of hard clauses of which an exceedance was seen

@@ -219,12 +219,23 @@ void Machine::Start() {
   if (s().candidate == s().incumbent) return End("what it would deploy is what serves already");
   s().started = true;
   if (s().phase == Phase::kRolledBack) {
-    progress() = {};
-    s().passed.clear();  // nothing of the earlier try counts; its evidence is remembered
+    RememberTry();
+    s().retried_by = event_.by;
     Change(Phase::kProposed, "it tries again after its cool-down");
   }
   if (!AllYes({HookPoint::kConfirmRollout})) return Note("it waits for confirm-rollout");
   Begin();
+}
+
+// Nothing of the earlier try counts. Its live requests are remembered, so that they do not count
+// again in this one, whatever other requests they come with. The evaluation set is asked anew.
+void Machine::RememberTry() {
+  for (const PassedStep& passed : s().passed) {
+    if (passed.stage != Stage::kOffline) s().earlier.push_back(passed.evidence);
+  }
+  if (!progress().evidence.empty()) s().earlier.push_back(progress().evidence);
+  s().passed.clear();
+  progress() = {};
 }
 
 void Machine::Begin() {
@@ -255,7 +266,7 @@ void Machine::Approve() {
   if (!StageOf(s().phase)) return Ignore();
   const ApprovalRule rule = ApprovalsNeeded();
   if (event_.by.empty()) return Note("an approval without a name does not count");
-  if (event_.by == s().proposed_by) {
+  if (event_.by == s().proposed_by || event_.by == s().retried_by) {
     return Note(event_.by + " proposed it, and does not approve it as well");
   }
   const bool fits = rule.roles.empty() || std::find(rule.roles.begin(), rule.roles.end(),
@@ -359,6 +370,13 @@ void Machine::Evaluate() {
   if (!found.guards.empty()) return Guard(Joined(found.guards));
   if (!why_not.empty()) return Note("the evaluation does not count: " + why_not);
   if (OnlyGrows(policy_, evaluation)) {
+    // A look that was satisfied does not outlast what is seen after it.
+    if (!found.spoiled.empty()) {
+      progress().missing = found.spoiled;
+      progress().ready = false;
+      progress().satisfied_since_ms.reset();
+      return Note("it waits: " + Joined(Missing()));
+    }
     return Note("the evidence of " + Place() + " has " + std::to_string(evaluation.requests) +
                 " requests; it counts at the looks that the policy plans");
   }

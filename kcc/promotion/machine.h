@@ -47,6 +47,7 @@ class Machine {
   // Events (machine.cc).
   void Deadline();
   void Start();
+  void RememberTry();
   void Begin();
   void Evaluate();
   void Count(const Evaluation& evaluation, const Assessment& found);

@@ -169,6 +169,45 @@ TEST(Promotion, WhereLooksArePlannedEvidenceGrowsInBetweenAndDoesNotCount) {
   EXPECT_EQ(walk.state.phase, Phase::kRejected);
 }
 
+TEST(Promotion, ASatisfiedLookDoesNotOutlastWhatIsSeenAfterIt) {
+  Walk walk(PolicyOf(
+      "  offline: {clean: 1}\n  shadow: {clean: 1}\n  canary: {clean: 1, levels: [L1, L2, L3],"
+      " steps: [{traffic: 1%}], looks: [{requests: 1000, alpha: 5%}], approvals: {count: 1}}\n"
+      "  full: {clean: 1}\n"));
+  walk.To(Phase::kCanary);
+  PromotionEvent event = GoodEvaluation(walk.state, Stage::kCanary, 0, 1000);
+  event.evaluation.test = TestKind::kFixed;
+  event.evaluation.alpha = 0.05;
+  walk.Take(event);
+  ASSERT_TRUE(walk.state.progress.ready);
+  event = GoodEvaluation(walk.state, Stage::kCanary, 0, 500);
+  Row(event, "R-1").verdict = Verdict::kViolated;
+  walk.Take(event);
+  EXPECT_FALSE(walk.state.progress.ready);
+  PromotionEvent approval = Event(PromotionEventKind::kApproval);
+  approval.by = "bob";
+  walk.Take(approval);
+  EXPECT_EQ(walk.state.phase, Phase::kCanary);
+}
+
+TEST(Promotion, WhoStartsItAgainDoesNotApproveIt) {
+  Walk walk(PolicyOf(
+      "  coolDown: 1h\n  offline: {clean: 1, approvals: {count: 1}}\n  shadow: {clean: 1}\n"
+      "  canary: {clean: 1, steps: [{traffic: 1%}]}\n  full: {clean: 1}\n"));
+  walk.state.phase = Phase::kRolledBack;
+  walk.state.rollbacks = 1;
+  PromotionEvent again = Event(PromotionEventKind::kStart, 3'600'000);
+  again.by = "bob";
+  walk.Take(again);
+  ASSERT_EQ(walk.state.phase, Phase::kOffline);
+  PromotionEvent approval = Event(PromotionEventKind::kApproval, 3'600'000);
+  for (const char* name : {"ada", "bob"}) {  // the one proposed it, the other started it again
+    approval.by = name;
+    walk.Take(approval);
+    EXPECT_TRUE(walk.state.progress.approvals.empty()) << name;
+  }
+}
+
 TEST(Promotion, OfflineATestForOneLookIsUsedOnce) {
   Walk walk(PlainPolicy());
   walk.Start();

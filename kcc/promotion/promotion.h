@@ -219,6 +219,7 @@ struct PromotionState {
   std::string lane;    // promotions of one lane take turns (queue.h)
   std::string policy;  // digest; a step under another policy is refused
   std::string proposed_by;
+  std::string retried_by;  // who started it again after a rollback; empty: nobody
   Deployment candidate;
   Deployment incumbent;  // empty: the first of its lane
   std::vector<AskedClause> asked;
@@ -233,6 +234,7 @@ struct PromotionState {
   int64_t ended_ms = 0;
   StepProgress progress;
   std::vector<PassedStep> passed;
+  std::vector<std::string> earlier;  // digests of the live evidence of tries that were rolled back
   std::vector<std::string> counted;  // digests of satisfied evidence, of every stage and try
   std::string reason;                // of the last change, in words
 

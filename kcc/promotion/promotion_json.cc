@@ -95,6 +95,7 @@ void StateFields(Archive& a, T& x) {
   a.Usual("lane", x.lane);
   a.Always("policy", x.policy);
   a.Usual("proposedBy", x.proposed_by);
+  a.Usual("retriedBy", x.retried_by);
   a.Always("candidate", x.candidate);
   a.Usual("incumbent", x.incumbent);
   a.Always("asked", x.asked);
@@ -109,6 +110,7 @@ void StateFields(Archive& a, T& x) {
   a.Usual("endedMs", x.ended_ms);
   a.Always("progress", x.progress);
   a.Usual("passed", x.passed);
+  a.Usual("earlier", x.earlier);
   a.Usual("counted", x.counted);
   a.Always("reason", x.reason);
 }

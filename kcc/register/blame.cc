@@ -1,6 +1,7 @@
 #include "kcc/register/blame.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace kcc {
 namespace {
@@ -122,6 +123,16 @@ class BlameDecision {
                       "nothing to blame: what was promoted satisfies its contract, and no incident "
                       "is recorded about it",
                       {});
+    }
+    const BlameCell& after = Cell(BlameEvidence::kAfter);
+    Findings open;
+    std::copy_if(after.elsewhere.begin(), after.elsewhere.end(), std::back_inserter(open),
+                 [](const auto& one) { return one.verdict != Verdict::kSatisfied; });
+    if (!open.empty()) {
+      return CannotTell("the evidence satisfies every clause that its stage asks, but not " +
+                        ListOf(open) +
+                        ", which other stages ask; record it with --stage of the stage in which it "
+                        "happened");
     }
     std::string sentence =
         "the contract is too loose: the evidence of the incident satisfies every clause of it";

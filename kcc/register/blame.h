@@ -44,6 +44,9 @@ struct BlameCell {
   };
   State state = State::kAbsent;
   std::vector<BlameFinding> findings;
+  // Of clauses that only other stages ask. The verdict is without them, but a contract is not too
+  // loose where one of them would have caught it.
+  std::vector<BlameFinding> elsewhere = {};
 
   // Violated where any finding is; satisfied where all are, and there is one; none where there is
   // nothing to judge.

@@ -112,22 +112,36 @@ Result<std::optional<Contract>> BlamedContract(Register& source, const std::stri
   return std::optional(std::move(*contract));
 }
 
-BlameCell JudgeForBlame(const std::optional<Contract>& contract, const StoredEvidence& evidence,
-                        Stage stage) {
-  if (!contract || !evidence.summary) return {BlameCell::State::kRemoved, {}};
-  const Judgement judgement =
-      Judge(*contract, *evidence.summary, {stage, Population::kEvaluationSet});
-  BlameCell cell{BlameCell::State::kJudged, {}};
+namespace {
+
+std::vector<BlameFinding> FindingsOf(const Contract& contract, const Summary& summary,
+                                     Stage stage) {
+  std::vector<BlameFinding> findings;
+  const Judgement judgement = Judge(contract, summary, {stage, Population::kEvaluationSet});
   for (const ClauseVerdict& clause : judgement.clauses) {
     for (const SliceVerdict& slice : clause.slices) {
       BlameFinding finding{clause.id, slice.slice, slice.verdict(), slice.about.reason, {}};
       if (finding.verdict == Verdict::kSatisfied) {
-        finding.headroom = HeadroomOf(*contract->FindClause(clause.id), slice);
+        finding.headroom = HeadroomOf(*contract.FindClause(clause.id), slice);
       }
-      cell.findings.push_back(std::move(finding));
+      findings.push_back(std::move(finding));
     }
   }
-  return cell;
+  return findings;
+}
+
+}  // namespace
+
+BlameCell JudgeForBlame(const std::optional<Contract>& contract, const StoredEvidence& evidence,
+                        Stage stage) {
+  if (!contract || !evidence.summary) return {BlameCell::State::kRemoved, {}};
+  Contract others = *contract;
+  std::erase_if(others.clauses, [&](const Clause& clause) {
+    return std::find(clause.stages.begin(), clause.stages.end(), stage) != clause.stages.end();
+  });
+  for (Clause& clause : others.clauses) clause.stages = {stage};
+  return {BlameCell::State::kJudged, FindingsOf(*contract, *evidence.summary, stage),
+          FindingsOf(others, *evidence.summary, stage)};
 }
 
 }  // namespace kcc

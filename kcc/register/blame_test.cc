@@ -211,6 +211,20 @@ TEST_P(BlameCases, AreToldApart) {
 INSTANTIATE_TEST_SUITE_P(Table, BlameCases, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// Judged in the stage that somebody named, the evidence may satisfy everything although a clause of
+// another stage would have caught it.
+TEST(Blame, AContractIsNotTooLooseWhereAClauseOfAnotherStageIsOpen) {
+  BlameCase seen = SeenOf({"", "k!", {"ss", "ss"}, kContract, ""});
+  BlameCell& after = seen.rows[0].under_new;
+  after.elsewhere = {{"R-1", "all", Verdict::kSatisfied, "", {}}};
+  EXPECT_EQ(Blame(seen).cause, kContract);
+  for (const Verdict open : {Verdict::kViolated, Verdict::kInconclusive, Verdict::kError}) {
+    after.elsewhere[0].verdict = open;
+    EXPECT_EQ(Blame(seen).cause, kCannotTell);
+    EXPECT_THAT(Blame(seen).sentence, HasSubstr("but not R-1 on all, which other stages ask"));
+  }
+}
+
 // All changes × all cells: what may never be said, whatever the evidence is.
 TEST(Blame, NeverNamesWhatTheEvidenceDoesNotShow) {
   constexpr std::array kCells = {"-", "x", "i", "e", "s", "v"};

@@ -70,12 +70,16 @@ Overlap OverlapOf(const std::vector<uint64_t>& had, const std::vector<uint64_t>&
   return both.size() == had.size() ? Overlap::kHoldsAll : Overlap::kSome;
 }
 
-// Whether the requests are, in part, those of a stage or step that was passed.
+// Whether the requests are, in part, those of a stage or step that was passed, or of an earlier
+// try.
 Result<bool> SharesPassed(Register& source, const PromotionState& state, const Summary& summary) {
+  std::vector<std::string> digests = state.earlier;
   for (const PassedStep& passed : state.passed) {
     // The evaluation set of the offline stage may well be asked again as live requests.
-    if (passed.stage == Stage::kOffline) continue;
-    KCC_TRY(const std::optional<std::string> bytes, source.ReadBlob(passed.evidence));
+    if (passed.stage != Stage::kOffline) digests.push_back(passed.evidence);
+  }
+  for (const std::string& digest : digests) {
+    KCC_TRY(const std::optional<std::string> bytes, source.ReadBlob(digest));
     if (!bytes) continue;  // removed since; its digest still keeps it from counting twice
     KCC_TRY(const Summary before, DecodeSummary(*bytes));
     if (OverlapOf(before.requests, summary.requests) != Overlap::kNone) return true;

@@ -171,12 +171,15 @@ Result<> CheckCooled(const std::vector<KeptPromotion>& all, const PromotionStart
 Result<Batch> TryAgain(PromotionWriting* writing, const std::vector<KeptPromotion>& all,
                        KeptPromotion kept, const PromotionStart& start) {
   const bool same = kept.state.lane == start.lane && kept.triple == start.candidate &&
-                    kept.policy_blob == BlobDigest(start.policy_text);
+                    kept.policy_blob == BlobDigest(start.policy_text) &&
+                    (start.routing.empty() || start.routing == kept.state.candidate.routing) &&
+                    (start.hardware.empty() || start.hardware == kept.state.candidate.hardware);
   if (kept.state.phase != Phase::kRolledBack || !same) {
-    return InvalidError("there is a promotion '" + start.id + "' already" +
-                        (same ? ""
-                              : ", of another lane, triple or policy; propose this one under "
-                                "another name"));
+    return InvalidError(
+        "there is a promotion '" + start.id + "' already" +
+        (same ? ""
+              : ", of another lane, triple, policy, routing or hardware; propose this one under "
+                "another name"));
   }
   KCC_TRY_VOID(CheckCooled(all, start, writing->by));
   const std::vector<PromotionState> states = StatesOf(all);

@@ -144,6 +144,14 @@ TEST_P(PromotionsTest, ARolledBackTripleTriesAgainAfterItsCoolDownOnNewEvidence)
   EXPECT_EQ(Advanced(target, "p-1").state.phase, Phase::kOffline) << "counted in the first try";
   Record(target, Stage::kOffline, Measured(400, 420, 0.001, "infer-1"));
   EXPECT_EQ(Advanced(target, "p-1").state.phase, Phase::kShadow);
+  // Live requests of the first try do not count again, whatever new ones they come with.
+  Record(target, Stage::kShadow, Measured(1150, 1151, 0.001, "infer-1"));
+  Record(target, Stage::kShadow, Measured(1000, 1150, 0.001, "infer-1"));
+  const PromotionChange waits = Advanced(target, "p-1");
+  EXPECT_EQ(waits.state.phase, Phase::kShadow);
+  EXPECT_EQ(waits.state.progress.requests, 1);
+  Record(target, Stage::kShadow, Measured(5000, 5150, 0.001, "infer-1"));
+  EXPECT_EQ(Advanced(target, "p-1").state.phase, Phase::kCanary);
 }
 
 TEST_P(PromotionsTest, CandidatesOfALaneTakeTurns) {

@@ -127,7 +127,12 @@ Result<> ReadSampling(const Members& root, StoredRequest* stored) {
 }
 
 Result<BatchShape> ReadBatch(const Members& root) {
+  // A replay asks a batch of this shape: a record of a few bytes must not ask for more memory than
+  // a machine has.
+  constexpr int64_t kTokensMax = int64_t{1} << 24;
+  constexpr size_t kRequestsMax = size_t{1} << 16;
   BatchShape batch;
+  int64_t tokens = 0;
   const auto found = root.Find("batch");
   if (!found) return batch;
   KCC_TRY(const Members members, Members::Of(found, "batch"));
@@ -143,6 +148,10 @@ Result<BatchShape> ReadBatch(const Members& root) {
       return Wrong("'shape' must be a list of [prompt tokens, output tokens]");
     }
     batch.requests.emplace_back(static_cast<int32_t>(*length(0)), static_cast<int32_t>(*length(1)));
+    tokens += *length(0) + *length(1);
+    if (tokens > kTokensMax || batch.requests.size() > kRequestsMax) {
+      return Wrong("'shape' is of more tokens or requests than a batch can have");
+    }
   }
   batch.place = static_cast<size_t>(place);
   if (batch.place >= batch.requests.size()) return Wrong("'place' lies outside its batch");
