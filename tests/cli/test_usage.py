@@ -5,6 +5,7 @@ import os
 import pathlib
 import pty
 import re
+import select
 import struct
 import subprocess
 import sys
@@ -167,18 +168,15 @@ def run_on_terminal(kcc_path, arguments, env, columns=None, out=None):
     process = subprocess.Popen(
         [kcc_path, *arguments], stdin=subprocess.DEVNULL, stdout=out or slave, stderr=slave, env=env
     )
-    os.close(slave)
     text = b""
-    while True:
-        try:
-            chunk = os.read(master, 65536)
-        except OSError:  # Linux answers EIO once the other end is closed
+    while True:  # the slave stays open: when its last end is closed, Linux may drop what was not read yet
+        ended = process.poll() is not None
+        if select.select([master], [], [], 0.1)[0]:
+            text += os.read(master, 65536)
+        elif ended:
             break
-        if not chunk:
-            break
-        text += chunk
+    os.close(slave)
     os.close(master)
-    process.wait()
     return text
 
 

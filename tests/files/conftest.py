@@ -1,5 +1,6 @@
 """Inputs of every command that writes, the file layer with faults, and a bench for each output."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -15,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def inputs(kcc_path, made_once):
     def make(directory):
         def kcc(*words):
-            subprocess.run([kcc_path, *map(str, words)], check=True, capture_output=True, cwd=ROOT)
+            return subprocess.run([kcc_path, *map(str, words)], check=True, capture_output=True, cwd=ROOT).stdout
 
         for side in ("train", "infer"):
             shutil.copytree(ROOT / "examples/traces" / side, directory / side)
@@ -39,6 +40,13 @@ def inputs(kcc_path, made_once):
             shutil.copy(directory / variant / "report.json", directory / f"{variant}.json")
             kcc("register", "init", "--register", directory / f"{variant}.db")
             kcc("register", "add", "contract", contract, "--actor", "ann", "--time", "2026-11-18", "--register", directory / f"{variant}.db")
+
+        kept = ["--register", directory / "kept.db"]
+        kcc("register", "init", *kept)
+        kcc("run", directory / "a.yaml", "--train", "lab:f32?threads=1", "--infer", "lab:bf16?threads=1", "--requests", directory / "one.jsonl",
+            "--store", "full", "--store-sample", 1, "--actor", "ann", "--time", "2026-11-18", *kept)
+        (entry,) = json.loads(kcc("register", "list", "requests", "--json", *kept))["entries"]
+        kcc("register", "blob", entry["id"], "-o", directory / "stored.json", *kept)
 
     return made_once("file-inputs", make)
 

@@ -14,6 +14,7 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPORARY = re.compile(r"\.kcc-[a-z2-7]{10}\.tmp")
 CLOCK = re.compile(rb'"(latency|ttft|started_at)_ms":[^,}]+,?')  # what kcc generate measures, in requests.jsonl
+SCRATCH_ALONE = ("attribute", "replay")  # write nothing but what they remove at the end
 LOCK = ".kcc-report.lock"  # an empty file that means nothing: a killed run leaves it, the next one takes it
 CONTRACT = """\
 apiVersion: kcc/v1
@@ -68,7 +69,7 @@ class Bench:
             self.empty()
             assert self.run(variant).returncode == 0, self.last
             self.states[variant], left = read(directory)
-            assert left == [] and self.states[variant] or output.name == "attribute"
+            assert left == [] and self.states[variant] or output.name in SCRATCH_ALONE
         self.begin()
         self.states["old"], _ = read(directory)
 
@@ -156,6 +157,8 @@ def table(inputs):
         Output("attribute page", variants("attribute", "--train", "lab:f32", *one, *scratch, "-o", "{}/a.html", a=["--infer", "lab:fp8"],
                                           b=["--infer", "lab:bf16"])),
         Output("attribute", variants("attribute", "--train", "lab:f32", *one, *scratch, a=["--infer", "lab:fp8"], b=["--infer", "lab:bf16"])),
+        Output("replay", variants("replay", inputs / "stored.json", "--train", "lab:f32?threads=1", "--infer", "lab:bf16?threads=1",
+                                  "--no-attribution", *scratch, b=["--alone"])),
         Output("lab", variants(*lab, a=["--engine", "f32"], b=["--engine", "bf16"]), vouches="e2.json"),
         Output("rl diagnose", variants("rl", "diagnose", "-o", "{}/s.kccrl", a=[rl], b=[inputs / "step.npz"])),
         Output("rl correct", variants("rl", "correct", rl, "-o", "{}/w.safetensors",
@@ -166,6 +169,8 @@ def table(inputs):
         Output("register page", {v: ["register", "page", "--register", inputs / f"{v}.db", "-o", "{}/r.html"] for v in "ab"}),
         Output("register blob", {v: ["register", "blob", sha256(inputs / f"{v}.yaml"), "--register", inputs / f"{v}.db", "-o", "{}/b"]
                                  for v in "ab"}),
+        Output("register head", {v: ["register", "head", "--register", inputs / f"{v}.db", "--key", inputs / "key.pem", "--time",
+                                     "2026-11-18T09:30:00Z", "-o", "{}/h.json"] for v in "ab"}),
         Output("register attest", {v: ["register", "attest", inputs / f"{v}.json", "--key", inputs / "key.pem", "--time",
                                        "2026-11-18T09:30:00Z", "-o", "{}/e.json"] for v in "ab"}),
         Output("register stamp", {v: ["register", "stamp", rl, "--contract", "sha256:" + v * 64, "--triple", "sha256:" + "c" * 64,
@@ -176,5 +181,5 @@ def table(inputs):
 
 
 NAMES = ["measure", "measure engines", "merge", "run", "run summary", "run engines", "judge", "report", "author", "fmt", "import", "import npy",
-         "import --replace", "score", "generate", "attribute page", "attribute", "lab", "rl diagnose", "rl correct", "requests",
-         "register export", "register page", "register blob", "register attest", "register stamp", "rl replay", "rl judge"]  # fmt: skip
+         "import --replace", "score", "generate", "attribute page", "attribute", "replay", "lab", "rl diagnose", "rl correct", "requests",
+         "register export", "register page", "register blob", "register head", "register attest", "register stamp", "rl replay", "rl judge"]  # fmt: skip

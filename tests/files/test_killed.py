@@ -9,8 +9,8 @@ import outputs
 import pytest
 
 FEW = ["measure", "run", "import"]
-# kcc attribute has scratch space, as others here have, and no output.
-SLOW = [pytest.param(name, 200, marks=pytest.mark.slow, id=f"{name}, 200 times") for name in outputs.NAMES if name != "attribute"]
+# kcc attribute and kcc replay have scratch space, as others here have, and no output.
+SLOW = [pytest.param(name, 200, marks=pytest.mark.slow, id=f"{name}, 200 times") for name in outputs.NAMES if name not in outputs.SCRATCH_ALONE]
 TAKEN = ("another run is writing", "exists already", "made by another process", "is there already")
 
 
