@@ -245,8 +245,11 @@ Result<PromotionChange> SendEvent(Register& target, const std::string& id,
   const auto make = [&](Register&) -> Result<Batch> {
     KCC_TRY_VOID(writing.Begin());
     KCC_TRY(KeptPromotion kept, ReadPromotion(target, id));
+    KCC_TRY(const bool frozen, FreezeUnbacked(&writing, &kept));
+    const bool approval = event.kind == PromotionEventKind::kApproval;
+    if (frozen && approval) return std::move(writing.batch);  // nobody approves what is frozen
     PromotionEvent sent = event;
-    if (event.kind == PromotionEventKind::kApproval) KCC_TRY_VOID(writing.Approve(kept, &sent));
+    if (approval) KCC_TRY_VOID(writing.Approve(kept, &sent));
     KCC_TRY_VOID(TakeEvent(&writing, &kept, sent));
     return std::move(writing.batch);
   };

@@ -80,7 +80,8 @@ Result<PromotionChange> StartPromotion(Register& target, const PromotionStart& s
 
 // One event of a person, a hook or a clock. An event that changes nothing is not written. An
 // approval fails with kInvalid where the policy wants it signed and it is not, or by a key that
-// `by.signing.keyring` does not believe.
+// `by.signing.keyring` does not believe. With a keyring, an approval in the state that must be
+// signed and that no statement shows freezes the promotion before the event.
 Result<PromotionChange> SendEvent(Register& target, const std::string& id,
                                   const PromotionEvent& event, const Proposer& by);
 

@@ -1,9 +1,9 @@
 #include "kcc/register/statement_check.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "kcc/base/strings.h"
-#include "kcc/contract/policy_reader.h"
 #include "kcc/format/json.h"
 #include "kcc/register/event_body.h"
 #include "kcc/register/record.h"
@@ -47,7 +47,8 @@ std::optional<Verdict> StatedVerdict(const StatedEvaluation& evaluation, const s
   return gravest;
 }
 
-std::string CompareEvaluation(const StatedEvaluation& stated, const RecordedEvaluation& recorded) {
+std::string CompareEvaluation(const StatedEvaluation& stated, const Event& about) {
+  const RecordedEvaluation recorded = ReadRecordedEvaluation(about.body);
   if (stated.triple != recorded.triple) return Differs("triple", stated.triple, recorded.triple);
   if (stated.stage != recorded.stage) return Differs("stage", stated.stage, recorded.stage);
   if (Name(stated.verdict) != recorded.verdict) {
@@ -69,12 +70,23 @@ std::string CompareEvaluation(const StatedEvaluation& stated, const RecordedEval
   for (const EvaluationRow& row : stated.rows) {
     if (known.count(row.id) == 0) return "it judges clause " + row.id + ", and the log does not";
   }
+  // Both keep milliseconds. An older statement is not about this evaluation, whatever it says.
+  if (stated.time_ms != about.time_ms) {
+    return Differs("time", FormatTimestamp(stated.time_ms), ShownTimestamp(about.time_ms));
+  }
   return {};
 }
 
-std::optional<Stage> StageNamed(std::string_view name) {
-  for (const Stage stage : kStages) {
-    if (Name(stage) == name) return stage;
+// Of what a promotion is, which no step of it changes: against a promotion.changed.
+std::string CompareSubject(const PromotionRecord& record, const std::string& body) {
+  const std::string triple = BodyText(body, "triple");
+  if (record.triple != triple) return Differs("triple", record.triple, triple);
+  const std::string state = BodyJson(body, "state");
+  const std::string policy = BodyText(state, "policy");
+  if (record.policy.digest != policy) return Differs("policy", record.policy.digest, policy);
+  const std::string contract = BodyText(BodyJson(state, "candidate"), "contract");
+  if (record.contract.digest != contract) {
+    return Differs("contract", record.contract.digest, contract);
   }
   return {};
 }
@@ -131,19 +143,19 @@ Result<std::string> StatementChecker::CheckAbout(const Event& event, const Verif
 
 Result<std::string> StatementChecker::CheckEvaluation(const Event& about,
                                                       const Verification& found) {
-  const RecordedEvaluation recorded = ReadRecordedEvaluation(about.body);
   if (found.statement->predicate_type == kEvaluationType) {
     KCC_TRY(const StatedEvaluation stated, ReadEvaluation(found.statement->predicate));
-    return CompareEvaluation(stated, recorded);
+    return CompareEvaluation(stated, about);
   }
+  const std::string recorded = ReadRecordedEvaluation(about.body).verdict;
   // A predicate of others says passed or not. What is not satisfied must not pass.
   if (!found.verdict && found.statement->predicate_type != kSlsaVsaType &&
       found.statement->predicate_type != kTestResultType) {
     return "it is not about an evaluation but " + found.statement->predicate_type;
   }
   const bool passed = found.verdict == Verdict::kSatisfied;
-  if (passed && recorded.verdict != Name(Verdict::kSatisfied)) {
-    return Differs("verdict", "passed", recorded.verdict);
+  if (passed && recorded != Name(Verdict::kSatisfied)) {
+    return Differs("verdict", "passed", recorded);
   }
   return std::string();
 }
@@ -163,16 +175,14 @@ Result<std::string> StatementChecker::CheckStep(const Event& event, const Event&
     return Differs("time", FormatTimestamp(record.time_ms), ShownTimestamp(about.time_ms));
   }
   if (about.kind == "approval.given") {
-    const std::string stage = BodyText(about.body, "stage");
-    if (record.step != kApproveStep) return Differs("step", record.step, kApproveStep);
-    if (record.from != stage) return Differs("stage", record.from, stage);
-    if (record.approvals.size() != 1 || record.approvals[0].by != about.actor) {
-      return "it is not the approval of " + about.actor;
-    }
+    KCC_TRY(std::string wrong, CheckApproval(about, record));
+    if (!wrong.empty()) return wrong;
     for (const SignatureCheck& check : found.signatures) {
       const KeyringKey* key = keyring_.Find(check.key_id);
       if (check.failure || key == nullptr) continue;
-      approvals_[promotion].push_back({about.sequence, event.sequence, stage, key->key.id()});
+      stages_.Add(promotion, {about.sequence, event.sequence, record.from, record.approvals[0].by,
+                              record.approvals[0].note, key->key.id(), record.triple,
+                              record.policy.digest, record.contract.digest});
     }
     return std::string();
   }
@@ -181,16 +191,27 @@ Result<std::string> StatementChecker::CheckStep(const Event& event, const Event&
   const auto logged = [&](std::string_view key) { return BodyText(about.body, key); };
   if (record.from != logged("from")) return Differs("from", record.from, logged("from"));
   if (record.to != logged("to")) return Differs("to", record.to, logged("to"));
-  if (record.triple != logged("triple")) return Differs("triple", record.triple, logged("triple"));
-  const std::string state = BodyJson(about.body, "state");
-  if (record.policy.digest != BodyText(state, "policy")) {
-    return Differs("policy", record.policy.digest, BodyText(state, "policy"));
+  const std::string wrong = CompareSubject(record, about.body);
+  return wrong.empty() ? CheckEvidence(record) : wrong;
+}
+
+// The event says who approved in which stage; of what, the promotion's own event says.
+Result<std::string> StatementChecker::CheckApproval(const Event& about,
+                                                    const PromotionRecord& record) {
+  const std::string stage = BodyText(about.body, "stage");
+  const std::string role = BodyText(about.body, "role");
+  if (record.step != kApproveStep) return Differs("step", record.step, kApproveStep);
+  if (record.from != stage) return Differs("stage", record.from, stage);
+  if (record.approvals.size() != 1 || record.approvals[0].by != about.actor) {
+    return "it is not the approval of " + about.actor;
   }
-  const std::string contract = BodyText(BodyJson(state, "candidate"), "contract");
-  if (record.contract.digest != contract) {
-    return Differs("contract", record.contract.digest, contract);
-  }
-  return CheckEvidence(record);
+  if (record.approvals[0].note != role) return Differs("role", record.approvals[0].note, role);
+  // Not Register::Find: whoever verifies has a transaction already.
+  KCC_TRY(const auto promotion,
+          source_.store().FindEntry({EntryTable::kPromotions, record.promotion}));
+  KCC_TRY(const std::optional<Event> changed, EventAt(promotion ? promotion->changed : 0));
+  if (!changed) return "there is no promotion " + record.promotion;
+  return CompareSubject(record, changed->body);
 }
 
 // "evaluation 12" with the digest that the chain has at its event, which stands for all before it.
@@ -208,61 +229,6 @@ Result<std::string> StatementChecker::CheckEvidence(const PromotionRecord& recor
   return std::string();
 }
 
-Result<const PromotionPolicy*> StatementChecker::PolicyOf(const std::string& blob) {
-  const auto known = policies_.find(blob);
-  if (known != policies_.end()) return known->second ? &*known->second : nullptr;
-  KCC_TRY(const std::optional<std::string> text, source_.ReadBlob(blob));
-  std::optional<PromotionPolicy>& policy = policies_[blob];
-  if (text) policy = ReadPolicy(*text).policy;
-  return policy ? &*policy : nullptr;
-}
-
-// A stage is left forwards by a transition to the stage after it, and full by settling. What enters
-// a stage or a step makes the approvals before it void, as in the machine; freezing does not.
-Result<std::string> StatementChecker::CheckPromotion(const Event& event) {
-  json::parser parser;
-  KCC_TRY(const json::element root, ParseJson(parser, event.body));
-  const json::object body = root.get_object().value_unsafe();
-  const std::string promotion{JsonText(JsonMember(body, "promotion"))};
-  const auto transitions = JsonMember(body, "transitions");
-  if (!transitions || !transitions->is_array()) return std::string();
-  const json::array moves = transitions->get_array().value_unsafe();
-  for (const json::element one : moves) {
-    if (!one.is_object()) continue;
-    const json::object row = one.get_object().value_unsafe();
-    const std::string from{JsonText(JsonMember(row, "from"))};
-    const std::string to{JsonText(JsonMember(row, "to"))};
-    const std::optional<Stage> left = StageNamed(from);
-    const bool settled = left == Stage::kFull && to == Name(Stage::kFull);
-    if (left) {
-      KCC_TRY(const PromotionPolicy* policy,
-              PolicyOf(std::string(JsonText(JsonMember(body, "policy")))));
-      const std::optional<Stage> next =
-          policy != nullptr ? policy->StageAfter(*left) : std::nullopt;
-      const bool forwards = settled || (next && to == Name(*next));
-      if (policy != nullptr && forwards && policy->stage(*left).approvals.must_sign) {
-        std::set<std::string_view> keys;
-        for (const SignedApproval& approval : approvals_[promotion]) {
-          if (approval.stage == from && approval.approval > entered_[promotion] &&
-              approval.statement < event.sequence) {
-            keys.insert(approval.key);
-          }
-        }
-        const int64_t asked = policy->stage(*left).approvals.count;
-        if (static_cast<int64_t>(keys.size()) < asked) {
-          return "promotion " + promotion + " left " + from + " in event " +
-                 std::to_string(event.sequence) + " with " + std::to_string(keys.size()) + " of " +
-                 std::to_string(asked) + " signed approvals that its policy asks for";
-        }
-      }
-    }
-    if (from != Name(Phase::kFrozen) && to != Name(Phase::kFrozen)) {
-      entered_[promotion] = event.sequence;
-    }
-  }
-  return std::string();
-}
-
 Result<std::string> UnbackedApproval(Register& source, const KeptPromotion& kept,
                                      const Keyring& keyring) {
   const std::optional<Stage> stage = StageNamed(Name(kept.state.phase));
@@ -271,27 +237,23 @@ Result<std::string> UnbackedApproval(Register& source, const KeptPromotion& kept
   KCC_TRY(const std::vector<Entry> entries,
           source.List({.table = EntryTable::kStatements,
                        .subject = KeyText({EntryTable::kPromotions, kept.state.id})}));
-  std::set<std::pair<std::string, std::string>> backed;  // who, by which key
   StatementChecker checker(source, keyring);
   for (const Entry& entry : entries) {
     KCC_TRY(const std::optional<std::string> envelope, source.ReadBlob(entry.key.id));
-    if (!envelope) continue;
-    KCC_TRY(const std::string wrong, checker.CheckStatement(entry.event, *envelope));
-    if (!wrong.empty()) continue;
-    VerifyOptions options;
-    options.time_ms = entry.event.time_ms;
-    const Verification found = Verify(*envelope, keyring, options);
-    KCC_TRY(const PromotionRecord record, ReadPromotionRecord(found.statement->predicate));
-    if (record.step != kApproveStep || record.from != Name(*stage)) continue;
-    for (const SignatureCheck& check : found.signatures) {
-      const KeyringKey* key = keyring.Find(check.key_id);
-      if (!check.failure && key != nullptr) {
-        backed.emplace(record.approvals[0].by, key->key.id());
-      }
-    }
+    // One that does not hold shows nothing.
+    if (envelope) KCC_TRY_VOID(checker.CheckStatement(entry.event, *envelope));
+  }
+  // When the stage was entered is for the log to say: the state is what is in question.
+  KCC_TRY(const std::optional<Entry> entry, source.Find({EntryTable::kPromotions, kept.state.id}));
+  const int64_t first = entry ? entry->state.added : 1;
+  KCC_TRY(const std::vector<Event> changes,
+          source.ReadEvents({.first = first, .kind = "promotion.changed"}));
+  for (const Event& change : changes) {
+    if (BodyText(change.body, "promotion") != kept.state.id) continue;
+    KCC_TRY_VOID(checker.CheckPromotion(change));
   }
   for (const Approval& approval : kept.state.progress.approvals) {
-    if (backed.count({approval.by, approval.key}) == 0) {
+    if (!checker.stages().Backs(kept.state.id, *stage, approval)) {
       return "no signed statement shows the approval of " + approval.by + " in " +
              std::string(Name(*stage));
     }

@@ -7,17 +7,16 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "kcc/base/result.h"
-#include "kcc/contract/policy.h"
 #include "kcc/register/promotions.h"
 #include "kcc/register/register.h"
+#include "kcc/register/signed_stages.h"
 #include "kcc/statement/keyring.h"
+#include "kcc/statement/promotion_record.h"
 #include "kcc/statement/verify.h"
 
 namespace kcc {
@@ -25,7 +24,8 @@ namespace kcc {
 class StatementChecker {
  public:
   // Both must outlive it.
-  StatementChecker(Register& source, const Keyring& keyring) : source_(source), keyring_(keyring) {}
+  StatementChecker(Register& source, const Keyring& keyring)
+      : source_(source), keyring_(keyring), stages_(source) {}
 
   // A statement.added event and the envelope that it names. What is wrong with it, as a sentence;
   // empty: it holds.
@@ -33,37 +33,30 @@ class StatementChecker {
 
   // Every promotion.changed event in its order, after all statements: whether the approvals that
   // the policy wants signed were signed before it.
-  Result<std::string> CheckPromotion(const Event& event);
+  Result<std::string> CheckPromotion(const Event& event) { return stages_.Follow(event); }
 
+  const SignedStages& stages() const { return stages_; }
   int64_t statements() const { return statements_; }
   // Whether a statement about this event was found to hold.
   bool IsSigned(int64_t sequence) const { return signed_.count(sequence) > 0; }
 
  private:
-  struct SignedApproval {
-    int64_t approval = 0;   // the number of the approval.given
-    int64_t statement = 0;  // and of the statement.added
-    std::string stage;
-    std::string key;
-  };
   Result<std::string> CheckAbout(const Event& event, const Verification& found);
   Result<std::string> CheckEvaluation(const Event& about, const Verification& found);
   Result<std::string> CheckStep(const Event& event, const Event& about, const Verification& found);
+  Result<std::string> CheckApproval(const Event& about, const PromotionRecord& record);
   Result<std::string> CheckEvidence(const PromotionRecord& record);
-  Result<const PromotionPolicy*> PolicyOf(const std::string& blob);
   Result<std::optional<Event>> EventAt(int64_t sequence);
 
   Register& source_;
   const Keyring& keyring_;
   int64_t statements_ = 0;
   std::set<int64_t> signed_;
-  std::map<std::string, std::vector<SignedApproval>> approvals_;  // by promotion
-  std::map<std::string, int64_t> entered_;  // the event with which its present stage was entered
-  std::map<std::string, std::optional<PromotionPolicy>> policies_;  // by blob
+  SignedStages stages_;
 };
 
 // The first approval in the state of `kept` that the policy wants signed and that no statement in
-// the register shows, as a sentence; empty: there is none.
+// the register shows to have been given in this stay, as a sentence; empty: there is none.
 Result<std::string> UnbackedApproval(Register& source, const KeptPromotion& kept,
                                      const Keyring& keyring);
 

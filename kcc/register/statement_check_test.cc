@@ -4,74 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kcc/register/event_body.h"
-#include "kcc/register/promotions_test_data.h"
-#include "kcc/register/verify.h"
-#include "kcc/statement/statement_test_data.h"
+#include "kcc/register/signed_promotions_test_data.h"
 
 namespace kcc {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr std::string_view kSignedPolicy = R"(
-apiVersion: kcc/v1
-kind: PromotionPolicy
-metadata: {name: p, version: 1.0.0}
-spec:
-  offline: {approvals: {count: 2, signed: true}}
-  shadow: {minRequests: 100}
-  full: {}
-)";
-
-class SignedPromotionsTest : public PromotionsTest {
- protected:
-  void SetUp() override {
-    PromotionsTest::SetUp();
-    policy_text_ = kSignedPolicy;
-  }
-
-  // Proposed, and satisfied offline: only approvals are missing.
-  Register Waiting() {
-    Register target = Create();
-    Started(target, "p-1", "infer-1", 0);
-    Record(target, Stage::kOffline, Measured(100, 120, 0.001, "infer-1"));
-    EXPECT_EQ(Advanced(target, "p-1").state.phase, Phase::kOffline);
-    return target;
-  }
-
-  Result<PromotionChange> Approve(Register& target, const std::string& who,
-                                  const std::vector<std::string_view>& keys,
-                                  const Keyring* keyring) {
-    const auto signers = TestSigners(keys);
-    now_.time_ms += 1000;
-    const Proposer by{who, now_.time_ms, {signers, keyring, "test"}};
-    PromotionEvent event;
-    event.kind = PromotionEventKind::kApproval;
-    event.at_ms = by.time_ms;
-    event.by = who;
-    return SendEvent(target, "p-1", event, by);
-  }
-  std::string WhyNot(Register& target, const std::string& who,
-                     const std::vector<std::string_view>& keys, const Keyring* keyring) {
-    const Head before = *target.ReadHead();
-    const auto change = Approve(target, who, keys, keyring);
-    EXPECT_EQ(*target.ReadHead(), before) << "nothing is written";
-    return change.has_value() ? "" : change.error().message();
-  }
-  std::string FirstBreak(Register& target) {
-    RegisterVerifyOptions options;
-    options.keyring = &keyring_;
-    const auto check = Verify(target, options);
-    EXPECT_TRUE(check.has_value()) << check.error().Format();
-    return check->ok() ? "" : check->first_break->what;
-  }
-
-  Keyring keyring_ =
-      TestKeyring({TestKey(kEd25519Public, "bob", {"notBefore: 2023-01-01T00:00:00Z"}),
-                   TestKey(kSecondPublic, "eve"),
-                   TestKey(kEcdsaPublic, "old", {"notAfter: 2023-01-01T00:00:00Z"})});
-};
 
 TEST_P(SignedPromotionsTest, TwoKeysAreNeededAndEachApprovalIsStored) {
   Register target = Waiting();
@@ -115,15 +53,9 @@ TEST_P(SignedPromotionsTest, ThePolicyMayNameTheKeyring) {
 // Whoever can write to the register can write a state with approvals. It is not believed.
 TEST_P(SignedPromotionsTest, AnApprovalThatNobodySignedFreezes) {
   Register target = Waiting();
-  KeptPromotion kept = *ReadPromotion(target, "p-1");
-  std::string body = kept.event.body;
-  const std::string progress = "\"progress\":{";
-  const std::string forged =
-      progress +
-      R"("approvals":[{"atMs":1,"by":"bob","key":"06"},{"atMs":1,"by":"eve","key":"07"}],)";
-  body.replace(body.find(progress), progress.size(), forged);
-  ASSERT_TRUE(
-      target.Append({{EventOf("promotion.changed", body)}, {}}, *target.ReadHead()).has_value());
+  Append(target, "promotion.changed",
+         Forged(ReadPromotion(target, "p-1")->event.body,
+                R"({"atMs":1,"by":"bob","key":"06"},{"atMs":1,"by":"eve","key":"07"})"));
   now_.signing.keyring = &keyring_;
   const PromotionChange change = Advanced(target, "p-1");
   EXPECT_EQ(change.state.phase, Phase::kFrozen);
@@ -139,16 +71,8 @@ TEST_P(SignedPromotionsTest, AStageThatWasLeftWithoutSignaturesIsNamed) {
   uri_ = NewUri();
   Register target = Waiting();
   ASSERT_TRUE(Approve(target, "bob", {kEd25519Private}, &keyring_).has_value());
-  const std::string body = ReadPromotion(target, "p-1")->event.body;
   // The step that two approvals would have allowed, as the machine would write it.
-  const std::string left =
-      R"("transitions":[{"cause":"x","from":"offline","reason":"x","to":"shadow"}])";
-  std::string moved = body;
-  const size_t at = moved.find("\"transitions\":[]");
-  ASSERT_NE(at, std::string::npos) << body;
-  moved.replace(at, std::string("\"transitions\":[]").size(), left);
-  ASSERT_TRUE(
-      target.Append({{EventOf("promotion.changed", moved)}, {}}, *target.ReadHead()).has_value());
+  Append(target, "promotion.changed", Moved(ReadPromotion(target, "p-1")->event.body, "shadow"));
   EXPECT_THAT(FirstBreak(target), HasSubstr("left offline in event"));
   EXPECT_THAT(FirstBreak(target), HasSubstr("with 1 of 2 signed approvals"));
 }
@@ -180,6 +104,123 @@ TEST_P(SignedPromotionsTest, AStatementOfSomethingElseIsNamed) {
   EXPECT_THAT(says(about, "p-2"), HasSubstr("is not of promotion p-2"));
   EXPECT_THAT(says(5000, "p-1"), HasSubstr("comes after it"));
   EXPECT_THAT(says(900, "p-1"), HasSubstr("there is no event 900"));
+}
+
+// What was approved is the promotion's triple under its policy and contract, in one role.
+TEST_P(SignedPromotionsTest, AnApprovalOfSomethingElseIsNamed) {
+  Register target = Waiting();
+  Append(target, "approval.given",
+         BodyOf({{"promotion", "p-1"}, {"stage", "offline"}, {"role", "on-call"}}));
+  PromotionRecord right = RecordOfLast(target);
+  right.approvals = {{"tester", right.time_ms, "on-call"}};
+  const auto says = [&](const PromotionRecord& record) {
+    StatementChecker checker(target, keyring_);
+    const std::string envelope = Envelope(record);
+    const NewEvent made = StatementAdded(envelope, {EntryTable::kPromotions, "p-1"},
+                                         record.sequence, "x", now_.time_ms);
+    return *checker.CheckStatement({.sequence = 1000,
+                                    .time_ms = now_.time_ms,
+                                    .actor = "x",
+                                    .kind = made.kind,
+                                    .body = *CanonicalBody(made.body),
+                                    .digest = ""},
+                                   envelope);
+  };
+  EXPECT_EQ(says(right), "");
+  PromotionRecord other = right;
+  other.triple = MadeUpDigest(7);
+  EXPECT_THAT(says(other), HasSubstr("it says triple '" + MadeUpDigest(7) + "'"));
+  other = right;
+  other.policy.digest = MadeUpDigest(7);
+  EXPECT_THAT(says(other), HasSubstr("it says policy"));
+  other = right;
+  other.contract.digest = MadeUpDigest(7);
+  EXPECT_THAT(says(other), HasSubstr("it says contract"));
+  other = right;
+  other.approvals[0].note = "security";
+  EXPECT_THAT(says(other), HasSubstr("it says role 'security', and the log says 'on-call'"));
+  other = right;
+  other.approvals.clear();
+  EXPECT_THAT(says(other), HasSubstr("it is not the approval of tester"));
+}
+
+// The step of a promotion that a trusted key signed under the name of an approval is none.
+TEST_P(SignedPromotionsTest, OnlyTheStatementOfAnApprovalBacksOne) {
+  for (const bool named : {false, true}) {
+    uri_ = NewUri();
+    Register target = Waiting();
+    Append(target, "promotion.changed",
+           Forged(ReadPromotion(target, "p-1")->event.body,
+                  R"({"atMs":1,"by":"bob","key":")" + std::string(kEd25519Id) + "\"}"));
+    PromotionRecord record = RecordOfLast(target);
+    if (named) record.approvals = {{"bob", record.time_ms, ""}};
+    const std::string envelope = Envelope(record);
+    const NewEvent statement = StatementAdded(envelope, {EntryTable::kPromotions, "p-1"},
+                                              record.sequence, "x", now_.time_ms);
+    ASSERT_TRUE(target.Append({{statement}, {envelope}}, *target.ReadHead()).has_value());
+    now_.signing.keyring = &keyring_;
+    EXPECT_EQ(Advanced(target, "p-1").state.phase, Phase::kFrozen) << named;
+    now_.signing.keyring = nullptr;
+  }
+}
+
+// An approval is for one stay: what was entered anew needs new ones, whatever `entered` says.
+TEST_P(SignedPromotionsTest, AnApprovalOfAnEarlierStayBacksNothing) {
+  Register target = Waiting();
+  ASSERT_TRUE(Approve(target, "bob", {kEd25519Private}, &keyring_).has_value());
+  const std::string body = ReadPromotion(target, "p-1")->event.body;
+  now_.signing.keyring = &keyring_;
+  EXPECT_EQ(Advanced(target, "p-1").state.phase, Phase::kOffline);
+  Append(target, "promotion.changed", Moved(body, "proposed"));
+  Append(target, "promotion.changed", body);
+  const PromotionChange change = Advanced(target, "p-1");
+  EXPECT_EQ(change.state.phase, Phase::kFrozen);
+  EXPECT_THAT(change.state.reason, HasSubstr("no signed statement shows the approval of bob"));
+}
+
+// An approval that is signed and good stays so over a freeze.
+TEST_P(SignedPromotionsTest, FreezingDoesNotVoidApprovals) {
+  Register target = Create();
+  Started(target, "p-1", "infer-1", 0);
+  now_.signing.keyring = &keyring_;
+  ASSERT_TRUE(Approve(target, "bob", {kEd25519Private}, &keyring_).has_value());
+  for (const auto kind : {PromotionEventKind::kFreeze, PromotionEventKind::kUnfreeze}) {
+    PromotionEvent event;
+    event.kind = kind;
+    event.at_ms = now_.time_ms += 1000;
+    event.by = "ann";
+    ASSERT_TRUE(SendEvent(target, "p-1", event, now_).has_value());
+  }
+  Record(target, Stage::kOffline, Measured(100, 120, 0.001, "infer-1"));
+  EXPECT_EQ(Advanced(target, "p-1").state.phase, Phase::kOffline);
+  const auto last = Approve(target, "eve", {kSecondPrivate}, &keyring_);
+  ASSERT_TRUE(last.has_value()) << last.error().Format();
+  EXPECT_EQ(last->state.phase, Phase::kShadow);
+  EXPECT_EQ(FirstBreak(target), "");
+}
+
+TEST_P(SignedPromotionsTest, AForgedApprovalFreezesBeforeAnApprovalOrAnotherEvent) {
+  Register target = Waiting();
+  const std::string body = ReadPromotion(target, "p-1")->event.body;
+  Append(target, "promotion.changed", Forged(body, R"({"atMs":1,"by":"bob","key":"06"})"));
+  const auto change = Approve(target, "eve", {kSecondPrivate}, &keyring_);
+  ASSERT_TRUE(change.has_value()) << change.error().Format();
+  EXPECT_EQ(change->state.phase, Phase::kFrozen);
+  EXPECT_EQ(PhaseOf(target, "p-1"), Phase::kFrozen);
+  EXPECT_THAT(change->state.reason, HasSubstr("no signed statement shows the approval of bob"));
+  EXPECT_TRUE(target.List({.table = EntryTable::kApprovals})->empty());
+  now_.signing.keyring = &keyring_;
+  PromotionEvent event;
+  event.at_ms = now_.time_ms;
+  for (const auto& [kind, phase] : {std::pair{PromotionEventKind::kHookAnswer, Phase::kFrozen},
+                                    std::pair{PromotionEventKind::kAbort, Phase::kRejected}}) {
+    Append(target, "promotion.changed", Forged(body, R"({"atMs":1,"by":"bob","key":"06"})"));
+    event.kind = kind;
+    const auto sent = SendEvent(target, "p-1", event, now_);
+    ASSERT_TRUE(sent.has_value()) << sent.error().Format();
+    EXPECT_EQ(sent->state.phase, phase);
+    EXPECT_EQ(sent->steps[0].state.phase, Phase::kFrozen);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(On, SignedPromotionsTest,

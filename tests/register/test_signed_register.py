@@ -169,6 +169,20 @@ def test_statements_that_do_not_hold_are_named(signed):
     assert good != satisfied
 
 
+def test_a_statement_is_about_one_evaluation(signed):
+    assert signed.run(1, *signed.key("bob")).code == 1
+    evaluation, statement = signed.log()[5:]
+    # What was signed once is appended again later, as if it had been judged anew.
+    body = signed.folder / "again.json"
+    body.write_text(json.dumps(evaluation["body"]))
+    assert signed.register("add", "event", "evaluation.recorded", body, "--actor", "x", *at(40)).code == 0
+    envelope = json.dumps({**json.loads(signed.blob(statement["body"]["statement"])), "more": 1}).encode()
+    signed.add_statement(envelope, "evaluation 8", 8)
+    found = signed.verify()
+    assert (found.code, found.json["break"]["place"], found.json["break"]["sequence"]) == (4, "statement", 9), found.out
+    assert "it says time '2026-11-18T08:01:00Z', and the log says '2026-11-18T08:40:00Z'" in found.json["break"]["what"]
+
+
 def test_a_promotion_needs_the_signatures_that_its_policy_asks_for(signed):
     policy = signed.folder / "policy.yaml"
     policy.write_text(POLICY)
