@@ -130,7 +130,8 @@ int64_t SignedStages::Count(const Event& event, const Trail& before, const Trail
                       one.contract == now.state.candidate.contract;
     const bool fits = rule.roles.empty() ||
                       std::find(rule.roles.begin(), rule.roles.end(), one.role) != rule.roles.end();
-    if (!in_time || !same || !fits || one.by == now.state.proposed_by) continue;
+    const bool own = one.by == now.state.proposed_by || one.by == now.state.retried_by;
+    if (!in_time || !same || !fits || own) continue;
     people.insert(one.by);
     keys.insert(one.key);
   }
