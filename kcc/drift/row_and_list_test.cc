@@ -314,7 +314,8 @@ TEST_F(MaskedRow, ANumberInPlaceOfAMaskIsNoMask) {
 }
 
 // The side with logits wrote no log-prob: the one computed here may differ from what it would have
-// written in its last bits, so that two equal kernels would seem to differ, or two different ones not.
+// written in its last bits, so that two equal kernels would seem to differ, or two different ones
+// not.
 TEST_F(MaskedRow, SaysNothingOfTheBitsOfALogprobThatNoKernelWrote) {
   const TokenDrift drift = Measure({0, 0, masked_}, {0, 1, 2}, {half_, half_, masked_}, 1);
   EXPECT_TRUE(drift.known[TokenSlot("abs_log_ratio")]);
