@@ -32,7 +32,8 @@ struct PromotionRecord {
   std::string incumbent;  // the triple that serves until the last step; may be empty
   NamedDigest contract;
   NamedDigest policy;
-  std::vector<NamedDigest> evaluations;  // "evaluation 12", by the digest of its event, and evidence
+  std::vector<NamedDigest>
+      evaluations;  // "evaluation 12", by the digest of its event, and evidence
   std::vector<RecordedApproval> approvals;
   std::string reason;
 };
