@@ -34,6 +34,11 @@ Result<NamedBlobs> ReadNamedBlobs(EventStore& store, const GcOptions& options) {
     std::vector<std::string> blobs;
   };
   std::map<std::pair<std::string, std::string>, Last> last;
+  struct LastRequest {
+    bool expired = false;
+    std::vector<std::string> blobs;
+  };
+  std::map<std::string, LastRequest> requests;
   const auto retire = [&](const Last& evaluation) {
     const bool expires = before_ms && evaluation.time_ms < *before_ms;
     for (const std::string& blob : evaluation.blobs) {
@@ -43,8 +48,9 @@ Result<NamedBlobs> ReadNamedBlobs(EventStore& store, const GcOptions& options) {
   KCC_TRY_VOID(store.ReadEvents({}, [&](const Event& event) -> Result<> {
     KCC_TRY(const EventFacts facts, reader.Read(event));
     KCC_TRY_VOID(named.state.Apply(event, facts));
-    if (facts.key.table == EntryTable::kRequests && RequestExpired(event, options)) {
-      named.expired.insert(facts.blobs.begin(), facts.blobs.end());
+    // One that was removed may have been stored again: its last event says how long it stays.
+    if (facts.key.table == EntryTable::kRequests) {
+      requests[facts.key.id] = {RequestExpired(event, options), facts.blobs};
       return {};
     }
     if (facts.key.table != EntryTable::kEvaluations) {
@@ -56,6 +62,10 @@ Result<NamedBlobs> ReadNamedBlobs(EventStore& store, const GcOptions& options) {
     slot = {event.time_ms, facts.blobs};
     return {};
   }));
+  for (const auto& [id, request] : requests) {
+    (request.expired ? named.expired : named.kept)
+        .insert(request.blobs.begin(), request.blobs.end());
+  }
   for (const auto& [triple, evaluation] : last) {
     named.kept.insert(evaluation.blobs.begin(), evaluation.blobs.end());
   }

@@ -172,6 +172,9 @@ def test_retention_removes_records_and_leaves_their_events(kcc, uri, judge, tmp_
     assert "nothing to remove" in gc("--time", "2036-01-01").out
     assert gc("--requests-before", "2026-11-19", "--time", "2026-11-20").out.count("retention") == 2
     assert kcc("register", "verify", "--register", uri).code == 0
+    # A third time with a limit, which counts: the second one, without, is over.
+    assert judge("--store", "full", "--store-for", "30d").code == 1
+    assert gc("--time", "2026-12-18T08:30:00Z").out.count("retention") == 2
 
 
 def test_traces_of_kcc_score_can_be_kept_too(kcc, uri, judge, tmp_path, asked):
