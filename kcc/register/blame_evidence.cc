@@ -7,17 +7,11 @@
 #include "kcc/register/event_body.h"
 #include "kcc/register/promotion_evidence.h"
 #include "kcc/register/promotions.h"
+#include "kcc/register/signed_stages.h"
 #include "kcc/summary/file.h"
 
 namespace kcc {
 namespace {
-
-std::optional<Stage> StageNamed(std::string_view name) {
-  const auto known =
-      std::find_if(kStages.begin(), kStages.end(), [&](Stage one) { return Name(one) == name; });
-  if (known == kStages.end()) return {};
-  return *known;
-}
 
 Result<std::optional<Summary>> ReadSummary(Register& source, const std::string& digest) {
   if (digest.empty()) return std::optional<Summary>();
