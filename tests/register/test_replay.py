@@ -261,6 +261,17 @@ def test_records_follow_the_published_schema(kcc, uri, judge, tmp_path):
             schema.validate(record)
 
 
+def test_a_record_that_asks_for_a_batch_beyond_any_memory_is_refused(kcc, uri, judge, tmp_path, asked):
+    assert judge("--store", "full").code == 1
+    record = next(iter(stored(kcc, uri, tmp_path).values()))
+    assert record["batch"]["shape"], "kcc run asks by batches, and records theirs"
+    record["batch"]["shape"] += [[2147483647, 2147483647]] * 4
+    path = tmp_path / "hostile.json"
+    path.write_text(json.dumps(record, separators=(",", ":"), ensure_ascii=False))
+    done = kcc("replay", path, "--train", TRAIN, "--infer", INFER)
+    assert done.code == 4 and "more tokens or requests than a batch can have" in done.err, done.err
+
+
 def test_explain_says_what_a_policy_keeps(kcc, tmp_path):
     policy = tmp_path / "p.yaml"
     policy.write_text(POLICY % "store: full, sample: 1%, retention: 30d")
