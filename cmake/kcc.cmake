@@ -1,6 +1,6 @@
 # kcc_module(NAME DEPS modules… PUBLIC headers… PUBLIC_TO_TESTS headers… LIBS imported targets…
-#            [TEST_LIBS …] [ALONE regex] [LEAVE_OUT regex]):
-# one folder under kcc/, one static library, one test program.
+#            [TEST_LIBS …] [ALONE regex] [LEAVE_OUT regex] [COLD]):
+# one folder under kcc/, one static library, one test program. COLD: kcc_cold below.
 # tools/check_layers.py reads DEPS, the folders that this one may include, PUBLIC, the headers of this one
 # that others may include, and PUBLIC_TO_TESTS, those that only tests, bench/ and fuzz/ may.
 
@@ -118,8 +118,14 @@ function(kcc_test name target)
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
 endfunction()
 
+# kcc_cold(TARGET): nothing in it is worth -O3. It runs once a command, waits for a file, a network or a
+# database, or writes a page; -O1 takes a third off the time that it compiles.
+function(kcc_cold target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 function(kcc_module name)
-  cmake_parse_arguments(ARG "" "ALONE;LEAVE_OUT" "DEPS;PUBLIC;PUBLIC_TO_TESTS;LIBS;PRIVATE_LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "ALONE;LEAVE_OUT" "DEPS;PUBLIC;PUBLIC_TO_TESTS;LIBS;PRIVATE_LIBS;TEST_LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
@@ -140,6 +146,9 @@ function(kcc_module name)
   target_include_directories(kcc_${name} ${visibility} ${PROJECT_SOURCE_DIR})
   list(TRANSFORM ARG_DEPS PREPEND kcc_)
   target_link_libraries(kcc_${name} ${visibility} ${ARG_DEPS} ${ARG_LIBS})
+  if(sources AND ARG_COLD)
+    kcc_cold(kcc_${name})
+  endif()
   if(sources AND ARG_PRIVATE_LIBS)
     target_link_libraries(kcc_${name} PRIVATE ${ARG_PRIVATE_LIBS})
   endif()
