@@ -69,9 +69,9 @@ Result<Triple> TripleOf(const JudgedRun& run);
 
 // The events of a judged run that the register does not hold yet, and the evaluation. Fails with
 // kInvalid where the evidence does not say which model or which one pair of kernels it is of.
-// Requests are added where the register does not hold the same record. The evaluation is the last
-// event. `warning` gets a sentence where a kernel's fingerprint stands for another build in the
-// register.
+// Requests are added where the register does not hold the same record, or holds it for longer. The
+// evaluation is the last event. `warning` gets a sentence where a kernel's fingerprint stands for
+// another build in the register.
 Result<Batch> RecordRun(Register& target, const JudgedRun& run, std::string* warning);
 
 }  // namespace kcc
