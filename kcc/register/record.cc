@@ -69,6 +69,7 @@ std::string EvaluationBody(const JudgedRun& run, const std::string& triple,
   if (judgement.action) json.Field("action", Name(*judgement.action));
   json.Field("summary", summary_digest).Field("report", BlobDigest(run.report));
   json.Field("kcc", run.kcc_version);
+  if (!run.requests_kept.empty()) json.Field("requestsKept", run.requests_kept);
   json.Key("clauses").BeginArray();
   size_t pairs = 0;
   for (const ClauseVerdict& clause : judgement.clauses) pairs += clause.slices.size();

@@ -60,6 +60,9 @@ struct JudgedRun {
   int64_t time_ms = 0;
   std::vector<RequestToKeep> requests = {};
   std::optional<int64_t> requests_retention_ms = {};
+  // What summary and report hold of single requests: "none", "hashes" or "full" (redaction.h);
+  // empty: not said.
+  std::string requests_kept = {};
   std::string statement = {};  // an envelope about the evaluation (statements.h); empty: none
 };
 
