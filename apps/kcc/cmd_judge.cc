@@ -16,7 +16,6 @@
 #include "kcc/register/promotion_evidence.h"
 #include "kcc/report/from_summary.h"
 #include "kcc/report/next_steps.h"
-#include "kcc/report/report_json.h"
 #include "kcc/report/worst_context.h"
 #include "kcc/summary/file.h"
 
@@ -105,7 +104,7 @@ int JudgeAndReport(const ValidContract& contract, const std::string& file, const
   }
   if (!done.has_value()) return ReportError(done.error(), console);
   const Result<std::string> recorded =
-      RecordVerdict(contract, summary, judgement, ReportJson(report), flags, console, log);
+      RecordVerdict(contract, summary, judgement, report, flags, console, log);
   if (!recorded.has_value()) return ReportError(recorded.error(), console);
   if (directory && !console.json) {
     console.out << "\nreport in "

@@ -120,6 +120,31 @@ Result<Attribution> AttributeRequest(const ReplayCommandOptions& options,
   return Attribute(*corners.train, corners.open, {&request, 1}, how);
 }
 
+// With audit points. Where a kernel fails at them, such as by an answer that is too long, once more
+// without: they say where two runs part, and signatures alone whether a run is the one of then.
+Result<ReplayResult> RunBoth(const ReplayCommandOptions& options, const StoredRequest& stored,
+                             const KernelRequest& request, const KernelOpenOptions& opening,
+                             const Interruptible& interruptible, Console& console) {
+  const auto open = [&](bool audit_points) {
+    KernelOpenOptions audited = opening;
+    audited.audit_points = audit_points;
+    return OpenKernelPair(options.train, options.infer, audited, KernelSchemes(console),
+                          [&] { interruptible.Stop(); });
+  };
+  const ReplayOptions how{ScratchDirectory(options.kernels.scratch), options.alone};
+  KCC_TRY(KernelPair pair, open(true));
+  Result<ReplayResult> result = Replay(stored, request, pair, how);
+  if (result.has_value() || result.error().code() == ErrorCode::kInvalid) return result;
+  pair = {};  // two models at once may be more than fits
+  Result<KernelPair> silent = open(false);
+  if (!silent.has_value()) return result;
+  Result<ReplayResult> without = Replay(stored, request, *silent, how);
+  if (!without.has_value()) return result;
+  without->audit.why = "with audit points a kernel fails (" + result.error().Format() +
+                       "); ask it for fewer of them, if it has a setting for that";
+  return without;
+}
+
 Result<ReplayResult> Run(const ReplayCommandOptions& options, const StoredRequest& stored,
                          Console& console) {
   const std::vector<KernelScheme> schemes = KernelSchemes(console);
@@ -130,15 +155,7 @@ Result<ReplayResult> Run(const ReplayCommandOptions& options, const StoredReques
   KCC_TRY(const KernelRequest request, RequestOf(options, stored));
   const Interruptible interruptible(console);
   const KernelOpenOptions opening = OpenOptionsOf(options.kernels, interruptible);
-  KernelOpenOptions audited = opening;
-  audited.audit_points = true;
-  ReplayResult result;
-  {
-    KCC_TRY(const KernelPair pair, OpenKernelPair(options.train, options.infer, audited, schemes,
-                                                  [&] { interruptible.Stop(); }));
-    KCC_TRY(result, Replay(stored, request, pair,
-                           {ScratchDirectory(options.kernels.scratch), options.alone}));
-  }
+  KCC_TRY(ReplayResult result, RunBoth(options, stored, request, opening, interruptible, console));
   if (options.no_attribution) {
     result.no_attribution = "it was not asked for";
   } else if (result.sides_agree == true) {
@@ -195,6 +212,7 @@ void PrintJson(const Record& record, const ReplayResult& result, Console& consol
   result.sides_agree ? json.Value(*result.sides_agree) : json.Null();
   json.Field("company", result.company);
   json.Key("audit").BeginObject().Field("points", result.audit.compared);
+  if (result.audit.positions) json.Field("positions", *result.audit.positions);
   json.Field("pointsOfOneSide", result.audit.alone).Field("why", result.audit.why);
   json.Key("firstDivergence");
   if (result.audit.outcome == AuditComparison::Outcome::kDiverge) {
@@ -249,6 +267,10 @@ void PrintDifference(const ReplayResult& result, Console& console) {
       break;
     case AuditComparison::Outcome::kAgree:
       console.out << "no difference at " << Counted(result.audit.compared, "audit point");
+      if (result.audit.positions) {
+        console.out << " in the first " << Counted(*result.audit.positions, "position")
+                    << "; those of later ones are too many to be kept";
+      }
       break;
     case AuditComparison::Outcome::kNotComparable:
       console.out << "no first difference: " << Shown(result.audit.why);

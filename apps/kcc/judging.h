@@ -10,6 +10,7 @@
 #include "apps/kcc/commands.h"
 #include "kcc/judge/judge.h"
 #include "kcc/replay/run_log.h"
+#include "kcc/report/report.h"
 #include "kcc/report/report_directory.h"
 #include "kcc/summary/summary.h"
 #include "kcc/trace/pairing.h"
@@ -39,9 +40,10 @@ Result<std::vector<Contract>> ContractsBeside(const Contract& contract, const Ju
 
 // Records the verdict where --register says; gives the evaluation's id, empty where it says
 // nothing. Requests are kept as a policy says: that of a promotion of this triple that is under
-// way, else the flags. Null `log`: what was judged has no requests at hand.
+// way, else the flags; and so is what summary and report say of single ones. Null `log`: what was
+// judged has no requests at hand.
 Result<std::string> RecordVerdict(const ValidContract& contract, const Summary& summary,
-                                  const Judgement& judgement, const std::string& report_json,
+                                  const Judgement& judgement, const ReportData& report,
                                   const JudgeFlags& flags, Console& console, RunLog* log = nullptr);
 
 }  // namespace kcc::cli

@@ -11,7 +11,9 @@
 #include "kcc/register/promotion_evidence.h"
 #include "kcc/register/promotions.h"
 #include "kcc/register/record.h"
+#include "kcc/register/redaction.h"
 #include "kcc/register/statements.h"
+#include "kcc/report/report_json.h"
 
 namespace kcc::cli {
 namespace {
@@ -95,34 +97,40 @@ Result<Rule> StorageRule(Register& source, const std::string& triple, const Judg
   return *rule;
 }
 
-// Fills in the requests that the run keeps. What cannot be kept does not cost the evaluation.
-Result<> AddKeptRequests(Register& source, const JudgeFlags& flags, RunLog* log, JudgedRun* run,
-                         Console& console) {
-  KCC_TRY(const Triple triple, TripleOf(*run));
-  KCC_TRY(const Rule rule, StorageRule(source, TripleId(triple), flags, console));
-  if (rule.storage.store == StoreRequests::kNone) return {};
+struct KeptRequests {
+  Rule rule;
+  std::vector<RequestToKeep> requests;
+};
+
+// The requests that the run keeps. What cannot be kept does not cost the evaluation.
+Result<KeptRequests> KeepRequests(Register& source, const JudgeFlags& flags, RunLog* log,
+                                  const JudgedRun& run, Console& console) {
+  KCC_TRY(const Triple triple, TripleOf(run));
+  KeptRequests result;
+  KCC_TRY(result.rule, StorageRule(source, TripleId(triple), flags, console));
+  const Rule& rule = result.rule;
+  if (rule.storage.store == StoreRequests::kNone) return result;
   if (log == nullptr) {
     Warn("no request is kept: only kcc run has their token ids at hand", console);
-    return {};
+    return result;
   }
-  const RunLog::Judged judged{run->contract, run->summary,    run->judgement,
-                              triple.model,  triple.contract, TripleId(triple)};
+  const RunLog::Judged judged{run.contract, run.summary,     run.judgement,
+                              triple.model, triple.contract, TripleId(triple)};
   const auto kept = log->Keep(judged, rule.storage);
   if (!kept.has_value()) {
     Warn("no request is kept: " + kept.error().Format(), console);
-    return {};
+    return result;
   }
   for (const StoredRequest& stored : *kept) {
-    run->requests.push_back(
+    result.requests.push_back(
         {stored.id, std::string(Name(stored.store)), StoredRequestJson(stored)});
   }
-  run->requests_retention_ms = rule.storage.retention_ms;
   if (!console.json) {
     const std::string by = rule.policy.empty() ? "--store" : "policy " + rule.policy;
     console.out << "\nkept " << Counted(kept->size(), "request") << ", as " << Shown(by)
                 << " says: " << StorageWords(rule.storage) << '\n';
   }
-  return {};
+  return result;
 }
 
 }  // namespace
@@ -162,23 +170,33 @@ Result<std::vector<Contract>> ContractsBeside(const Contract& contract, const Ju
   return beside;
 }
 
+// Requests are chosen by what was measured; what is stored of it is as much as the policy allows.
 Result<std::string> RecordVerdict(const ValidContract& contract, const Summary& summary,
-                                  const Judgement& judgement, const std::string& report_json,
+                                  const Judgement& judgement, const ReportData& report,
                                   const JudgeFlags& flags, Console& console, RunLog* log) {
   if (flags.record.uri.empty()) return std::string();
   KCC_TRY(const Stamp stamp, StampOf(flags.record, console));
   KCC_TRY(Register target, Register::Open(flags.record.uri));
   KCC_TRY(const OwnedSigners signers, OpenSigners(flags.signing));
-  JudgedRun run{.contract = contract.contract,
-                .contract_source = contract.text,
-                .summary = summary,
-                .judgement = judgement,
-                .report = report_json,
-                .model = flags.model,
-                .kcc_version = std::string(Version()),
-                .actor = stamp.actor,
-                .time_ms = stamp.time_ms};
-  KCC_TRY_VOID(AddKeptRequests(target, flags, log, &run, console));
+  const auto run_of = [&](const Summary& of) {
+    return JudgedRun{.contract = contract.contract,
+                     .contract_source = contract.text,
+                     .summary = of,
+                     .judgement = judgement,
+                     .report = {},
+                     .model = flags.model,
+                     .kcc_version = std::string(Version()),
+                     .actor = stamp.actor,
+                     .time_ms = stamp.time_ms};
+  };
+  KCC_TRY(KeptRequests kept, KeepRequests(target, flags, log, run_of(summary), console));
+  const RequestStorage& storage = kept.rule.storage;
+  const Summary stored = Redacted(summary, storage);
+  JudgedRun run = run_of(stored);
+  run.report = ReportJson(Redacted(report, storage));
+  run.requests = std::move(kept.requests);
+  run.requests_retention_ms = storage.retention_ms;
+  run.requests_kept = Name(storage.store);
   if (!signers.empty()) {
     KCC_TRY(run.statement, SignRun(run, signers));
   }

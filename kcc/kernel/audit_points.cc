@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "kcc/base/json_writer.h"
+
 namespace kcc {
 namespace {
 
@@ -23,10 +25,32 @@ std::vector<std::string> SplitWords(std::string_view text) {
   return words;
 }
 
+// What a list of digests holds: how many, and whether further ones are left out.
+struct Held {
+  size_t count = 0;
+  bool more = false;
+};
+Held HeldBy(const std::vector<std::string>& digests) {
+  const bool more = digests.size() > 1 && digests.back() == kMoreDigests;
+  return {digests.size() - (more ? 1 : 0), more};
+}
+
 struct CommonPoint {
   const AuditDigests* train;
   const AuditDigests* infer;
+  size_t count = 0;  // digests to compare
 };
+
+// How many digests of a point are compared; none where the two lists are not of one length, as far
+// as they say.
+std::optional<Held> ComparedOf(const CommonPoint& point) {
+  const Held train = HeldBy(point.train->digests);
+  const Held infer = HeldBy(point.infer->digests);
+  const bool fits =
+      (train.count == infer.count || (train.count < infer.count ? train : infer).more);
+  if (!fits) return {};
+  return Held{std::min(train.count, infer.count), train.more || infer.more};
+}
 
 // Where one side did not record a position there is nothing to compare.
 bool Differ(const std::string& a, const std::string& b) {
@@ -34,7 +58,7 @@ bool Differ(const std::string& a, const std::string& b) {
 }
 
 std::optional<size_t> FirstDifference(const CommonPoint& point) {
-  for (size_t i = 0; i < point.train->digests.size(); ++i) {
+  for (size_t i = 0; i < point.count; ++i) {
     if (Differ(point.train->digests[i], point.infer->digests[i])) return i;
   }
   return {};
@@ -42,7 +66,7 @@ std::optional<size_t> FirstDifference(const CommonPoint& point) {
 
 bool AnyRecorded(const std::vector<CommonPoint>& common) {
   for (const CommonPoint& point : common) {
-    for (size_t i = 0; i < point.train->digests.size(); ++i) {
+    for (size_t i = 0; i < point.count; ++i) {
       if (point.train->digests[i] != kNoDigest && point.infer->digests[i] != kNoDigest) return true;
     }
   }
@@ -62,7 +86,7 @@ std::optional<std::vector<CommonPoint>> CommonPoints(const AuditPointList& train
     if (found == places.end()) continue;
     if (found->second < next) return {};
     next = found->second + 1;
-    common.push_back({&point, &infer[found->second]});
+    common.push_back({&point, &infer[found->second], 0});
   }
   return common;
 }
@@ -103,19 +127,42 @@ Result<> CheckAudit(const RequestAudit& audit) {
   return {};
 }
 
+namespace {
+
+// For how many positions the digests of all points fit into a line, as JSON.
+size_t PositionsThatFit(const AuditPointList& points) {
+  size_t longest = 0;
+  size_t bytes = 0;
+  for (const AuditDigests& point : points) {
+    longest = std::max(longest, point.digests.size());
+    bytes += JsonQuote(point.point).size() + kMoreDigests.size() + 3;  // '=', ' ' and ','
+  }
+  for (size_t position = 0; position < longest; ++position) {
+    for (const AuditDigests& point : points) {
+      if (position < point.digests.size()) bytes += JsonQuote(point.digests[position]).size() + 1;
+    }
+    if (bytes > kAuditPointsBytesMax) return position;
+  }
+  return longest;
+}
+
+}  // namespace
+
 void SetAudit(const RequestAudit& audit, Request* request) {
   if (!audit.signature.empty()) {
     request->fields[std::string(kReplaySignatureField)] = audit.signature;
   }
-  if (audit.points.empty()) return;
+  const size_t kept = PositionsThatFit(audit.points);
+  if (kept == 0) return;  // no points, or too many of them for even one position
   std::vector<std::string> lines;
   lines.reserve(audit.points.size());
   for (const AuditDigests& point : audit.points) {
     std::string line = point.point + "=";
-    for (const std::string& digest : point.digests) {
-      if (line.back() != '=') line += ' ';
-      line += digest;
+    for (size_t i = 0; i < std::min(kept, point.digests.size()); ++i) {
+      if (i > 0) line += ' ';
+      line += point.digests[i];
     }
+    if (point.digests.size() > kept) line.append(" ").append(kMoreDigests);
     lines.push_back(std::move(line));
   }
   request->fields[std::string(kAuditPointsField)] = std::move(lines);
@@ -155,23 +202,27 @@ AuditComparison CompareAudits(const AuditPointList& train, const AuditPointList&
                              : std::string(train.empty() ? "train" : "infer") +
                                    " gives no audit points");
   }
-  const auto common = CommonPoints(train, infer);
+  auto common = CommonPoints(train, infer);
   if (!common) {
     return NotComparable("the kernels list their audit points in different orders");
   }
   if (common->empty()) return NotComparable("no audit point has the same name in both kernels");
+  AuditComparison comparison;
   bool by_position = true;
-  for (const CommonPoint& point : *common) {
-    const size_t count = point.train->digests.size();
-    if (count != point.infer->digests.size()) {
+  for (CommonPoint& point : *common) {
+    const std::optional<Held> compared = ComparedOf(point);
+    if (!compared) {
       return NotComparable("the audit point '" + point.train->point + "' has " +
-                           std::to_string(count) + " digests in train and " +
+                           std::to_string(point.train->digests.size()) + " digests in train and " +
                            std::to_string(point.infer->digests.size()) + " in infer");
     }
-    by_position &= count == common->front().train->digests.size() && count > 1;
+    point.count = compared->count;
+    by_position &= point.count == common->front().count && point.train->digests.size() > 1;
+    if (compared->more) {
+      comparison.positions = std::min(comparison.positions.value_or(point.count), point.count);
+    }
   }
   if (!AnyRecorded(*common)) return NotComparable("no audit point was recorded by both kernels");
-  AuditComparison comparison;
   comparison.outcome = AuditComparison::Outcome::kAgree;
   comparison.compared = common->size();
   comparison.alone = train.size() + infer.size() - 2 * common->size();

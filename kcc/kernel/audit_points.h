@@ -25,6 +25,11 @@ inline constexpr size_t kReplaySignatureBytesMax = 200;
 
 // A position that was not recorded.
 inline constexpr std::string_view kNoDigest = "-";
+// As the last digest: the positions after it are left out. A line of a trace has a limit
+// (kRequestLineBytesMax), and digests of a long request at every operator can be more than it
+// holds. The earliest positions are kept, since the first difference is what is looked for.
+inline constexpr std::string_view kMoreDigests = "…";
+inline constexpr size_t kAuditPointsBytesMax = size_t{8} << 20;
 
 struct AuditDigests {
   std::string point;                 // "layer 3, gated": no '=' and no line end in it
@@ -43,7 +48,8 @@ struct RequestAudit {
 // Fails on names and digests that the field could not hold, naming the first.
 Result<> CheckAudit(const RequestAudit& audit);
 
-// Writes what there is into a request's line. Precondition: CheckAudit.
+// Writes what there is into a request's line, of audit points as many positions as fit into
+// kAuditPointsBytesMax. Precondition: CheckAudit.
 void SetAudit(const RequestAudit& audit, Request* request);
 // Reads it back; what is not recorded is empty.
 Result<RequestAudit> AuditOf(const Request& request);
@@ -56,6 +62,7 @@ struct AuditComparison {
   size_t alone = 0;                 // points that one side alone has
   std::string point;                // of kDiverge: the first that differs
   std::optional<int64_t> position;  // where digests are by position
+  std::optional<size_t> positions;  // how many were compared, where not all are kept
 };
 
 // The earliest position at which a point of both lists differs, and there the earliest point. Where

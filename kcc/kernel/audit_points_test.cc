@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kcc/trace/requests.h"
+
 namespace kcc {
 namespace {
 
@@ -73,6 +75,52 @@ TEST(CompareAudits, ComparesWhatBothHaveAndSaysWhatIsMissing) {
     EXPECT_EQ(found.outcome, Outcome::kNotComparable) << one.why;
     EXPECT_EQ(found.why, one.why);
   }
+}
+
+// Digests of every operator at every position of a long request: more than a line may hold.
+RequestAudit LongAudit(size_t points, size_t positions) {
+  RequestAudit audit{"0123", {}};
+  for (size_t i = 0; i < points; ++i) {
+    AuditDigests& point = audit.points.emplace_back();
+    point.point = "point " + std::to_string(i);
+    for (size_t at = 0; at < positions; ++at) {
+      point.digests.push_back(std::string(56, 'd') + std::to_string(10'000'000 + at));
+    }
+  }
+  audit.points.push_back({"logits", {"one-for-all"}});
+  return audit;
+}
+
+TEST(AuditField, KeepsTheFirstPositionsOfALongRequest) {
+  Request request;
+  request.id = "a";
+  const RequestAudit audit = LongAudit(100, 3000);
+  SetAudit(audit, &request);
+  const std::string line = RequestJson(request);
+  EXPECT_LT(line.size(), kRequestLineBytesMax);
+  EXPECT_GT(line.size(), kAuditPointsBytesMax / 10 * 9);
+  const auto read = AuditOf(*ParseRequest(line));
+  ASSERT_TRUE(read.has_value()) << read.error().Format();
+  ASSERT_EQ(read->points.size(), audit.points.size());
+  const size_t kept = read->points[0].digests.size() - 1;
+  EXPECT_GT(kept, 1000u);
+  EXPECT_EQ(read->points[0].digests.back(), kMoreDigests);
+  EXPECT_EQ(read->points[0].digests[kept - 1], audit.points[0].digests[kept - 1]);
+  EXPECT_EQ(read->points.back(), audit.points.back());
+
+  EXPECT_EQ(CompareAudits(read->points, read->points).outcome, Outcome::kAgree);
+  EXPECT_EQ(CompareAudits(read->points, read->points).positions, kept);
+  EXPECT_FALSE(CompareAudits(audit.points, audit.points).positions);
+  // Of a side that keeps more, as many are compared as both have.
+  EXPECT_EQ(CompareAudits(read->points, audit.points).outcome, Outcome::kAgree);
+  EXPECT_EQ(CompareAudits(read->points, audit.points).positions, kept);
+  AuditPointList other = read->points;
+  other[7].digests[kept - 1] = "other";
+  EXPECT_EQ(CompareAudits(audit.points, other).point, "point 7");
+  EXPECT_EQ(CompareAudits(audit.points, other).position, static_cast<int64_t>(kept - 1));
+  // One that has fewer, and says that it has all, is of another length.
+  for (size_t i = 0; i < 100; ++i) other[i].digests.resize(kept - 2);
+  EXPECT_EQ(CompareAudits(read->points, other).outcome, Outcome::kNotComparable);
 }
 
 }  // namespace

@@ -41,6 +41,13 @@ bool Machine::LastStep() {
          static_cast<size_t>(s().step) + 1 == policy_.stage(Stage::kCanary).steps.size();
 }
 
+// Evidence only grows, so a look at no more requests than it has will not come.
+bool Machine::LookIsLeft() {
+  const std::vector<Look>& looks = policy_.stage(*StageOf(Standing())).looks;
+  return std::any_of(looks.begin(), looks.end(),
+                     [&](const Look& look) { return look.requests > progress().requests; });
+}
+
 int64_t Machine::LeastRequests() {
   if (Standing() == Phase::kCanary) return StepPolicy().min_requests;
   return policy_.stage(*StageOf(Standing())).min_requests;
@@ -110,6 +117,9 @@ std::vector<std::string> Machine::Missing() {
   if (!StageOf(s().phase)) return missing;
   if (s().settled) return {};
   if (progress().evidence.empty()) missing.emplace_back("there is no evidence of this stage yet");
+  if (!progress().ready && !policy_.stage(*StageOf(s().phase)).looks.empty() && !LookIsLeft()) {
+    missing.emplace_back("no planned look is left; abort it and propose anew");
+  }
   if (!progress().ready && progress().satisfied_since_ms) {
     missing.push_back("it must stay satisfied until a look " + DurationText(Stability()) +
                       " after the first");

@@ -256,10 +256,14 @@ std::string WhyNotCounted(const PromotionPolicy& policy, const PromotionState& s
   // A fact about a fixed set errs never, so another set may be looked at.
   const bool exact = evaluation.test == TestKind::kExact && evaluation.stage == Stage::kOffline;
   if (!exact && evaluation.continues != progress.evidence) {
+    // Whoever knows why it continues nothing says so in place of a digest.
+    const bool said = !evaluation.continues.empty() && !IsSha256(evaluation.continues);
+    const std::string why = said ? ": it " + evaluation.continues : "";
     return progress.evidence.empty()
-               ? "it continues evidence that this step does not have"
+               ? "it continues evidence that this step does not have" + why
                : "it does not continue the evidence of the look before it, and a fresh start would "
-                 "be another chance to err";
+                 "be another chance to err" +
+                     why;
   }
   if (!exact && !progress.evidence.empty() && evaluation.requests <= progress.requests) {
     return "it has no more requests than the look before it";

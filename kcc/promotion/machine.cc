@@ -335,6 +335,11 @@ void Machine::Guard(const std::string& why) {
   Note("guarded in " + Place() + ": " + why);
 }
 
+void Machine::Unguard() {
+  progress().guarded = false;
+  Send({.kind = CommandKind::kUnguard});
+}
+
 // --- Evaluations.
 
 // Bad news is acted on whatever evidence it is of. What was looked at is written down first, since
@@ -369,18 +374,28 @@ void Machine::Evaluate() {
   }
   if (!found.guards.empty()) return Guard(Joined(found.guards));
   if (!why_not.empty()) return Note("the evaluation does not count: " + why_not);
-  if (OnlyGrows(policy_, evaluation)) {
-    // A look that was satisfied does not outlast what is seen after it.
-    if (!found.spoiled.empty()) {
-      progress().missing = found.spoiled;
-      progress().ready = false;
-      progress().satisfied_since_ms.reset();
-      return Note("it waits: " + Joined(Missing()));
-    }
-    return Note("the evidence of " + Place() + " has " + std::to_string(evaluation.requests) +
-                " requests; it counts at the looks that the policy plans");
-  }
+  if (OnlyGrows(policy_, evaluation)) return Grow(evaluation, found);
   Count(evaluation, found);
+}
+
+// Between the planned looks, and after the last of them.
+void Machine::Grow(const Evaluation& evaluation, const Assessment& found) {
+  // A look that was satisfied does not outlast what is seen after it.
+  if (!found.spoiled.empty()) {
+    progress().missing = found.spoiled;
+    progress().ready = false;
+    progress().satisfied_since_ms.reset();
+    return Note("it waits: " + Joined(Missing()));
+  }
+  // Looks take a guard off like any satisfied look. Where none is left, this test is what remains:
+  // it holds at any time, and the guard is no step forwards, for which the looks spent the error.
+  const bool shown = found.missing.empty() && evaluation.requests >= LeastRequests();
+  if (progress().guarded && shown && !LookIsLeft() && s().phase != Phase::kFrozen) {
+    Unguard();
+    return Note("satisfied, and no planned look is left: the guard is taken off in " + Place());
+  }
+  Note("the evidence of " + Place() + " has " + std::to_string(evaluation.requests) +
+       " requests; it counts at the looks that the policy plans");
 }
 
 void Machine::Count(const Evaluation& evaluation, const Assessment& found) {
@@ -406,10 +421,7 @@ void Machine::Count(const Evaluation& evaluation, const Assessment& found) {
     now.satisfied_since_ms.reset();
     return Note("it waits: " + Joined(Missing()));
   }
-  if (now.guarded) {
-    now.guarded = false;
-    Send({.kind = CommandKind::kUnguard});
-  }
+  if (now.guarded) Unguard();
   if (s().settled) return Note("satisfied");
   s().counted.push_back(evaluation.evidence);
   if (!now.satisfied_since_ms) now.satisfied_since_ms = s().now_ms;

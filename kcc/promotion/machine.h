@@ -50,6 +50,7 @@ class Machine {
   void RememberTry();
   void Begin();
   void Evaluate();
+  void Grow(const Evaluation& evaluation, const Assessment& found);
   void Count(const Evaluation& evaluation, const Assessment& found);
   void Tick();
   void Approve();
@@ -58,6 +59,7 @@ class Machine {
   void Supersede();
   void Incident();
   void Guard(const std::string& why);
+  void Unguard();
   void Freeze(std::string reason);
   void End(const std::string& why);
 
@@ -66,6 +68,7 @@ class Machine {
   void TryAdvance();
   void Advance();
   bool LastStep();
+  bool LookIsLeft();  // of those that the present stage plans, at what its evidence has now
   int64_t LeastRequests();
   int64_t Stability();
   ApprovalRule ApprovalsNeeded();

@@ -88,8 +88,10 @@ struct ClauseFinding {
 
 struct Evaluation {
   Stage stage = Stage::kOffline;
-  std::string evidence;   // digest of the summary
-  std::string continues;  // digest of the evaluation before it in this step; empty: the first
+  std::string evidence;  // digest of the summary
+  // Digest of the evaluation before it in this step; empty: the first. Other words than a digest
+  // say, after "it", why it continues none.
+  std::string continues;
   TestKind test = TestKind::kAnytime;
   double alpha = 0;  // kFixed: the level it was made at
   int64_t requests = 0;

@@ -98,6 +98,22 @@ constexpr const char* kTable[kPromotionEventKinds][kPhases] = {
      ""},  // incident of L3
 };
 
+// The best or the plain event of this kind, for the phase.
+PromotionEvent EventFor(const PromotionState& state, PromotionEventKind kind) {
+  const Phase phase = state.phase;
+  Stage stage = Stage::kOffline;
+  if (phase == Phase::kShadow) stage = Stage::kShadow;
+  if (phase == Phase::kCanary || phase == Phase::kFrozen) stage = Stage::kCanary;
+  if (phase == Phase::kFull) stage = Stage::kFull;
+  PromotionEvent event = testing::GoodEvaluation(state, stage, state.now_ms);
+  if (kind != PromotionEventKind::kEvaluation) event = Event(kind, state.now_ms);
+  event.by = "grace";
+  event.hook = "back";
+  event.yes = true;
+  event.level = ViolationLevel::kL3;
+  return event;
+}
+
 TEST(PromotionTable, EveryPhaseTakesEveryEvent) {
   const PromotionPolicy policy = PolicyOf(kSpec);
   for (int p = 0; p < kPhases; ++p) {
@@ -105,17 +121,7 @@ TEST(PromotionTable, EveryPhaseTakesEveryEvent) {
     const PromotionState state = In(policy, phase);
     for (int e = 0; e < kPromotionEventKinds; ++e) {
       const auto kind = static_cast<PromotionEventKind>(e);
-      Stage stage = Stage::kOffline;
-      if (phase == Phase::kShadow) stage = Stage::kShadow;
-      if (phase == Phase::kCanary || phase == Phase::kFrozen) stage = Stage::kCanary;
-      if (phase == Phase::kFull) stage = Stage::kFull;
-      PromotionEvent event = testing::GoodEvaluation(state, stage, state.now_ms);
-      if (kind != PromotionEventKind::kEvaluation) event = Event(kind, state.now_ms);
-      event.by = "grace";
-      event.hook = "back";
-      event.yes = true;
-      event.level = ViolationLevel::kL3;
-      const auto result = Step(policy, state, event);
+      const auto result = Step(policy, state, EventFor(state, kind));
       ASSERT_TRUE(result.has_value()) << Name(phase) << " x " << Name(kind);
       const std::string wanted = kTable[e][p];
       const std::string where = std::string(Name(phase)) + " x " + std::string(Name(kind));
@@ -126,6 +132,46 @@ TEST(PromotionTable, EveryPhaseTakesEveryEvent) {
       for (const Transition& row : result->transitions) EXPECT_FALSE(row.reason.empty()) << where;
       if (!wanted.empty()) {
         EXPECT_EQ(result->state.reason, result->transitions.back().reason) << where;
+      }
+    }
+  }
+}
+
+// Guarded, with planned looks that are to come, used up or jumped: every event is defined there as
+// well, and only a satisfied evaluation after the last look takes the guard off.
+TEST(PromotionTable, GuardedBetweenAndAfterPlannedLooksEveryEventIsDefined) {
+  const PromotionPolicy policy = PolicyOf(
+      "  offline: {clean: 1}\n  shadow: {clean: 1}\n  canary: {clean: 1, steps: [{traffic: 1%}],"
+      " looks: [{requests: 1000, alpha: 5%}]}\n  full: {clean: 1}\n"
+      "  hooks: [{point: rollback, name: back, exec: a}]\n");
+  for (const int64_t requests : {500, 1000, 5000}) {
+    for (const int64_t looks : {0, 1}) {
+      if (looks == 1 && requests < 1000) continue;
+      Walk walk(policy);
+      walk.To(Phase::kCanary);
+      PromotionEvent bad = testing::GoodEvaluation(walk.state, Stage::kCanary, 0, requests);
+      if (looks == 1 && requests == 1000) {
+        bad.evaluation.test = TestKind::kFixed;
+        bad.evaluation.alpha = 0.05;
+      }
+      testing::Row(bad, "N-2").verdict = Verdict::kViolated;
+      walk.Take(bad);
+      ASSERT_TRUE(walk.state.progress.guarded);
+      walk.state.progress.looks = looks;
+      for (int e = 0; e < kPromotionEventKinds; ++e) {
+        const auto kind = static_cast<PromotionEventKind>(e);
+        const std::string where = std::to_string(requests) + " requests, " + std::to_string(looks) +
+                                  " looks x " + std::string(Name(kind));
+        const auto result = Step(policy, walk.state, EventFor(walk.state, kind));
+        ASSERT_TRUE(result.has_value()) << where;
+        EXPECT_FALSE(result->note.empty() && result->transitions.empty()) << where;
+        const std::string wanted = kTable[e][static_cast<int>(Phase::kCanary)];
+        EXPECT_EQ(Name(result->state.phase), wanted.empty() ? "canary" : wanted) << where;
+        const bool off = std::any_of(
+            result->commands.begin(), result->commands.end(),
+            [](const Command& command) { return command.kind == CommandKind::kUnguard; });
+        // 5000 more requests than the guarded evidence has, so the look at 1000 is behind it.
+        EXPECT_EQ(off, kind == PromotionEventKind::kEvaluation) << where;
       }
     }
   }

@@ -165,8 +165,34 @@ class BlameDecision {
     CannotTell("");
   }
 
+  // What changed beside model and contract, and evidence of `kernels` does not tell from them.
+  std::string Beside(bool kernels) const {
+    const bool hardware = seen_.hardware_changed || (kernels && seen_.build_hardware_changed);
+    if (hardware && seen_.routing_changed) return "hardware and routing";
+    return hardware ? "hardware" : seen_.routing_changed ? "routing" : "";
+  }
+
+  // Two changes came at once, and what is compared has both or neither of them.
+  void OneOfTwo(const std::string& part, const std::string& beside, const Findings& these) {
+    answer_.findings = these;
+    answer_.under_old = under_old_;
+    answer_.missing.clear();  // none of it would tell these two apart
+    CannotTell("the " + part + " and the " + beside +
+               " changed at once; on the same requests what is without them satisfies " +
+               ListOf(these) +
+               " and what is with them violates it, and the evidence does not tell "
+               "which of the two it was. An evaluation of the new " +
+               part + " with the previous " + beside + " would");
+  }
+
   // Model and kernels are those that served before.
   void SameTriple(const Findings& violated) {
+    if (!seen_.contract_changed && !Beside(false).empty()) {
+      return CannotTell("neither model, kernel build nor contract changed but the " +
+                        Beside(false) + ", and " + ListOf(violated) +
+                        " is violated; evidence does not say what it was recorded with, so what "
+                        "served before cannot be told from what was promoted");
+    }
     if (!seen_.contract_changed) {
       return CannotTell("neither model, kernel build nor contract changed, and " +
                         ListOf(violated) +
@@ -233,6 +259,7 @@ class BlameDecision {
     if (!of_kernel) Lack(BlameEvidence::kKernelAlone, kernel);
     if (!of_model) Lack(BlameEvidence::kModelAlone, model);
     if (of_kernel == Verdict::kViolated && of_model == Verdict::kViolated) {
+      if (!Beside(true).empty()) return OneOfTwo("kernel build", Beside(true), ViolatedIn(kernel));
       return Conclude(BlameCause::kKernelAndModel,
                       "the kernel build regressed, and the model interacts badly with " +
                           Contract() + ": each of them by itself violates " + ListOf(these) +
@@ -244,6 +271,9 @@ class BlameDecision {
     }
     if (of_model == Verdict::kViolated) {
       return Model(ViolatedIn(model), "on the previous kernels, ");
+    }
+    if (of_kernel && of_model && !Beside(true).empty()) {
+      return OneOfTwo("model and kernel build", Beside(true), these);
     }
     if (of_kernel && of_model) {
       return Conclude(BlameCause::kCombination,
@@ -263,6 +293,7 @@ class BlameDecision {
   }
 
   void Kernel(const Findings& these, const std::string& given) {
+    if (!Beside(true).empty()) return OneOfTwo("kernel build", Beside(true), these);
     Conclude(BlameCause::kKernel,
              "the kernel build regressed: " + given + "on the same requests the previous build " +
                  "satisfies " + ListOf(these) + (under_old_ ? " of the previous contract" : "") +
@@ -271,6 +302,7 @@ class BlameDecision {
   }
 
   void Model(const Findings& these, const std::string& given) {
+    if (!Beside(false).empty()) return OneOfTwo("model", Beside(false), these);
     const bool old = under_old_ || !seen_.contract_changed;
     Conclude(BlameCause::kModel,
              std::string("the model interacts badly with ") +

@@ -6,6 +6,8 @@
 // Rules that the table of cases in blame_test.cc holds it to:
 //  - a change is blamed only where, on the same requests and under the same contract, what is
 //    without the change satisfies what is with it violates;
+//  - where hardware or routing changed beside it, no evidence tells the two apart, and neither is
+//    blamed alone;
 //  - a contract is called too loose only after an incident, and where its evidence satisfies it;
 //  - whatever is absent, removed, inconclusive or broken is named and decides nothing.
 #pragma once
@@ -77,6 +79,11 @@ struct BlameCase {
   bool model_changed = false;
   bool kernel_changed = false;
   bool contract_changed = false;
+  // With the kernels, which declare it: evidence of one kernel is evidence on its hardware.
+  bool build_hardware_changed = false;
+  // By the word of the promotions alone: evidence does not say what it was recorded with.
+  bool hardware_changed = false;
+  bool routing_changed = false;
   std::array<BlameRow, kBlameEvidence> rows;  // by BlameEvidence
 
   BlameRow& row(BlameEvidence evidence) { return rows[static_cast<size_t>(evidence)]; }

@@ -75,8 +75,9 @@ class ReportMaker {
     AddRow(BlameEvidence::kAfter, report_.after, after_.evidence, true,
            after_.evidence ? BlameCell::State::kJudged : BlameCell::State::kAbsent);
     KCC_TRY_VOID(AddOthers());
-    report_.answer = Blame(report_.seen);
     KCC_TRY_VOID(AddBuild());
+    DescribeBeside();
+    report_.answer = Blame(report_.seen);
     AddOwners();
     if (report_.answer.cause == BlameCause::kContract && !report_.answer.under_old) {
       AddClosest();
@@ -102,6 +103,17 @@ class ReportMaker {
     seen.kernel_changed =
         seen.has_before && (before.train != after.train || before.infer != after.infer);
     seen.contract_changed = seen.has_before && before.contract != after.contract;
+  }
+
+  // What changed beside the triple: as the kernels declare it, else as the promotions say.
+  void DescribeBeside() {
+    BlameCase& seen = report_.seen;
+    seen.build_hardware_changed =
+        std::any_of(report_.build.begin(), report_.build.end(),
+                    [](const BuildChange& change) { return change.word == "hardware"; });
+    seen.hardware_changed = seen.has_before && !seen.build_hardware_changed &&
+                            report_.before.hardware != report_.after.hardware;
+    seen.routing_changed = seen.has_before && report_.before.routing != report_.after.routing;
   }
 
   static BlameContract Identity(const std::string& digest, const std::optional<Contract>& read) {

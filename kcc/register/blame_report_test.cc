@@ -40,6 +40,7 @@ struct Pair {
   std::string model = "m-1";
   std::string infer = "infer-1";
   std::string quantisation = "bf16";
+  std::string hardware = {};  // empty: not said
 };
 
 class BlameReportTest : public OnEachBackend {
@@ -62,6 +63,7 @@ class BlameReportTest : public OnEachBackend {
       source->train.kernel_fingerprint = "train-1";
       source->infer.kernel_fingerprint = of.infer;
       source->infer.declares = {{"quantisation", of.quantisation}};
+      if (!of.hardware.empty()) source->infer.declares["gpu"] = of.hardware;
       source->train.model_digest = source->infer.model_digest = of.model;
       source->train.identity = MadeUpDigest(2);
       source->infer.identity = MadeUpDigest(static_cast<uint64_t>(100 + ++made_));
@@ -97,8 +99,10 @@ class BlameReportTest : public OnEachBackend {
     return TripleId({of.model, "train-1", of.infer, ContractDigest(loose ? loose_ : contract_)});
   }
 
-  void Start(const std::string& id, const std::string& candidate, const std::string& incumbent) {
+  void Start(const std::string& id, const std::string& candidate, const std::string& incumbent,
+             const std::string& hardware = "") {
     PromotionStart start;
+    start.hardware = hardware;
     start.id = id;
     start.lane = id;
     start.candidate = candidate;
@@ -142,6 +146,37 @@ class BlameReportTest : public OnEachBackend {
   int made_ = 0;
   std::optional<Register> target_;
 };
+
+// As the kernels declare it, or as the promotion says: the build is not named for what may be the
+// hardware's doing.
+TEST_P(BlameReportTest, HardwareThatChangedBesideTheBuildIsNotToldFromIt) {
+  const Pair a100{"m-1", "infer-1", "bf16", "a100"};
+  const Pair h100{"m-1", "infer-2", "fp8", "h100"};
+  Proposed(a100, h100);
+  Record(h100, 0.05);
+  Record(a100, 0.001);
+  BlameReport report = Blamed("p-1");
+  EXPECT_EQ(report.answer.cause, BlameCause::kCannotTell);
+  EXPECT_THAT(report.answer.sentence,
+              HasSubstr("the kernel build and the hardware changed at once"));
+  EXPECT_THAT(report.answer.sentence, HasSubstr("satisfies N-1 on all"));
+  ASSERT_EQ(report.build.size(), 2u);
+  EXPECT_EQ(report.build[0].word, "hardware");
+  EXPECT_EQ(report.build[0].after, "h100");
+  EXPECT_EQ(report.answer.findings.size(), 1u);
+
+  const Pair silent{"m-1", "infer-3", "bf16"};
+  const Pair silent_fp8{"m-1", "infer-4", "fp8"};
+  Record(silent, 0.001, 100);
+  Record(silent_fp8, 0.001, 200);
+  Start("p-2", TripleOf(silent_fp8), TripleOf(silent), "h100");
+  Record(silent_fp8, 0.05);
+  Record(silent, 0.001);
+  report = Blamed("p-2");
+  EXPECT_EQ(report.answer.cause, BlameCause::kCannotTell);
+  EXPECT_THAT(report.answer.sentence,
+              HasSubstr("the kernel build and the hardware changed at once"));
+}
 
 TEST_P(BlameReportTest, NamesTheKernelBuildAndItsOwner) {
   Proposed(old_, fp8_);

@@ -26,8 +26,9 @@ BlameCell CellOf(std::string_view text) {
   return cell;
 }
 
-// What changed: m model, k kernel, c contract; "!" an incident; "0" nothing served before. Rows are
-// "new" or "old/new" contract, in the order after, before, kernel alone, model alone.
+// What changed: m model, k kernel, c contract, b the hardware that the kernels declare, h hardware
+// and r routing as the promotions say; "!" an incident; "0" nothing served before. Rows are "new"
+// or "old/new" contract, in the order after, before, kernel alone, model alone.
 struct Case {
   const char* name;
   const char* changed;
@@ -46,6 +47,9 @@ BlameCase SeenOf(const Case& one) {
   seen.model_changed = has('m');
   seen.kernel_changed = has('k');
   seen.contract_changed = has('c');
+  seen.build_hardware_changed = has('b');
+  seen.hardware_changed = has('h');
+  seen.routing_changed = has('r');
   for (size_t i = 0; i < one.rows.size(); ++i) {
     const std::string_view text = one.rows[i];
     const size_t slash = text.find('/');
@@ -70,6 +74,41 @@ const Case kCases[] = {
     {"ModelOnOldKernels", "m", {"v", "s"}, kModel, "an old contract"},
     {"ModelUnderANewContract", "mc", {"-/v", "-/s"}, kModel, "with the contract: "},
     {"KernelUnderANewContract", "kc", {"s/v", "s/s"}, kKernel, "regressed"},
+    // Hardware or routing changed beside it: which of the two it was is not known.
+    {"KernelAndItsHardware",
+     "kb",
+     {"v", "s"},
+     kCannotTell,
+     "the kernel build and the hardware changed at once"},
+    {"KernelAndHardware", "kh", {"v", "s"}, kCannotTell, "does not tell which of the two it was"},
+    {"KernelAndRouting", "kr!", {"v", "s"}, kCannotTell, "the kernel build and the routing"},
+    {"KernelHardwareAndRouting",
+     "kbr",
+     {"v", "s"},
+     kCannotTell,
+     "the hardware and routing changed"},
+    {"ModelAndHardware", "mh", {"v", "s"}, kCannotTell, "the model and the hardware changed"},
+    {"HardwareAlone", "h", {"v"}, kCannotTell, "nor contract changed but the hardware"},
+    {"RoutingAlone", "r!", {"v"}, kCannotTell, "but the routing, and N-1 on all is violated"},
+    {"KernelAloneWithItsHardware",
+     "mkb",
+     {"v", "s", "v", "s"},
+     kCannotTell,
+     "the kernel build and the hardware"},
+    // Evidence of the previous kernels is on their hardware, so there the model is shown.
+    {"ModelAloneOnThePreviousHardware", "mkb", {"v", "s", "s", "v"}, kModel, "interacts badly"},
+    {"ModelAloneOnUnknownHardware",
+     "mkh",
+     {"v", "s", "s", "v"},
+     kCannotTell,
+     "the model and the hardware"},
+    {"BothAndTheHardware", "mkb", {"v", "s", "v", "v"}, kCannotTell, "the kernel build and the"},
+    {"TogetherAndTheHardware",
+     "mkb",
+     {"v", "s", "s", "s"},
+     kCannotTell,
+     "the model and kernel build"},
+    {"TooLooseOnOtherHardware", "kb!", {"s", "s"}, kContract, "the contract is too loose"},
     // The previous one must be known on the same requests, and settled.
     {"PreviousNotRecorded", "k", {"v", "-"}, kCannotTell, "not recorded on the same", {kBefore}},
     {"PreviousRemoved", "k", {"v", "x"}, kCannotTell, "no longer stored", {kBefore}},
@@ -223,6 +262,37 @@ TEST(Blame, AContractIsNotTooLooseWhereAClauseOfAnotherStageIsOpen) {
     EXPECT_EQ(Blame(seen).cause, kCannotTell);
     EXPECT_THAT(Blame(seen).sentence, HasSubstr("but not R-1 on all, which other stages ask"));
   }
+}
+
+// Hardware or routing beside every change × every settled or open cell: nothing is named that came
+// together with them.
+TEST(Blame, NeverNamesOneOfTwoChangesThatCameTogether) {
+  constexpr std::array kCells = {"i", "s", "v"};
+  int told = 0;
+  for (int changed = 0; changed < 64; ++changed) {
+    BlameCase seen;
+    seen.has_before = true;
+    seen.incident = (changed & 1) != 0;
+    seen.model_changed = (changed & 2) != 0;
+    seen.kernel_changed = (changed & 4) != 0;
+    seen.build_hardware_changed = seen.kernel_changed && (changed & 8) != 0;
+    seen.hardware_changed = (changed & 16) != 0;
+    seen.routing_changed = (changed & 32) != 0;
+    const bool said = seen.hardware_changed || seen.routing_changed;
+    for (int cells = 0; cells < 81; ++cells) {
+      int rest = cells;
+      for (size_t row = 0; row < kBlameEvidence; ++row, rest /= 3) {
+        seen.rows[row].under_new = CellOf(kCells[static_cast<size_t>(rest % 3)]);
+      }
+      const BlameCause cause = Blame(seen).cause;
+      const bool kernel = cause == kKernel || cause == kKernelAndModel || cause == kCombination;
+      const bool model = cause == kModel || cause == kKernelAndModel || cause == kCombination;
+      ASSERT_FALSE(kernel && (said || seen.build_hardware_changed)) << changed << " " << cells;
+      ASSERT_FALSE(model && said) << changed << " " << cells;
+      told += kernel || model;
+    }
+  }
+  EXPECT_GT(told, 0);
 }
 
 // All changes × all cells: what may never be said, whatever the evidence is.

@@ -129,7 +129,7 @@ constexpr EventKind kEventKinds[] = {
      {},
      "a signed statement about an entry"},
     {"request.stored", kRequests, kPut, "request", "triple", kRequestFields, kOfTriple,
-     "a request was kept, to be run again; again after it was removed"},
+     "a request was kept, to be run again; again after it was removed, or for less time"},
     {"blob.removed",
      kRemovals,
      kPut,

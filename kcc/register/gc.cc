@@ -1,5 +1,6 @@
 #include "kcc/register/gc.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -17,11 +18,17 @@ struct NamedBlobs {
   std::set<std::string> expired;  // named by an event that may lose them
 };
 
-// A request whose time is over, by its own event or by what the user asks for.
-bool RequestExpired(const Event& event, const GcOptions& options) {
-  if (options.requests_before_ms && event.time_ms < *options.requests_before_ms) return true;
-  const std::optional<int64_t> expires = BodyInteger(event.body, "expires");
-  return expires && options.now_ms && *expires <= *options.now_ms;
+// A stored request, as its events since it was last removed say.
+struct KeptRequest {
+  int64_t stored_ms = 0;           // by the first of them
+  std::optional<int64_t> expires;  // by the last of them
+  std::vector<std::string> blobs;
+};
+
+// Whether its time is over, by its own word or by what the user asks for.
+bool Expired(const KeptRequest& request, const GcOptions& options) {
+  if (options.requests_before_ms && request.stored_ms < *options.requests_before_ms) return true;
+  return request.expires && options.now_ms && *request.expires <= *options.now_ms;
 }
 
 Result<NamedBlobs> ReadNamedBlobs(EventStore& store, const GcOptions& options) {
@@ -34,11 +41,11 @@ Result<NamedBlobs> ReadNamedBlobs(EventStore& store, const GcOptions& options) {
     std::vector<std::string> blobs;
   };
   std::map<std::pair<std::string, std::string>, Last> last;
-  struct LastRequest {
-    bool expired = false;
-    std::vector<std::string> blobs;
+  std::map<std::string, KeptRequest> requests;
+  const auto is_stored = [&](const std::string& blob) {
+    const auto found = named.state.blobs.find(blob);
+    return found != named.state.blobs.end() && found->second.Expected();
   };
-  std::map<std::string, LastRequest> requests;
   const auto retire = [&](const Last& evaluation) {
     const bool expires = before_ms && evaluation.time_ms < *before_ms;
     for (const std::string& blob : evaluation.blobs) {
@@ -47,10 +54,13 @@ Result<NamedBlobs> ReadNamedBlobs(EventStore& store, const GcOptions& options) {
   };
   KCC_TRY_VOID(store.ReadEvents({}, [&](const Event& event) -> Result<> {
     KCC_TRY(const EventFacts facts, reader.Read(event));
+    const bool again = std::all_of(facts.blobs.begin(), facts.blobs.end(), is_stored);
     KCC_TRY_VOID(named.state.Apply(event, facts));
-    // One that was removed may have been stored again: its last event says how long it stays.
     if (facts.key.table == EntryTable::kRequests) {
-      requests[facts.key.id] = {RequestExpired(event, options), facts.blobs};
+      const auto [slot, fresh] = requests.try_emplace(facts.key.id);
+      if (fresh || !again) slot->second.stored_ms = event.time_ms;
+      slot->second.expires = BodyInteger(event.body, "expires");
+      slot->second.blobs = facts.blobs;
       return {};
     }
     if (facts.key.table != EntryTable::kEvaluations) {
@@ -63,7 +73,7 @@ Result<NamedBlobs> ReadNamedBlobs(EventStore& store, const GcOptions& options) {
     return {};
   }));
   for (const auto& [id, request] : requests) {
-    (request.expired ? named.expired : named.kept)
+    (Expired(request, options) ? named.expired : named.kept)
         .insert(request.blobs.begin(), request.blobs.end());
   }
   for (const auto& [triple, evaluation] : last) {

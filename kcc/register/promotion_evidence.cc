@@ -12,15 +12,16 @@
 #include "kcc/register/event_body.h"
 #include "kcc/register/record.h"
 #include "kcc/summary/file.h"
+#include "kcc/summary/restrict.h"
 
 namespace kcc {
 namespace {
 
-// What stands in `continues` of evidence that must not count. It is the digest of nothing, so it
-// never equals what a step has.
-constexpr std::string_view kNotOfThisStep = "recorded before this step";
+// What stands in `continues` of evidence that must not count, after "it". It is the digest of
+// nothing, so it never equals what a step has.
+constexpr std::string_view kNotOfThisStep = "was recorded before this step";
+constexpr std::string_view kSharesPassed = "shares requests with a stage or try that is over";
 constexpr std::string_view kOverlaps = "shares some requests with this step";
-constexpr std::string_view kOtherPlan = "was measured by another plan";
 
 Result<std::string> NeedBlob(Register& source, const std::string& digest, std::string_view what) {
   KCC_TRY(std::optional<std::string> bytes, source.ReadBlob(digest));
@@ -87,31 +88,54 @@ Result<bool> SharesPassed(Register& source, const PromotionState& state, const S
   return false;
 }
 
-// The summary that the look is at, and what it continues. `summary` is joined with what the step
-// has where the two share no request.
-Result<std::string> JoinWithStep(Register& source, const KeptPromotion& kept, bool own_stage,
-                                 bool recorded_before, Summary* summary, bool* joined) {
-  if (!own_stage || kept.state.phase == Phase::kOffline) return std::string();
-  if (recorded_before) return std::string(kNotOfThisStep);
-  KCC_TRY(const bool shares, SharesPassed(source, kept.state, *summary));
-  if (shares) return std::string(kNotOfThisStep);
+// The summary that a look is at.
+struct LookedAt {
+  Summary summary;
+  std::string continues;
+  bool recorded = true;  // it is the recorded one; else it was joined, or restricted to a plan
+  std::string remark = {};
+};
+
+// A step is measured by the plan that its first evidence was measured by: a proposal elsewhere that
+// sets another contract beside this one makes later evidence richer, which must not end the step.
+// Gives what in `looked` does not fit the plan; empty: nothing.
+std::string HoldToPlan(const Plan& plan, LookedAt* looked) {
+  Summary& summary = looked->summary;
+  if (summary.plan == plan) return {};
+  const std::string change = "was measured by plan " + summary.plan.Digest() +
+                             ", and the step began with plan " + plan.Digest();
+  Result<Summary> restricted = Restrict(summary, plan);
+  if (!restricted.has_value()) return change + ": " + restricted.error().message();
+  summary = std::move(*restricted);
+  looked->recorded = false;
+  looked->remark = "the evidence " + change + ", which is all that counts of it in this step";
+  return {};
+}
+
+// Joins it with what the step has where the two share no request, and says what it continues.
+Result<> JoinWithStep(Register& source, const KeptPromotion& kept, bool own_stage,
+                      bool recorded_before, LookedAt* looked) {
+  if (!own_stage || kept.state.phase == Phase::kOffline) return {};
+  const auto does_not_count = [&](std::string_view why) -> Result<> {
+    looked->continues = why;
+    return {};
+  };
+  if (recorded_before) return does_not_count(kNotOfThisStep);
+  KCC_TRY(const bool shares, SharesPassed(source, kept.state, looked->summary));
+  if (shares) return does_not_count(kSharesPassed);
   const std::string& had = kept.state.progress.evidence;
-  if (had.empty()) return std::string();
+  if (had.empty()) return {};
   KCC_TRY(const std::string bytes, NeedBlob(source, had, "evidence"));
-  KCC_TRY(Summary step, DecodeSummary(bytes));
-  switch (OverlapOf(step.requests, summary->requests)) {
-    case Overlap::kHoldsAll:
-      return had;
-    case Overlap::kSome:
-      return std::string(kOverlaps);
-    case Overlap::kNone:
-      break;
-  }
-  // What is measured grows when a promotion sets another contract beside this one.
-  if (step.plan != summary->plan) return std::string(kOtherPlan);
-  KCC_TRY(*summary, Merge(step, *summary));
-  *joined = true;
-  return had;
+  KCC_TRY(const Summary step, DecodeSummary(bytes));
+  const Overlap overlap = OverlapOf(step.requests, looked->summary.requests);
+  if (overlap == Overlap::kSome) return does_not_count(kOverlaps);
+  const std::string other_plan = HoldToPlan(step.plan, looked);
+  if (!other_plan.empty()) return does_not_count(other_plan);
+  looked->continues = had;
+  if (overlap == Overlap::kHoldsAll) return {};
+  KCC_TRY(looked->summary, Merge(step, looked->summary));
+  looked->recorded = false;
+  return {};
 }
 
 // The incumbent's verdicts, where the register has an evaluation of it on the same requests.
@@ -189,18 +213,19 @@ Result<StepEvidence> EvidenceOf(Register& source, const KeptPromotion& kept,
   KCC_TRY(const StepRecord found, ReadStepRecord(recorded.event));
   KCC_TRY(const Contract contract, ReadKeptContract(source, kept.state.candidate.contract));
   KCC_TRY(const std::string bytes, NeedBlob(source, found.summary, "summary"));
-  KCC_TRY(Summary summary, DecodeSummary(bytes));
+  KCC_TRY(Summary recorded_summary, DecodeSummary(bytes));
+  LookedAt looked{std::move(recorded_summary), ""};
   const Phase standing =
       kept.state.phase == Phase::kFrozen ? kept.state.frozen_from : kept.state.phase;
-  bool joined = false;
-  KCC_TRY(std::string continues,
-          JoinWithStep(source, kept, Name(standing) == Name(found.stage),
-                       recorded.state.added < kept.entered, &summary, &joined));
+  KCC_TRY_VOID(JoinWithStep(source, kept, Name(standing) == Name(found.stage),
+                            recorded.state.added < kept.entered, &looked));
+  const Summary& summary = looked.summary;
   StepEvidence evidence;
-  if (joined) evidence.joined = EncodeSummary(summary);
+  evidence.remark = std::move(looked.remark);
+  if (!looked.recorded) evidence.joined = EncodeSummary(summary);
   EvidenceFacts facts;
-  facts.digest = joined ? BlobDigest(evidence.joined) : found.summary;
-  facts.continues = std::move(continues);
+  facts.digest = looked.recorded ? found.summary : BlobDigest(evidence.joined);
+  facts.continues = std::move(looked.continues);
   facts.requests = static_cast<int64_t>(summary.requests.size());
   facts.contract = kept.state.candidate.contract;
   JudgeOptions options{found.stage, found.about};

@@ -4,7 +4,8 @@
 // full every look of a step must be at one growing body of evidence. Summaries that share no
 // request are joined with what the step has; one that holds everything the step has takes its
 // place; any other is handed on as evidence that does not continue the step's, which the machine
-// does not count.
+// does not count. A step keeps the plan of its first evidence: what was measured by a wider one is
+// restricted to it.
 #pragma once
 
 #include <string>
@@ -20,6 +21,7 @@ namespace kcc {
 struct StepEvidence {
   Evaluation evaluation;
   std::string joined;  // bytes of the summary it is of, where that is not the recorded one
+  std::string remark;  // what is to be said of it beside the machine's note; may be empty
 };
 
 Result<StepEvidence> EvidenceOf(Register& source, const KeptPromotion& kept, const Entry& recorded);

@@ -63,8 +63,11 @@ Result<> StartNext(PromotionWriting* writing, const KeptPromotion& ended, const 
   return {};
 }
 
-Result<> TakeEvent(PromotionWriting* writing, KeptPromotion* kept, const PromotionEvent& event) {
-  KCC_TRY(const StepResult step, Step(kept->policy, kept->state, event));
+// `remark` is added to what the machine notes.
+Result<> TakeEvent(PromotionWriting* writing, KeptPromotion* kept, const PromotionEvent& event,
+                   const std::string& remark = "") {
+  KCC_TRY(StepResult step, Step(kept->policy, kept->state, event));
+  if (!remark.empty()) step.note += (step.note.empty() ? "" : "; ") + remark;
   KCC_TRY_VOID(writing->Take(step, Name(event.kind), event.evaluation.evidence, kept));
   writing->change.steps.push_back(step);
   writing->change.state = kept->state;
@@ -93,7 +96,7 @@ Result<> TakeEvaluation(PromotionWriting* writing, KeptPromotion* kept, const En
   event.evaluation = evidence.evaluation;
   kept->considered = recorded.state.added;
   if (!evidence.joined.empty()) writing->batch.blobs.push_back(evidence.joined);
-  return TakeEvent(writing, kept, event);
+  return TakeEvent(writing, kept, event, evidence.remark);
 }
 
 // An approval that the state has and nobody signed was put there by whoever wrote the state: an

@@ -108,6 +108,41 @@ TEST_P(PromotionsTest, SilenceWritesNothingAndMovesNothing) {
   EXPECT_EQ(*target.ReadHead(), before);
 }
 
+// Somebody proposes another contract elsewhere, and from then on evidence is measured for it too.
+// The step goes on by the plan that it began with, and says so.
+TEST_P(PromotionsTest, AWiderPlanInTheMiddleOfAStepDoesNotEndIt) {
+  std::string text(kPromotedContract);
+  text.replace(text.find("atMost: 0.01"), 12, "atMost: 0.02");
+  const Contract other = *ReadContract(text).contract;
+  Register target = Create();
+  Started(target, "p-1", "infer-1", 0);
+  Record(target, Stage::kOffline, Measured(100, 120, 0.001, "infer-1"));
+  Advanced(target, "p-1");
+  Record(target, Stage::kShadow, Measured(1000, 1090, 0.001, "infer-1"));
+  ASSERT_EQ(Advanced(target, "p-1").state.phase, Phase::kShadow);
+  const Summary wider = Measured(1090, 1150, 0.001, "infer-1", {other});
+  const Summary plain = Measured(1090, 1150, 0.001, "infer-1");
+  ASSERT_NE(wider.plan, plain.plan);
+  Record(target, Stage::kShadow, wider);
+  const PromotionChange change = Advanced(target, "p-1");
+  ASSERT_EQ(change.state.phase, Phase::kCanary) << change.steps[0].note;
+  EXPECT_EQ(change.state.passed.back().requests, 150);
+  EXPECT_THAT(change.steps[0].note, HasSubstr("was measured by plan " + wider.plan.Digest()));
+  EXPECT_THAT(change.steps[0].note, HasSubstr("the step began with plan " + plain.plan.Digest()));
+  // What it rests on is what the plan of its start would have measured.
+  const auto bytes = *target.ReadBlob(change.state.passed.back().evidence);
+  EXPECT_EQ(*bytes, EncodeSummary(*Merge(Measured(1000, 1090, 0.001, "infer-1"), plain)));
+  // The next step may begin with the wider plan, and then keeps that one.
+  Record(target, Stage::kCanary, Measured(2000, 2090, 0.001, "infer-1", {other}));
+  Record(target, Stage::kCanary, Measured(2090, 2150, 0.001, "infer-1"));
+  const PromotionChange narrower = Advanced(target, "p-1");
+  EXPECT_EQ(narrower.state.phase, Phase::kCanary);
+  EXPECT_EQ(narrower.state.progress.requests, 90);
+  EXPECT_THAT(narrower.steps[1].note, HasSubstr("the evaluation does not count"));
+  EXPECT_THAT(narrower.steps[1].note, HasSubstr("was measured by plan " + plain.plan.Digest()));
+  EXPECT_THAT(narrower.steps[1].note, HasSubstr("measured without"));
+}
+
 TEST_P(PromotionsTest, AViolatedL3InCanaryRollsBack) {
   Register target = Create();
   ToCanary(target);

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/reader.h"
@@ -42,8 +43,9 @@ class PromotionsTest : public OnEachBackend {
  protected:
   PromotionsTest() : contract_(*ReadContract(kPromotedContract).contract) {}
 
-  // Requests first to last - 1, all of them with this KL.
-  Summary Measured(int first, int last, double kl, const std::string& infer) const {
+  // Requests first to last - 1, all of them with this KL; measured for contracts `also` beside it.
+  Summary Measured(int first, int last, double kl, const std::string& infer,
+                   const std::vector<Contract>& also = {}) const {
     testing::Evidence evidence;
     for (int i = first; i < last; ++i) {
       testing::JudgedRequest& request = evidence.Add();
@@ -57,7 +59,7 @@ class PromotionsTest : public OnEachBackend {
       source->train.identity = MadeUpDigest(2);
       source->infer.identity = MadeUpDigest(static_cast<uint64_t>(100 + first));
     };
-    return testing::Measure(contract_, evidence);
+    return testing::Measure(Plan::FromContracts(contract_, also), evidence);
   }
 
   // What `kcc run --stage … --register …` does.

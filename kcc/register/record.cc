@@ -69,6 +69,7 @@ std::string EvaluationBody(const JudgedRun& run, const std::string& triple,
   if (judgement.action) json.Field("action", Name(*judgement.action));
   json.Field("summary", summary_digest).Field("report", BlobDigest(run.report));
   json.Field("kcc", run.kcc_version);
+  if (!run.requests_kept.empty()) json.Field("requestsKept", run.requests_kept);
   json.Key("clauses").BeginArray();
   size_t pairs = 0;
   for (const ClauseVerdict& clause : judgement.clauses) pairs += clause.slices.size();
@@ -119,22 +120,35 @@ Result<Triple> TripleOf(const JudgedRun& run) {
 
 namespace {
 
+// When the run's requests go; none: when somebody removes them.
+std::optional<int64_t> ExpiryOf(const JudgedRun& run) {
+  if (!run.requests_retention_ms) return {};
+  return run.time_ms + *run.requests_retention_ms;
+}
+
+// Whether the run keeps the record for less time than its last event says. It never stays longer
+// because it came again: what was promised to be gone by then is gone by then.
+bool Sooner(std::optional<int64_t> expires, const Event& last) {
+  if (!expires) return false;
+  const std::optional<int64_t> before = BodyInteger(last.body, "expires");
+  return !before || *expires < *before;
+}
+
 // The id itself stands in the record alone: bodies of events cannot be removed, and an id may name
 // a person.
 Result<> AddRequests(Register& target, const JudgedRun& run, const std::string& triple,
                      Batch* batch) {
+  const std::optional<int64_t> expires = ExpiryOf(run);
   for (const RequestToKeep& request : run.requests) {
     const std::string digest = BlobDigest(request.record);
     KCC_TRY(const auto stored, target.ReadBlob(digest));
     KCC_TRY(const auto known, target.Find({EntryTable::kRequests, digest}));
-    if (stored && known) continue;
+    if (stored && known && !Sooner(expires, known->event)) continue;
     JsonWriter json = CompactJson();
     json.BeginObject().Field("request", digest).Field("store", request.store);
     json.Field("blob", digest).Field("triple", triple);
     json.Field("idDigest", Sha256Of(request.id));
-    if (run.requests_retention_ms) {
-      json.Field("expires", run.time_ms + *run.requests_retention_ms);
-    }
+    if (expires) json.Field("expires", *expires);
     batch->events.push_back({run.time_ms, run.actor, "request.stored", json.EndObject().Take()});
     batch->blobs.push_back(request.record);
   }

@@ -60,6 +60,9 @@ struct JudgedRun {
   int64_t time_ms = 0;
   std::vector<RequestToKeep> requests = {};
   std::optional<int64_t> requests_retention_ms = {};
+  // What summary and report hold of single requests: "none", "hashes" or "full" (redaction.h);
+  // empty: not said.
+  std::string requests_kept = {};
   std::string statement = {};  // an envelope about the evaluation (statements.h); empty: none
 };
 
@@ -69,9 +72,9 @@ Result<Triple> TripleOf(const JudgedRun& run);
 
 // The events of a judged run that the register does not hold yet, and the evaluation. Fails with
 // kInvalid where the evidence does not say which model or which one pair of kernels it is of.
-// Requests are added where the register does not hold the same record. The evaluation is the last
-// event. `warning` gets a sentence where a kernel's fingerprint stands for another build in the
-// register.
+// Requests are added where the register does not hold the same record, or holds it for longer. The
+// evaluation is the last event. `warning` gets a sentence where a kernel's fingerprint stands for
+// another build in the register.
 Result<Batch> RecordRun(Register& target, const JudgedRun& run, std::string* warning);
 
 }  // namespace kcc

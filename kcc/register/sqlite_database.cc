@@ -1,5 +1,6 @@
 #include "kcc/register/sqlite_database.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "kcc/base/descriptor.h"
 #include "kcc/base/strings.h"
 
 namespace kcc {
@@ -41,6 +43,25 @@ bool OnlyImmutable(const std::string& path) {
          !std::filesystem::exists(path + "-wal", failed);
 }
 
+// Why no file can be made beside `path`; 0: one can, or the file system cannot be asked without
+// leaving a name behind. SQLite loses the reason: where it cannot make its log, it looks whether
+// there is one to read, and then "no such file" is the last thing that it heard.
+int WhyNoFileBeside(const std::string& path) {
+  std::error_code failed;
+  const std::string folder = std::filesystem::absolute(path, failed).parent_path().string();
+  const FileDescriptor made(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (made.get() >= 0 || errno == EOPNOTSUPP || errno == EISDIR) return 0;
+  return errno;
+}
+
+// The system's error behind SQLite's; 0: none is known.
+int ReasonOf(sqlite3* database, int code, const std::string& path) {
+  const int reason = database != nullptr ? sqlite3_system_errno(database) : 0;
+  if ((code & 0xff) != SQLITE_CANTOPEN || reason != ENOENT) return reason;
+  const int beside = WhyNoFileBeside(path);
+  return beside != 0 ? beside : reason;
+}
+
 }  // namespace
 
 // By the code; SQLite's own words are added only where the code does not say what to do.
@@ -49,10 +70,11 @@ Error SqliteProblem(sqlite3* database, int code, const std::string& path) {
   if ((code & 0xff) == SQLITE_NOMEM || code == SQLITE_IOERR_NOMEM) throw std::bad_alloc();
   const Place place{path};
   const std::string words = database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code);
-  // Room that lacks for the write-ahead log's index is no SQLITE_FULL to SQLite.
-  const int reason = database != nullptr ? sqlite3_system_errno(database) : 0;
-  const bool no_room = code == SQLITE_IOERR_SHMSIZE ||
-                       ((code & 0xff) == SQLITE_IOERR && (reason == ENOSPC || reason == EDQUOT));
+  const int reason = ReasonOf(database, code, path);
+  // Room that lacks for the write-ahead log or its index is no SQLITE_FULL to SQLite.
+  const bool may_lack_room = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
+  const bool no_room =
+      code == SQLITE_IOERR_SHMSIZE || (may_lack_room && (reason == ENOSPC || reason == EDQUOT));
   switch (no_room ? SQLITE_FULL : code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:

@@ -147,16 +147,34 @@ Result<std::string> StatementChecker::CheckEvaluation(const Event& about,
     KCC_TRY(const StatedEvaluation stated, ReadEvaluation(found.statement->predicate));
     return CompareEvaluation(stated, about);
   }
-  const std::string recorded = ReadRecordedEvaluation(about.body).verdict;
-  // A predicate of others says passed or not. What is not satisfied must not pass.
-  if (!found.verdict && found.statement->predicate_type != kSlsaVsaType &&
+  if (found.statement->predicate_type != kSlsaVsaType &&
       found.statement->predicate_type != kTestResultType) {
     return "it is not about an evaluation but " + found.statement->predicate_type;
   }
-  const bool passed = found.verdict == Verdict::kSatisfied;
-  if (passed && recorded != Name(Verdict::kSatisfied)) {
-    return Differs("verdict", "passed", recorded);
+  return CheckGeneric(about, found);
+}
+
+// A predicate of others says less, and what it says must be so: whether it passed, of what, and
+// when. Without the time, one of an earlier evaluation would pass for this one's.
+Result<std::string> StatementChecker::CheckGeneric(const Event& about, const Verification& found) {
+  const RecordedEvaluation recorded = ReadRecordedEvaluation(about.body);
+  // What is not satisfied must not pass.
+  if (found.verdict == Verdict::kSatisfied && recorded.verdict != Name(Verdict::kSatisfied)) {
+    return Differs("verdict", "passed", recorded.verdict);
   }
+  if (found.stated_time_ms && *found.stated_time_ms != about.time_ms) {
+    return Differs("time", FormatTimestamp(*found.stated_time_ms), ShownTimestamp(about.time_ms));
+  }
+  // Not Register::Find: whoever verifies has a transaction already.
+  KCC_TRY(const auto entry, source_.store().FindEntry({EntryTable::kTriples, recorded.triple}));
+  KCC_TRY(const std::optional<Event> added, EventAt(entry ? entry->added : 0));
+  const std::string contract = added ? BodyText(added->body, "contract") : "";
+  const std::vector<NamedDigest>& subjects = found.statement->subjects;
+  const bool named = std::any_of(subjects.begin(), subjects.end(), [&](const NamedDigest& one) {
+    return one.digest == recorded.triple || (!contract.empty() && one.digest == contract);
+  });
+  if (!named)
+    return std::string("it is about neither the triple nor the contract of the evaluation");
   return std::string();
 }
 

@@ -43,6 +43,7 @@ class StatementChecker {
  private:
   Result<std::string> CheckAbout(const Event& event, const Verification& found);
   Result<std::string> CheckEvaluation(const Event& about, const Verification& found);
+  Result<std::string> CheckGeneric(const Event& about, const Verification& found);
   Result<std::string> CheckStep(const Event& event, const Event& about, const Verification& found);
   Result<std::string> CheckApproval(const Event& about, const PromotionRecord& record);
   Result<std::string> CheckEvidence(const PromotionRecord& record);

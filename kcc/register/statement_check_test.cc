@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "kcc/register/signed_promotions_test_data.h"
+#include "kcc/statement/evaluation.h"
+#include "kcc/statement/generic_predicates.h"
 
 namespace kcc {
 namespace {
@@ -104,6 +106,51 @@ TEST_P(SignedPromotionsTest, AStatementOfSomethingElseIsNamed) {
   EXPECT_THAT(says(about, "p-2"), HasSubstr("is not of promotion p-2"));
   EXPECT_THAT(says(5000, "p-1"), HasSubstr("comes after it"));
   EXPECT_THAT(says(900, "p-1"), HasSubstr("there is no event 900"));
+}
+
+// Predicates of others are held to the log like ours: what passed, of what, when, and by which key.
+TEST_P(SignedPromotionsTest, AVerificationSummaryIsOfItsEvaluationAndItsTime) {
+  Register target = Create();
+  Started(target, "p-1", "infer-1", 0);
+  const auto evaluations = *target.List({.table = EntryTable::kEvaluations});
+  ASSERT_EQ(evaluations.size(), 1u);
+  const Event& about = evaluations[0].event;
+  const Keyring ring =
+      TestKeyring({TestKey(kEd25519Public, "ci", {"notAfter: 2024-01-01T00:00:00Z"})});
+  StatedEvaluation right = TestEvaluation(ConvergentSample());
+  right.time_ms = about.time_ms;
+  right.contract_digest = ContractDigest(contract_);
+  right.triple = TripleOf("infer-1");
+  const auto says = [&](const StatedEvaluation& evaluation, int64_t told_ms) {
+    StatementChecker checker(target, ring);
+    std::string first;
+    for (const Statement& statement :
+         {*VsaStatement(evaluation, {.verifier = "kcc:x", .resource = "urn:a:b", .input = {}}),
+          *TestResultStatement(evaluation)}) {
+      const std::string envelope = TestEnvelope(statement, {kEd25519Private});
+      const NewEvent made =
+          StatementAdded(envelope, evaluations[0].key, about.sequence, "x", told_ms);
+      const auto wrong = checker.CheckStatement({.sequence = 1000,
+                                                 .time_ms = told_ms,
+                                                 .actor = "x",
+                                                 .kind = made.kind,
+                                                 .body = *CanonicalBody(made.body),
+                                                 .digest = ""},
+                                                envelope);
+      if (first.empty()) first = *wrong;  // a Test Result has no time of its own
+    }
+    return first;
+  };
+  EXPECT_EQ(says(right, about.time_ms), "");
+  StatedEvaluation other = right;
+  other.time_ms -= 1000;
+  EXPECT_THAT(says(other, about.time_ms), HasSubstr("it says time '2023-11-14T22:13:19Z'"));
+  other = right;
+  other.contract_digest = other.triple = MadeUpDigest(7);
+  EXPECT_THAT(says(other, about.time_ms), HasSubstr("neither the triple nor the contract"));
+  // The key is asked for the time in the log, whatever the statement says of its time.
+  constexpr int64_t kIn2025 = 1'750'000'000'000;
+  EXPECT_THAT(says(right, kIn2025), HasSubstr("expired"));
 }
 
 // What was approved is the promotion's triple under its policy and contract, in one role.

@@ -78,12 +78,23 @@ std::string_view Name(SideOutcome outcome) {
       return "not recorded";
     case SideOutcome::kNotComparable:
       return "not comparable";
+    case SideOutcome::kAnotherBatch:
+      return "another batch";
   }
   return "";
 }
 
+KernelRequest OtherTokens(const KernelRequest& request, int64_t vocab_size) {
+  KernelRequest other = request;
+  other.request.id += "#other-tokens";
+  for (int32_t& token : other.tokens) {
+    token = token + 1 < vocab_size ? token + 1 : 0;
+  }
+  return other;
+}
+
 std::vector<KernelRequest> ReplayBatch(const KernelRequest& request, const BatchShape& shape,
-                                       bool alone, size_t* place) {
+                                       bool alone, const KernelRequest& company, size_t* place) {
   std::vector<KernelRequest> batch;
   *place = 0;
   if (alone || shape.requests.empty()) {
@@ -102,7 +113,7 @@ std::vector<KernelRequest> ReplayBatch(const KernelRequest& request, const Batch
     filler.prompt_tokens = prompt;
     const size_t length = static_cast<size_t>(prompt) + static_cast<size_t>(output);
     for (size_t t = 0; t < length; ++t) {
-      filler.tokens.push_back(request.tokens[t % request.tokens.size()]);
+      filler.tokens.push_back(company.tokens[t % company.tokens.size()]);
     }
     filler.request.fields["prompt_tokens"] = static_cast<double>(prompt);
     batch.push_back(std::move(filler));
@@ -110,27 +121,113 @@ std::vector<KernelRequest> ReplayBatch(const KernelRequest& request, const Batch
   return batch;
 }
 
+namespace {
+
+// One side of a replay: the request as it was asked then, and what it takes to believe the answer.
+class ReplayedSide {
+ public:
+  ReplayedSide(const StoredSide& stored, const BatchShape& shape, const KernelRequest& request,
+               Kernel& kernel, bool alone)
+      : stored_(stored),
+        shape_(shape),
+        request_(request),
+        other_(OtherTokens(request, kernel.info().vocab_size)),
+        kernel_(kernel),
+        alone_(alone) {}
+
+  Result<> Run(const std::string& directory) {
+    KCC_TRY(audit_, Ask(request_, directory));
+    side_ = CompareSide(stored_, kernel_.info(), audit_.signature);
+    if (audit_.signature.empty()) return {};
+    KCC_TRY_VOID(LookAtOtherTokens(directory + "-other"));
+    if (side_.outcome != SideOutcome::kNotReproduced) return {};
+    return LookAtBatch(directory + "-company");
+  }
+
+  const SideReplay& side() const { return side_; }
+  const RequestAudit& audit() const { return audit_; }
+  size_t company() const { return alone_ || shape_.requests.empty() ? 0 : Others(); }
+
+ private:
+  size_t Others() const { return shape_.requests.size() - 1; }
+  bool HasOtherTokens() const { return other_.tokens != request_.tokens; }
+
+  Result<RequestAudit> Ask(const KernelRequest& company, const std::string& directory) {
+    size_t place = 0;
+    const auto batch = ReplayBatch(request_, shape_, alone_, company, &place);
+    return RunSide(kernel_, batch, place, directory);
+  }
+
+  // What a kernel signs for every request alike is no trace of what it computed for this one.
+  Result<> LookAtOtherTokens(const std::string& directory) {
+    if (!HasOtherTokens()) return {};
+    KCC_TRY(const RequestAudit other, RunSide(kernel_, {&other_, 1}, 0, directory));
+    side_.signs_alike = other.signature == audit_.signature;
+    const bool compared =
+        side_.outcome == SideOutcome::kReproduced || side_.outcome == SideOutcome::kNotReproduced;
+    if (!side_.signs_alike || !compared) return {};
+    side_.outcome = SideOutcome::kNotComparable;
+    side_.why = "it signs a request of other tokens alike, so its signature shows nothing";
+    return {};
+  }
+
+  // The build signed something else. That is its doing only if it was asked what it was asked then.
+  Result<> LookAtBatch(const std::string& directory) {
+    if (shape_.requests.empty()) {
+      return Cannot("it was asked alone, and what it was asked together with then is not known");
+    }
+    if (Others() == 0) return {};
+    const std::string others =
+        std::to_string(Others()) + (Others() == 1 ? " other request" : " other requests");
+    if (alone_) {
+      return Cannot("it was asked alone, and then together with " + others + "; leave --alone out");
+    }
+    if (!HasOtherTokens()) return {};
+    KCC_TRY(const RequestAudit again, Ask(other_, directory));
+    if (again.signature == audit_.signature) return {};
+    return Cannot("its signature depends on what the " + others +
+                  " of its batch hold, and that is not kept");
+  }
+
+  Result<> Cannot(std::string why) {
+    side_.outcome = SideOutcome::kAnotherBatch;
+    side_.why = std::move(why);
+    return {};
+  }
+
+  const StoredSide& stored_;
+  const BatchShape& shape_;
+  const KernelRequest& request_;
+  const KernelRequest other_;
+  Kernel& kernel_;
+  const bool alone_;
+  RequestAudit audit_;
+  SideReplay side_;
+};
+
+}  // namespace
+
 Result<ReplayResult> Replay(const StoredRequest& stored, const KernelRequest& request,
                             const KernelPair& pair, const ReplayOptions& options) {
   KCC_CHECK(!request.tokens.empty());
-  size_t place = 0;
-  const std::vector<KernelRequest> batch =
-      ReplayBatch(request, stored.batch, options.alone, &place);
   KCC_TRY(const PrivateDir scratch, PrivateDir::Make(options.scratch));
-  KCC_TRY(const RequestAudit train, RunSide(*pair.train.kernel, batch, place, scratch / "train"));
-  KCC_TRY(const RequestAudit infer, RunSide(*pair.infer.kernel, batch, place, scratch / "infer"));
-  const KernelInfo& train_info = pair.train.kernel->info();
-  const KernelInfo& infer_info = pair.infer.kernel->info();
+  ReplayedSide train(stored.train, TrainBatch(stored), request, *pair.train.kernel, options.alone);
+  ReplayedSide infer(stored.infer, stored.batch, request, *pair.infer.kernel, options.alone);
+  KCC_TRY_VOID(train.Run(scratch / "train"));
+  KCC_TRY_VOID(infer.Run(scratch / "infer"));
   ReplayResult result;
-  result.company = batch.size() - 1;
-  result.train = CompareSide(stored.train, train_info, train.signature);
-  result.infer = CompareSide(stored.infer, infer_info, infer.signature);
-  // Two signatures of different kinds differ always, which says nothing.
-  if (!train.signature.empty() && !infer.signature.empty() &&
-      DeclaredAudit(DeclaredBy(train_info)) == DeclaredAudit(DeclaredBy(infer_info))) {
-    result.sides_agree = train.signature == infer.signature;
+  result.company = infer.company();
+  result.train = train.side();
+  result.infer = infer.side();
+  // Two signatures of different kinds differ always, which says nothing; and so do two that are
+  // the same for every request.
+  const bool of_one_kind = DeclaredAudit(DeclaredBy(pair.train.kernel->info())) ==
+                           DeclaredAudit(DeclaredBy(pair.infer.kernel->info()));
+  if (!result.train.signature.empty() && !result.infer.signature.empty() && of_one_kind &&
+      !result.train.signs_alike && !result.infer.signs_alike) {
+    result.sides_agree = result.train.signature == result.infer.signature;
   }
-  result.audit = CompareAudits(train.points, infer.points);
+  result.audit = CompareAudits(train.audit().points, infer.audit().points);
   return result;
 }
 

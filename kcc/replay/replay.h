@@ -22,7 +22,8 @@ enum class SideOutcome : uint8_t {
   kNotReproduced,  // the same build signed something else
   kAnotherBuild,   // the fingerprint or the weights differ: nothing is shown about the first run
   kNotRecorded,    // a signature is missing, then or now
-  kNotComparable,  // the kernel audits other points than then
+  kNotComparable,  // the kernel audits other points than then, or signs all requests alike
+  kAnotherBatch,   // signed something else, but was not asked together with what it was then
 };
 std::string_view Name(SideOutcome outcome);  // "reproduced", "not reproduced", …
 
@@ -33,6 +34,8 @@ struct SideReplay {
   std::string signature;  // of this run; empty: none
   std::string stored_fingerprint;
   std::string stored_signature;
+  // A request of other tokens got the same signature, which then shows nothing of any request.
+  bool signs_alike = false;
 };
 
 struct ReplayResult {
@@ -43,7 +46,8 @@ struct ReplayResult {
   AuditComparison audit;
   std::optional<Attribution> attribution;
   std::string no_attribution;  // why there is none
-  size_t company = 0;          // requests that were asked with it, to give the batch its shape
+  // Requests that were asked with it, to give infer's batch its shape.
+  size_t company = 0;
 
   // Both sides showed that they do as they did.
   bool Reproduced() const {
@@ -61,15 +65,20 @@ struct ReplayOptions {
   bool alone = false;  // do not give the batch its shape
 };
 
-// The batch that the request is asked in: the request itself at its place, and in the other places
-// requests of the stored lengths, made of its tokens. Numbers that depend on the batch depend on
-// its shape; on what the others hold they depend only in engines that mix them (mixtures of experts
-// with a capacity).
-std::vector<KernelRequest> ReplayBatch(const KernelRequest& request, const BatchShape& shape,
-                                       bool alone, size_t* place);
+// The same request with every token id another one, as far as the vocabulary has another.
+KernelRequest OtherTokens(const KernelRequest& request, int64_t vocab_size);
 
-// Runs the request on both kernels, which were opened with audit_points, and compares. Attribution
-// is the caller's, since it opens kernels of its own.
+// The batch that the request is asked in: the request itself at its place, and in the other places
+// requests of the stored lengths, made of the tokens of `company`. Numbers that depend on the batch
+// depend on its shape; on what the others hold they depend only in engines that mix them (mixtures
+// of experts with a capacity).
+std::vector<KernelRequest> ReplayBatch(const KernelRequest& request, const BatchShape& shape,
+                                       bool alone, const KernelRequest& company, size_t* place);
+
+// Runs the request on both kernels, which were opened with audit_points, and compares. Each is also
+// asked a request of other tokens: a signature that is the same shows nothing. One that does not
+// sign as then is asked once more in other company, to see whether that matters. Attribution is the
+// caller's, since it opens kernels of its own.
 Result<ReplayResult> Replay(const StoredRequest& stored, const KernelRequest& request,
                             const KernelPair& pair, const ReplayOptions& options);
 

@@ -69,33 +69,42 @@ void RunLog::AddBatch(const PairedTraces& pair, std::span<const KernelRequest> b
   auto& shape = batches_.emplace_back();
   for (const KernelRequest& request : batch) {
     Signed& row = requests_[request.request.id];
-    row.batch = static_cast<int64_t>(batches_.size()) - 1;
-    row.place = shape.size();
+    row.infer_asked = {static_cast<int64_t>(batches_.size()) - 1, shape.size()};
+    row.train_asked = row.infer_asked;
     shape.emplace_back(request.prompt_tokens,
                        static_cast<int32_t>(request.tokens.size()) - request.prompt_tokens);
   }
 }
 
-// A trace lists its requests in the order of asking, and says of each in which batch it was. Where
-// the sides were asked in different batches there is no one shape, and infer's is taken: its
-// numbers are the ones that are judged.
 void RunLog::AddTraces(const PairedTraces& pair) {
   for (size_t i = 0; i < pair.requests().size(); ++i) {
     AddSigned(pair, i, &requests_[std::string(pair.requests()[i].id)]);
   }
+  // Each side was asked by itself, and maybe in other batches.
+  AddBatchesOf(pair.train(), &Signed::train_asked);
+  AddBatchesOf(pair.infer(), &Signed::infer_asked);
+}
+
+// A trace lists its requests in the order of asking, and says of each in which batch it was.
+void RunLog::AddBatchesOf(const TraceReader& side, Asked Signed::*asked) {
   std::map<double, size_t> known;
-  for (const Request& request : pair.infer().requests()) {
+  for (const Request& request : side.requests()) {
     const auto batch = request.Number(kAskedBatchField);
     const auto prompt = request.Number("prompt_tokens");
     const auto output = request.Number("output_tokens");
-    const auto row = requests_.find(request.id);
-    if (!batch || !prompt || !output || row == requests_.end()) continue;
+    if (!batch || !prompt || !output) continue;
     const auto [at, fresh] = known.emplace(*batch, batches_.size());
     if (fresh) batches_.emplace_back();
-    row->second.batch = static_cast<int64_t>(at->second);
-    row->second.place = batches_[at->second].size();
+    if (const auto row = requests_.find(request.id); row != requests_.end()) {
+      row->second.*asked = {static_cast<int64_t>(at->second), batches_[at->second].size()};
+    }
     batches_[at->second].emplace_back(static_cast<int32_t>(*prompt), static_cast<int32_t>(*output));
   }
+}
+
+BatchShape RunLog::ShapeOf(const Asked& asked) const {
+  if (asked.batch < 0) return {};
+  return {asked.place, batches_[static_cast<size_t>(asked.batch)]};
 }
 
 void SetContent(const KernelRequest& request, const RequestStorage& storage,
@@ -168,9 +177,9 @@ Result<std::vector<StoredRequest>> RunLog::Keep(const Judged& run, const Request
     stored.sampling_temperature = source_->sampling_temperature();
     stored.sampling_altered = source_->sampling_altered();
     stored.seed = row->second.seed;
-    if (row->second.batch >= 0) {
-      stored.batch = {row->second.place, batches_[static_cast<size_t>(row->second.batch)]};
-    }
+    stored.batch = ShapeOf(row->second.infer_asked);
+    BatchShape of_train = ShapeOf(row->second.train_asked);
+    if (of_train != stored.batch) stored.train_batch = std::move(of_train);
     SetContent(request, storage, &stored);
     stored.train = SideOf(pair.train, row->second.train);
     stored.infer = SideOf(pair.infer, row->second.infer);

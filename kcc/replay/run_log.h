@@ -46,12 +46,18 @@ class RunLog {
   Result<std::vector<StoredRequest>> Keep(const Judged& run, const RequestStorage& storage);
 
  private:
-  struct Signed {
-    std::string train, infer, seed;
+  // Where a request stood among those that were asked together.
+  struct Asked {
     int64_t batch = -1;  // place in batches_; -1: not known
     size_t place = 0;
   };
+  struct Signed {
+    std::string train, infer, seed;
+    Asked train_asked, infer_asked;
+  };
   void AddSigned(const PairedTraces& pair, size_t i, Signed* row) const;
+  void AddBatchesOf(const TraceReader& side, Asked Signed::*asked);
+  BatchShape ShapeOf(const Asked& asked) const;
 
   std::map<std::string, Signed, std::less<>> requests_;
   std::vector<std::vector<std::pair<int32_t, int32_t>>> batches_;

@@ -54,13 +54,17 @@ void WriteSampling(const StoredRequest& stored, JsonWriter* json) {
   json->EndObject();
 }
 
-void WriteBatch(const BatchShape& batch, JsonWriter* json) {
-  if (batch.requests.empty()) return;
-  json->Key("batch").BeginObject().Field("place", batch.place).Key("shape").BeginArray();
+void WriteShape(std::string_view key, const BatchShape& batch, JsonWriter* json) {
+  json->Key(key).BeginObject().Field("place", batch.place).Key("shape").BeginArray();
   for (const auto& [prompt, output] : batch.requests) {
     json->BeginArray().Value(prompt).Value(output).EndArray();
   }
   json->EndArray().EndObject();
+}
+
+void WriteBatches(const StoredRequest& stored, JsonWriter* json) {
+  if (!stored.batch.requests.empty()) WriteShape("batch", stored.batch, json);
+  if (stored.train_batch) WriteShape("trainBatch", *stored.train_batch, json);
 }
 
 void WriteFieldValue(const RequestValue& value, JsonWriter* json) {
@@ -94,7 +98,7 @@ std::string StoredRequestJson(const StoredRequest& stored) {
   json.Field("model", stored.model).Field("contract", stored.contract);
   json.Field("triple", stored.triple);
   WriteSampling(stored, &json);
-  WriteBatch(stored.batch, &json);
+  WriteBatches(stored, &json);
   json.Field("promptTokens", stored.prompt_tokens).Field("outputTokens", stored.output_tokens);
   json.Field("promptDigest", stored.prompt_digest).Field("outputDigest", stored.output_digest);
   if (stored.store == StoreRequests::kFull) {
@@ -113,6 +117,10 @@ std::string StoredRequestJson(const StoredRequest& stored) {
   WriteSide("train", stored.train, &json);
   WriteSide("infer", stored.infer, &json);
   return json.EndObject().Take();
+}
+
+const BatchShape& TrainBatch(const StoredRequest& stored) {
+  return stored.train_batch ? *stored.train_batch : stored.batch;
 }
 
 std::string StoredRequestDigest(std::string_view json) { return Sha256Of(json); }

@@ -67,7 +67,9 @@ struct StoredRequest {
   bool sampling_altered = false;
   std::map<std::string, double> sampling;  // top_p, top_k, repetition_penalty … as far as recorded
   std::string seed;                        // decimal; empty: not recorded
-  BatchShape batch;
+  BatchShape batch;                        // of infer
+  // Where train was asked in another batch: that one. Without requests: it is not known.
+  std::optional<BatchShape> train_batch;
   int32_t prompt_tokens = 0;
   int32_t output_tokens = 0;
   std::string prompt_digest, output_digest;                 // TokensDigest
@@ -80,6 +82,9 @@ struct StoredRequest {
 
 // SHA-256 of the ids in decimal, each followed by a blank.
 std::string TokensDigest(std::span<const int32_t> tokens);
+
+// The batch that train was asked in.
+const BatchShape& TrainBatch(const StoredRequest& stored);
 
 std::string StoredRequestJson(const StoredRequest& stored);
 // Of the bytes that StoredRequestJson gives.

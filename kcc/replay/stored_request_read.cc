@@ -126,16 +126,14 @@ Result<> ReadSampling(const Members& root, StoredRequest* stored) {
   return {};
 }
 
-Result<BatchShape> ReadBatch(const Members& root) {
+Result<BatchShape> ReadShape(json::element found, const std::string& key) {
   // A replay asks a batch of this shape: a record of a few bytes must not ask for more memory than
   // a machine has.
   constexpr int64_t kTokensMax = int64_t{1} << 24;
   constexpr size_t kRequestsMax = size_t{1} << 16;
   BatchShape batch;
   int64_t tokens = 0;
-  const auto found = root.Find("batch");
-  if (!found) return batch;
-  KCC_TRY(const Members members, Members::Of(found, "batch"));
+  KCC_TRY(const Members members, Members::Of(found, key));
   KCC_TRY(const int32_t place, members.Integer("place", 0));
   KCC_TRY(const auto shape, members.List("shape"));
   for (const json::element item : shape) {
@@ -156,6 +154,20 @@ Result<BatchShape> ReadBatch(const Members& root) {
   batch.place = static_cast<size_t>(place);
   if (batch.place >= batch.requests.size()) return Wrong("'place' lies outside its batch");
   return batch;
+}
+
+Result<> ReadBatches(const Members& root, StoredRequest* stored) {
+  if (const auto batch = root.Find("batch")) {
+    KCC_TRY(stored->batch, ReadShape(*batch, "batch"));
+  }
+  if (const auto batch = root.Find("trainBatch")) {
+    KCC_TRY(const Members members, Members::Of(batch, "trainBatch"));
+    KCC_TRY(const auto shape, members.List("shape"));
+    stored->train_batch.emplace();
+    if (shape.empty()) return {};  // not known
+    KCC_TRY(*stored->train_batch, ReadShape(*batch, "trainBatch"));
+  }
+  return {};
 }
 
 Result<> ReadIds(const Members& root, std::string_view key, std::vector<int32_t>* ids) {
@@ -244,7 +256,7 @@ Result<StoredRequest> ReadMembers(const Members& root) {
   KCC_TRY(stored.contract, root.Digest("contract"));
   KCC_TRY(stored.triple, root.Digest("triple"));
   KCC_TRY_VOID(ReadSampling(root, &stored));
-  KCC_TRY(stored.batch, ReadBatch(root));
+  KCC_TRY_VOID(ReadBatches(root, &stored));
   KCC_TRY(stored.prompt_tokens, root.Integer("promptTokens", 1));
   KCC_TRY(stored.output_tokens, root.Integer("outputTokens", 0));
   KCC_TRY(stored.prompt_digest, root.Digest("promptDigest"));

@@ -36,12 +36,12 @@ Schema SamplingSchema() {
                  {"seed", Text("decimal"), false}});
 }
 
-Schema BatchSchema() {
+Schema BatchSchema(const std::string& description) {
   return Object({{"place", Count("of this request in its batch, from 0")},
                  {"shape", ListOf("{\"type\":\"array\",\"items\":{\"type\":\"integer\"},"
                                   "\"minItems\":2,\"maxItems\":2}",
                                   "prompt and output tokens of every request of the batch")}},
-                "what it was asked together with; absent: not known");
+                description);
 }
 
 }  // namespace
@@ -65,7 +65,9 @@ std::string StoredRequestSchema() {
               {"contract", Ref("digest")},
               {"triple", Ref("digest")},
               {"sampling", SamplingSchema()},
-              {"batch", BatchSchema(), false},
+              {"batch", BatchSchema("what it was asked together with; absent: not known"), false},
+              {"trainBatch", BatchSchema("of train, where that was another; no shape: not known"),
+               false},
               {"promptTokens", Count("")},
               {"outputTokens", Count("")},
               {"promptDigest", RefDescribed("digest", "of the ids in decimal, each with a blank")},

@@ -61,6 +61,21 @@ TEST(StoredRequest, ReadsBackAsItWasWritten) {
     EXPECT_EQ(read->batch, Stored(store).batch);
     EXPECT_EQ(read->train, Stored(store).train);
     EXPECT_EQ(read->seed, "18446744073709551615");
+    EXPECT_FALSE(read->train_batch);
+    EXPECT_EQ(&TrainBatch(*read), &read->batch);
+  }
+}
+
+TEST(StoredRequest, TellsTheBatchOfTrainWhereItIsAnother) {
+  for (const BatchShape& of_train : {BatchShape{0, {{3, 1}}}, BatchShape{}}) {
+    StoredRequest stored = Stored(StoreRequests::kHashes);
+    stored.train_batch = of_train;
+    const std::string json = StoredRequestJson(stored);
+    const auto read = ParseStoredRequest(json);
+    ASSERT_TRUE(read.has_value()) << read.error().Format() << json;
+    EXPECT_EQ(StoredRequestJson(*read), json);
+    EXPECT_EQ(read->train_batch, of_train);
+    EXPECT_EQ(TrainBatch(*read), of_train);
   }
 }
 

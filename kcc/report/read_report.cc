@@ -309,6 +309,7 @@ void ReadCurves(const Node& root, ReportData* report) {
 }
 
 void ReadWorst(const Node& root, ReportData* report) {
+  if (root.Has("worstKept")) report->worst_kept = root.At("worstKept").Text();
   for (const Node& node : root.ItemsOf("worst")) {
     WorstToken row;
     row.quantity = node.At("quantity").Text();

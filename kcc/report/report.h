@@ -147,6 +147,9 @@ struct ReportData {
   std::vector<ReportHistogram> histograms;  // grouped by quantity
   std::vector<DisagreementCurve> curves;
   std::vector<WorstToken> worst;
+  // What a register keeps of `worst`, by the policy's word: "none", "hashes" or "full" without
+  // texts. Empty: all of it.
+  std::string worst_kept;
   std::vector<ImpliedBound> bounds;   // empty: the section is left out
   int64_t slices_without_detail = 0;  // beyond the limit of shown.h: in no list but the clauses'
   std::vector<OwnLabel> own;          // distinct ids

@@ -391,6 +391,7 @@ std::string Json(const ReportData& report, const Judgement& counted, const Repor
   WriteLabels(report, &json);
   WriteCurves(report.curves, &json);
   WriteWorst(report.worst, &json);
+  if (!report.worst_kept.empty()) json.Field("worstKept", report.worst_kept);
   json.Key("bounds").BeginArray();
   for (const ImpliedBound& bound : report.bounds) {
     json.BeginObject().Field("clause", bound.clause).Field("text", bound.text);

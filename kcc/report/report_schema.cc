@@ -216,6 +216,10 @@ Schema Root() {
       {"labels", MapOf(Ref("label"), "the catalog's rows of the quantities shown")},
       {"curves", ListOf(Ref("curve"), "cumulative disagreement by margin")},
       {"worst", ListOf(WorstTokenSchema(), "worst tokens by quantity and slice")},
+      {"worstKept",
+       Text("in a register, how much of the worst tokens is kept: none, hashes or full without "
+            "texts; absent: all"),
+       false},
       {"bounds", ListOf(BoundSchema(), "what the clauses imply if they hold")},
       {"slicesWithoutDetail",
        "{\"type\":\"integer\",\"minimum\":1,\"description\":\"slices that only the clauses speak "

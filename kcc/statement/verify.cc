@@ -176,6 +176,7 @@ class Verifier {
     }
     known_ = **known;
     found_.verdict = known_.verdict;
+    found_.stated_time_ms = known_.time_ms;
     found_.time_ms = options_.time_ms ? options_.time_ms : known_.time_ms;
     return true;
   }

@@ -64,6 +64,7 @@ struct Verification {
   size_t good_keys = 0;                    // distinct ones that hold
   std::optional<Statement> statement;      // only where a key of the keyring signed it
   std::optional<int64_t> time_ms;          // that keys were looked at with
+  std::optional<int64_t> stated_time_ms;   // that the statement itself gives
   std::optional<Verdict> verdict;          // of an evaluation
 
   bool verified() const { return failures.empty(); }

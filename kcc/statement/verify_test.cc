@@ -225,6 +225,12 @@ TEST(Verify, KnowsEveryKindAndItsRole) {
       EXPECT_THAT(FailureNames(Verify(envelope, dated, {})), Contains("no-time"));
     }
     EXPECT_TRUE(Verify(envelope, dated, {.time_ms = 0}).verified());
+    // The time that a statement gives of itself is what its key is asked for, of every kind.
+    const Keyring expired =
+        TestKeyring({TestKey(kEd25519Public, "ann", {"notAfter: 1970-01-01T00:00:00Z"})});
+    EXPECT_THAT(FailureNames(Verify(envelope, expired, {})),
+                Contains(one.has_time ? "expired" : "no-time"));
+    EXPECT_EQ(Verify(envelope, dated, {.time_ms = 0}).stated_time_ms.has_value(), one.has_time);
   }
 }
 

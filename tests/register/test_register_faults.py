@@ -75,20 +75,95 @@ def test_a_damaged_file_is_an_error(kcc, file):
     assert "damaged" in done.err or "broken" in done.out
 
 
+def preloaded(folder, code):
+    """A library that stands before the system's calls."""
+    source, library = folder / "faults.c", folder / "faults.so"
+    headers = ("dlfcn", "errno", "fcntl", "stdarg", "stdlib", "sys/stat", "sys/types")
+    source.write_text("#define _GNU_SOURCE\n" + "".join(f"#include <{name}.h>\n" for name in headers) + code)
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library, "-ldl"], check=True)
+    return library
+
+
+# From the n-th on, no file and no folder can be made in the register's place: its file system has no more of them.
+NO_MORE_FILES = """
+static int refused(const char* path) {
+  static long left = -1;
+  if (left < 0) left = atol(getenv("FILES_LEFT"));
+  if (strncmp(path, getenv("FILES_IN"), strlen(getenv("FILES_IN"))) != 0 || left-- > 0) return 0;
+  left = 0;
+  errno = ENOSPC;
+  return 1;
+}
+int open64(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = va_arg(rest, mode_t);
+  va_end(rest);
+  int (*real)(const char*, int, ...) = dlsym(RTLD_NEXT, "open64");
+  struct stat found;
+  const int makes = (flags & O_TMPFILE) == O_TMPFILE || ((flags & O_CREAT) && stat(path, &found) != 0);
+  return makes && refused(path) ? -1 : real(path, flags, mode);
+}
+int open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = va_arg(rest, mode_t);
+  va_end(rest);
+  return open64(path, flags, mode);
+}
+int mkdir(const char* path, mode_t mode) {
+  int (*real)(const char*, mode_t) = dlsym(RTLD_NEXT, "mkdir");
+  return refused(path) ? -1 : real(path, mode);
+}
+"""
+
+
+def test_init_on_a_full_disk_says_so(kcc, tmp_path):
+    library = preloaded(tmp_path, "#include <string.h>\n" + NO_MORE_FILES)
+    folder = tmp_path / "full"
+    folder.mkdir()
+    refused = []
+    for left in range(10):
+        path = folder / f"{left}.db"
+        done = kcc("register", "init", "--register", path,
+                   env={"LD_PRELOAD": str(library), "FILES_LEFT": str(left), "FILES_IN": str(folder)})  # fmt: skip
+        assert done.code in (0, 4), done.err
+        if done.code == 4:
+            refused.append(left)
+            assert "the disk is full" in done.err or "No space left on device" in done.err, done.err
+            assert "No such file" not in done.err
+        # It is there as a whole, if only what comes after had no room, or not at all.
+        assert path.exists() or done.code == 4
+        if path.exists():
+            assert events_of(kcc, path) == 0
+            path.unlink()
+    assert refused == list(range(len(refused))) and 3 < len(refused) < 10, refused
+    assert not any(path.name.endswith(".tmp") for path in folder.iterdir()), "nothing is left behind"
+
+
+@ROOT_ONLY
+def test_init_on_a_file_system_without_room(kcc_path, tmp_path):
+    """The same on a real one, in a name space of its own: a folder, a file, and no place for a third."""
+    script = 'mount -t tmpfs -o nr_inodes=3 none "$1" && exec "$2" register init --register "$1/r.db"'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", tmp_path, kcc_path], capture_output=True, text=True, check=False)
+    if "mount:" in done.stderr or "unshare:" in done.stderr:
+        pytest.skip("no file system can be mounted here")
+    assert done.returncode == 4, done.stderr
+    assert "the disk is full" in done.stderr or "No space left on device" in done.stderr, done.stderr
+
+
 def test_a_full_disk_loses_nothing(kcc, file, tmp_path):
     """Every write from the n-th on fails for want of room."""
-    source = tmp_path / "faults.c"
-    source.write_text(
-        "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <errno.h>\n#include <stdlib.h>\n#include <sys/types.h>\n"
-        "static long left = -1;\n"
-        "ssize_t pwrite64(int fd, const void* bytes, size_t count, off_t at) {\n"
-        "  if (left < 0) left = atol(getenv(\"WRITES_LEFT\"));\n"
-        "  if (left-- <= 0) { left = 0; errno = ENOSPC; return -1; }\n"
-        "  ssize_t (*real)(int, const void*, size_t, off_t) = dlsym(RTLD_NEXT, \"pwrite64\");\n"
-        "  return real(fd, bytes, count, at);\n}\n"
-        "ssize_t pwrite(int fd, const void* bytes, size_t count, off_t at) { return pwrite64(fd, bytes, count, at); }\n")  # fmt: skip
-    library = tmp_path / "faults.so"
-    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library, "-ldl"], check=True)
+    library = preloaded(tmp_path, """
+        static long left = -1;
+        ssize_t pwrite64(int fd, const void* bytes, size_t count, off_t at) {
+          if (left < 0) left = atol(getenv("WRITES_LEFT"));
+          if (left-- <= 0) { left = 0; errno = ENOSPC; return -1; }
+          ssize_t (*real)(int, const void*, size_t, off_t) = dlsym(RTLD_NEXT, "pwrite64");
+          return real(fd, bytes, count, at);
+        }
+        ssize_t pwrite(int fd, const void* bytes, size_t count, off_t at) { return pwrite64(fd, bytes, count, at); }
+        """)
     refused = 0
     for left in range(12):
         before = events_of(kcc, file)

@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import os
 import pathlib
+import subprocess
 import sys
+import threading
 
 import jsonschema
 import pytest
@@ -48,9 +51,9 @@ def judge(kcc, uri, tmp_path, asked):
     contract = tmp_path / "c.yaml"
     contract.write_text(CONTRACT)
 
-    def run(*more, train=TRAIN, infer=INFER, requests=None):
+    def run(*more, train=TRAIN, infer=INFER, requests=None, who=WHO):
         return kcc("run", contract, "--train", train, "--infer", infer, "--requests", requests or asked[0], "--register", uri,
-                   *WHO, *more)  # fmt: skip
+                   *who, *more)  # fmt: skip
 
     return run
 
@@ -139,6 +142,47 @@ def test_nothing_is_kept_by_default_and_none_flagged_where_all_holds(kcc, uri, j
     assert stored(kcc, uri, tmp_path) == {}
 
 
+def evidence_of(kcc, uri, tmp_path):
+    """The last evaluation's body, its summary and its report, as bytes."""
+    entry = kcc("register", "list", "evaluations", "--register", uri, "--json").json["entries"][0]
+    body = kcc("register", "log", "--last", "1000", "--register", uri, "--json").json["events"][int(entry["id"]) - 1]["body"]
+    files = []
+    for key in ("summary", "report"):
+        path = tmp_path / f"{key}.out"
+        path.unlink(missing_ok=True)
+        assert kcc("register", "blob", body[key], "-o", path, "--register", uri).code == 0
+        files.append(path.read_bytes())
+    return body, *files
+
+
+@pytest.mark.parametrize("store", ["none", "hashes", "full"])
+def test_summaries_and_reports_say_no_more_of_requests_than_is_kept(kcc, uri, judge, tmp_path, asked, store):
+    report = tmp_path / "report"
+    assert judge("--store", store, "--report", report).code == 1
+    name = asked[1][0]["id"]
+    body, summary, stored_report = evidence_of(kcc, uri, tmp_path)
+    assert body["requestsKept"] == store and json.loads(stored_report)["worstKept"] == store
+    for data in (summary, stored_report):
+        assert (name.encode() in data) == (store == "full")
+        assert (hashlib.sha256(name.encode()).hexdigest().encode() in data) == (store == "hashes")
+    worst = json.loads(stored_report)["worst"]
+    assert bool(worst) == (store != "none")
+    for row in worst:
+        assert "context" not in row and (row["token"] >= 0) == (store == "full") and row["position"] >= 0
+    # The report that was asked for has all of it; the stored copies have digests of their own, and are judged alike.
+    whole = json.loads((report / "report.json").read_text())
+    assert whole["worst"] and "worstKept" not in whole and whole["clauses"] == json.loads(stored_report)["clauses"]
+    path = tmp_path / "again.kccs"
+    path.write_bytes(summary)
+    again = kcc("judge", tmp_path / "c.yaml", path, "--json")
+    assert again.code == 1 and again.json["verdict"] == "violated"
+    assert again.json["clauses"] == whole["clauses"]
+    assert kcc("register", "verify", "--register", uri).code == 0
+    if store == "full":
+        assert judge("--store", "full", "--store-text").code == 1
+        assert "worstKept" not in json.loads(evidence_of(kcc, uri, tmp_path)[2])
+
+
 def test_a_policy_decides_and_the_command_line_is_told(kcc, uri, judge, tmp_path, asked):
     assert judge().code == 1
     triple = kcc("register", "list", "triples", "--register", uri, "--json").json["entries"][0]["id"]
@@ -153,6 +197,63 @@ def test_a_policy_decides_and_the_command_line_is_told(kcc, uri, judge, tmp_path
     told = judge("--store", "full")
     assert "warning: --store is not followed: policy p 1.0.0 of promotion x" in told.err
     assert {record["store"] for record in stored(kcc, uri, tmp_path).values()} == {"hashes"}
+
+
+def started(kcc, uri, tmp_path, name, requests, lane=None):
+    """Starts a promotion of the only triple whose policy says this of requests; gives the digest of the policy's text."""
+    triple = kcc("register", "list", "triples", "--register", uri, "--json").json["entries"][0]["id"]
+    policy = tmp_path / f"policy-{name}.yaml"
+    policy.write_text((POLICY % requests).replace("name: p,", f"name: {name},"))
+    done = kcc("promote", "start", name, "--lane", lane or name, "--policy", policy, "--candidate", triple, "--register", uri, *WHO)
+    assert done.code == 0, done.err
+    return "sha256:" + hashlib.sha256(policy.read_bytes()).hexdigest()
+
+
+def test_of_policies_that_disagree_what_all_of_them_allow_is_kept(kcc, uri, judge, tmp_path):
+    assert judge().code == 1
+    started(kcc, uri, tmp_path, "a", "store: full, retention: 90d, text: true")
+    assert {record["store"] for record in judged_records(kcc, uri, judge, tmp_path).values()} == {"full"}
+    started(kcc, uri, tmp_path, "b", "store: hashes, retention: 30d")
+    done = judge("--store", "full", "--store-text")
+    said = "policy a 1.0.0 of promotion a and b 1.0.0 of promotion b"
+    either = said in done.out or "policy b 1.0.0 of promotion b and a 1.0.0 of promotion a" in done.out
+    assert either and "digests of the token ids of flagged requests, for 720h" in done.out, done.out
+    assert "--store is not followed" in done.err
+    expires = [event["body"]["expires"] for event in kcc("register", "log", "--last", "99", "--register", uri, "--json").json["events"]
+               if event["kind"] == "request.stored" and event["body"]["store"] == "hashes"]  # fmt: skip
+    assert len(expires) == 2 and len(set(expires)) == 1
+    # One that keeps nothing is not outvoted, and one that is over has no say.
+    started(kcc, uri, tmp_path, "c", "store: none")
+    assert "kept" not in judge("--store", "full").out
+    assert kcc("promote", "abort", "c", "--register", uri, *WHO).code in (0, 1)
+    assert "kept 2 requests" in judge().out
+
+
+def judged_records(kcc, uri, judge, tmp_path):
+    assert judge().code == 1
+    return stored(kcc, uri, tmp_path)
+
+
+def test_a_policy_that_is_gone_stops_the_record_only_while_it_decides(kcc, uri, judge, tmp_path):
+    """What a policy under way allows is not guessed; of a promotion that is over nobody asks."""
+    assert judge().code == 1
+    digest = started(kcc, uri, tmp_path, "a", "store: hashes")
+    gone = kcc("register", "gc", "--redact", digest, "--reason", "a slip", "--register", uri, *WHO)
+    assert gone.code == 0, gone.err
+    events = kcc("register", "verify", "--json", "--register", uri).json["events"]
+    done = judge("--store", "full")
+    assert done.code == 2 and f"the policy {digest} of this promotion is no longer stored" in done.err, done.err
+    assert kcc("register", "verify", "--json", "--register", uri).json["events"] == events, "and nothing was recorded"
+    # The promotion was over before its policy went.
+    other = tmp_path / "other.db"
+    assert kcc("register", "init", "--register", other).code == 0
+    run = lambda *more: kcc("run", tmp_path / "c.yaml", "--train", TRAIN, "--infer", INFER, "--requests", tmp_path / "r.jsonl",
+                            "--register", other, *WHO, *more)  # noqa: E731  # fmt: skip
+    assert run().code == 1
+    digest = started(kcc, other, tmp_path, "b", "store: none")
+    assert kcc("promote", "abort", "b", "--register", other, *WHO).code in (0, 1)
+    assert kcc("register", "gc", "--redact", digest, "--reason", "a slip", "--register", other, *WHO).code == 0
+    assert "kept 2 requests, as --store says" in run("--store", "full").out
 
 
 def test_retention_removes_records_and_leaves_their_events(kcc, uri, judge, tmp_path, asked):
@@ -175,6 +276,28 @@ def test_retention_removes_records_and_leaves_their_events(kcc, uri, judge, tmp_
     # A third time with a limit, which counts: the second one, without, is over.
     assert judge("--store", "full", "--store-for", "30d").code == 1
     assert gc("--time", "2026-12-18T08:30:00Z").out.count("retention") == 2
+
+
+def test_a_shorter_retention_of_a_stored_record_takes_effect(kcc, uri, judge, tmp_path):
+    gc = lambda *more: kcc("register", "gc", "--register", uri, "--actor", "ann", *more)  # noqa: E731
+    told = lambda: kcc("register", "log", "--register", uri).out.count("request.stored")  # noqa: E731
+    assert judge("--store", "full").code == 1
+    assert "nothing to remove" in gc("--time", "2036-01-01").out
+    assert told() == 2
+    later = ["--actor", "ann", "--time", "2026-11-20T08:30:00Z"]
+    assert judge("--store", "full", "--store-for", "30d", who=later).code == 1
+    assert told() == 4
+    # A longer one, or none, does not take back what was promised.
+    for more in (["--store-for", "90d"], []):
+        assert judge("--store", "full", *more, who=later).code == 1
+    assert told() == 4
+    assert "nothing to remove" in gc("--time", "2026-12-20T08:29:59Z").out
+    # It was stored on the 18th, whatever was said of it since.
+    early = gc("--requests-before", "2026-11-19", "--dry-run", "--time", "2026-11-21")
+    assert early.out.count("retention") == 2, early.out + early.err
+    assert gc("--time", "2026-12-20T08:30:00Z").out.count("retention") == 2
+    assert stored(kcc, uri, tmp_path) == {}
+    assert kcc("register", "verify", "--register", uri).code == 0
 
 
 def test_traces_of_kcc_score_can_be_kept_too(kcc, uri, judge, tmp_path, asked):
@@ -213,17 +336,29 @@ class Toy:
             rows[:, 0] = float(sys.argv[1])
             file.append(rows[r.scored])
             points = [("embedding", ["e"] * len(r.tokens)), ("layer 0", [sys.argv[1]] * len(r.tokens))]
-            file.audit("signature " + sys.argv[1], points)
+            signed = "alike" if "alike" in sys.argv else repr(list(r.tokens))[:100]
+            if "long" in sys.argv:  # more digests than a line of a trace holds
+                points = [("embedding", ["e" * 1000] * len(r.tokens))]
+                points += [(f"layer {i}", ["x" * 1000] * len(r.tokens)) for i in range(int(sys.argv[-1]))]
+            if "long" in sys.argv and sys.argv[1] == "2":
+                points[1][1][3] = "other"
+            file.audit("signature " + sys.argv[1] + signed, points)
 serve(Toy())
 '''
 
 
-def test_exec_programs_give_signatures_and_audit_points(kcc, uri, judge, tmp_path):
+@pytest.fixture
+def toy(tmp_path):
+    """toy(words) -> the kernel that this program is, with these words."""
     program = tmp_path / "toy.py"
     program.write_text(EXEC % str(ROOT / "python"))
+    return lambda *words: " ".join([f"exec:{sys.executable} {program}", *map(str, words)])
+
+
+def test_exec_programs_give_signatures_and_audit_points(kcc, uri, judge, tmp_path, toy):
     requests = tmp_path / "toy.jsonl"
     requests.write_text('{"id": "a", "prompt": [1, 2], "output": [3, 4]}\n')
-    one, two = (f"exec:{sys.executable} {program} {x}" for x in (1, 2))
+    one, two = toy(1), toy(2)
     done = judge("--store", "full", "--model", "toy", train=one, infer=two, requests=requests)
     assert "kept 1 request," in done.out, done.out + done.err
     again = kcc("replay", "a", "--register", uri, "--train", one, "--infer", two)
@@ -232,6 +367,70 @@ def test_exec_programs_give_signatures_and_audit_points(kcc, uri, judge, tmp_pat
     assert "source: none named; it needs kernels whose options belong to sources of error" in again.out
     swapped = kcc("replay", "a", "--register", uri, "--train", one, "--infer", one)
     assert swapped.code == 3 and "infer  another build" in swapped.out and "train and infer agree" in swapped.out
+
+
+def test_a_program_that_signs_all_requests_alike_shows_nothing(kcc, uri, judge, tmp_path, toy):
+    requests = tmp_path / "toy.jsonl"
+    requests.write_text('{"id": "a", "prompt": [1, 2], "output": [3, 4]}\n')
+    one, alike = toy(1), toy(2, "alike")
+    assert "kept 1 request," in judge("--store", "full", "--model", "toy", train=one, infer=alike, requests=requests).out
+    again = kcc("replay", "a", "--register", uri, "--train", one, "--infer", alike)
+    assert again.code == 3, again.out + again.err
+    assert "train  reproduced\n" in again.out
+    assert "infer  not comparable: it signs a request of other tokens alike, so its signature shows nothing" in again.out
+    assert "train and infer: signatures cannot be compared" in again.out
+
+
+@pytest.mark.parametrize(("points", "said"), [(10, "first difference at layer 0, position 3\n"), (40, "with audit points a kernel fails")])
+def test_a_long_request_with_many_audit_points(kcc, uri, judge, tmp_path, toy, points, said):
+    """2000 positions: 20 MB of digests are more than a line holds, 80 MB more than an answer may have."""
+    requests = tmp_path / "toy.jsonl"
+    requests.write_text(json.dumps({"id": "a", "prompt": [1, 2], "output": [3] * 1998}) + "\n")
+    one, two = toy(1, "long", points), toy(2, "long", points)
+    assert "kept 1 request," in judge("--store", "full", "--model", "toy", train=one, infer=two, requests=requests).out
+    replay = lambda *more: kcc("replay", "a", "--register", uri, "--no-attribution", *more)  # noqa: E731
+    again = replay("--train", one, "--infer", two)
+    assert again.code == 0, again.out + again.err
+    assert said in again.out, again.out
+    if points == 10:
+        same = replay("--train", one, "--infer", one)
+        assert "no difference at 11 audit points in the first " in same.out, same.out
+        assert replay("--train", one, "--infer", one, "--json").json["audit"]["positions"] in range(700, 800)
+    else:
+        assert "answer is longer than 67108864 bytes" in again.out and "ask it for fewer of them" in again.out
+
+
+def test_only_the_batch_differs(kcc, uri, judge, tmp_path):
+    """The numbers of this kernel depend on what is asked together. Alone it says nothing about the build."""
+    dynamic = "lab:f32?batch=dynamic&threads=1"
+    requests = tmp_path / "many.jsonl"
+    lines = (ROOT / "models/kcc-lab/eval.jsonl").read_text().splitlines(keepends=True)
+    requests.write_text("".join(lines[:24]))
+    done = judge("--store", "full", "--store-sample", "1", "--batch", "24", infer=dynamic, requests=requests)
+    assert "kept 24 requests" in done.out, done.out + done.err
+    name = json.loads(lines[3])["id"]
+    replay = lambda *more: kcc("replay", name, "--register", uri, "--train", TRAIN, "--infer", dynamic, "--no-attribution", *more)  # noqa: E731
+    assert replay().code == 0
+    alone = replay("--alone")
+    assert alone.code == 3, alone.out
+    assert "train  reproduced\ninfer  another batch: it was asked alone, and then together with 23 other requests" in alone.out
+    assert replay("--alone", "--json").json["reproduced"] is None
+
+
+def test_traces_of_sides_that_were_asked_in_other_batches(kcc, uri, judge, tmp_path, asked):
+    dynamic = "lab:f32?batch=dynamic&threads=1"
+    for name, batch in (("train", "1"), ("infer", "2")):
+        done = kcc("score", dynamic, "--requests", asked[0], "--batch", batch, "-o", tmp_path / name)
+        assert done.code == 0, done.err
+    done = kcc("run", tmp_path / "c.yaml", "--train", tmp_path / "train", "--infer", tmp_path / "infer", "--register", uri,
+               "--store", "full", "--store-sample", "1", *WHO)  # fmt: skip
+    assert "kept 2 requests" in done.out, done.out + done.err
+    shapes = [[len(r["prompt"]), len(r["output"])] for r in asked[1]]
+    record = stored(kcc, uri, tmp_path)[asked[1][1]["id"]]
+    assert record["batch"] == {"place": 1, "shape": shapes} and record["trainBatch"] == {"place": 0, "shape": shapes[1:]}
+    jsonschema.Draft202012Validator(json.loads(kcc("schema", "--request").out)).validate(record)
+    again = kcc("replay", record["request"], "--register", uri, "--train", dynamic, "--infer", dynamic, "--no-attribution")
+    assert again.code == 0, again.out + again.err
 
 
 @pytest.mark.parametrize(
@@ -270,6 +469,28 @@ def test_a_record_that_asks_for_a_batch_beyond_any_memory_is_refused(kcc, uri, j
     path.write_text(json.dumps(record, separators=(",", ":"), ensure_ascii=False))
     done = kcc("replay", path, "--train", TRAIN, "--infer", INFER)
     assert done.code == 4 and "more tokens or requests than a batch can have" in done.err, done.err
+
+
+@pytest.mark.parametrize("what", ["--requests", "the record"])
+def test_what_is_replayed_may_come_from_a_pipe(kcc, kcc_path, uri, judge, tmp_path, asked, what):
+    """A FIFO has its bytes once: whoever opened it a second time would wait for ever."""
+    assert judge("--store", "hashes" if what == "--requests" else "full").code == 1
+    name = asked[1][1]["id"]  # the second, so that the first is read past
+    words = [name, "--register", uri, "--requests", "{fifo}"]
+    data = asked[0].read_bytes()
+    if what == "the record":
+        digest = next(entry["id"] for entry in kcc("register", "list", "requests", "--register", uri, "--json").json["entries"])
+        record = tmp_path / "record.json"
+        assert kcc("register", "blob", digest, "-o", record, "--register", uri).code == 0
+        words, data = ["{fifo}"], record.read_bytes()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    threading.Thread(target=lambda: fifo.write_bytes(data), daemon=True).start()
+    words = [word.replace("{fifo}", str(fifo)) for word in words]
+    done = subprocess.run([kcc_path, "replay", *words, "--train", TRAIN, "--infer", INFER, "--no-attribution"],
+                          capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "train  reproduced\ninfer  reproduced\n" in done.stdout
 
 
 def test_explain_says_what_a_policy_keeps(kcc, tmp_path):

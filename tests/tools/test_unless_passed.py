@@ -82,6 +82,31 @@ def test_variables_that_ask_for_a_run(checkout, variables):
     assert checkout.run(FRESH="") == (SKIPPED if {"FRESH", "CI"} & set(variables) else RAN), "another run was the last one"
 
 
+# A name of each kind that the cache knows: what a test, the sanitizers, the shell or a library that it is built with may read.
+KNOWN = ("PATH", "TZ", "LANG", "TMPDIR", "USER", "HOME", "KCC_PEEKING_RUNS", "RC_PARAMS", "GTEST_FILTER", "LC_ALL", "LD_PRELOAD",
+         "OPENSSL_CONF", "SSL_CERT_FILE", "PGPASSWORD", "OMP_NUM_THREADS", "ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_variable_that_a_test_may_read_asks_for_a_run(checkout, tmp_path, name):
+    value = {"PATH": os.environ["PATH"] + ":/nowhere", "LD_PRELOAD": "", "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}.get(name, "C")
+    other = os.environ | {name: value}
+    assert other.get(name) != os.environ.get(name), "the test changes nothing"
+    assert checkout.run(**{name: value}) == RAN
+    assert checkout.run(**{name: value}) == SKIPPED
+    assert checkout.run() == RAN, "and without it is another run again"
+
+
+def test_other_variables_ask_for_none(checkout):
+    assert checkout.run(COLUMNS="80", EDITOR="vi", XKCC_FAULTS="1", SAN_OPTIONS_OF_OTHERS="1") == SKIPPED
+
+
+def test_folders_in_memory_that_are_new_for_each_run_are_alike(checkout):
+    assert checkout.run(TMPDIR="/dev/shm/kcc-one") == RAN
+    assert checkout.run(TMPDIR="/dev/shm/kcc-two") == SKIPPED
+    assert checkout.run(TMPDIR="/dev/shm/other") == RAN
+
+
 def test_arguments_and_libraries_count(checkout):
     library = checkout.folder / "build/library.so"
     words = ["--with", library, checkout.program, "--more"]
