@@ -76,14 +76,16 @@ std::string FieldTable() {
 
 int RunSchema(const SchemaOptions& options, Console& console) {
   if (options.markdown) {
-    console.out << (options.policy ? KeyTables(PolicyTables())
-                                   : KeyTables(MappingTables()) + FieldTable());
+    console.out << (options.policy    ? KeyTables(PolicyTables())
+                    : options.monitor ? KeyTables(MonitorTables())
+                                      : KeyTables(MappingTables()) + FieldTable());
     return kExitOk;
   }
   const std::string schema = options.report       ? ReportJsonSchema()
                              : options.experiment ? ExperimentJsonSchema()
                              : options.statement  ? StatementJsonSchema()
                              : options.policy     ? PolicyJsonSchema()
+                             : options.monitor    ? MonitorJsonSchema()
                              : options.request    ? StoredRequestSchema()
                                                   : ContractJsonSchema();
   console.out << schema << (schema.ends_with('\n') ? "" : "\n");
