@@ -9,9 +9,9 @@
 //             raise a false alarm within T audited requests with a chance of at most
 //             T * alarms / requests of the policy;
 //   block     windows of requests or of time, and metrics of a population, block by block.
-// *Satisfied* needs the anytime-valid PASS test over the audited requests since the last alarm. What
-// no test can decide stays inconclusive. Inconclusive orders nothing here: a kernel serves because
-// it was promoted on evidence, and evidence takes it away.
+// *Satisfied* needs the anytime-valid PASS test over the audited requests since the last alarm.
+// What no test can decide stays inconclusive. Inconclusive orders nothing here: a kernel serves
+// because it was promoted on evidence, and evidence takes it away.
 //
 // An alarm whose action moves requests guards the kernel. Requests go to the target of the order; a
 // guarded kernel is shown probes, and is released only by evidence since its last alarm
@@ -46,24 +46,24 @@ enum class ChangeKind : uint8_t {
   kProbationEnd,  // and has passed it
   kPanic,         // every kernel that could serve is guarded
   kPanicEnd,
-  kRoute,         // another kernel serves
+  kRoute,  // another kernel serves
 };
 std::string_view Name(ChangeKind kind);  // "alarm", "probation-end"
 
 // One thing that an observation changed, with the numbers that show it.
 struct Change {
   ChangeKind kind = ChangeKind::kAlarm;
-  std::string kernel;             // kRoute: the one that serves from now on; empty: none does
-  std::string clause;             // empty: not about one clause
+  std::string kernel;  // kRoute: the one that serves from now on; empty: none does
+  std::string clause;  // empty: not about one clause
   std::string slice;
-  std::optional<Action> action;   // that is ordered
-  std::string target;             // where requests go
-  double e_value = 0;             // the statistic, where there is one
-  double e_level = 0;             // and what it had to reach
-  double value = 0;               // the recent rate or mean, or the value that is the proof
-  double limit = 0;               // what it is held to
-  int64_t observations = 0;       // audited ones that the evidence rests on
-  std::string reason;             // a sentence: what shows it, and what would return it
+  std::optional<Action> action;  // that is ordered
+  std::string target;            // where requests go
+  double e_value = 0;            // the statistic, where there is one
+  double e_level = 0;            // and what it had to reach
+  double value = 0;              // the recent rate or mean, or the value that is the proof
+  double limit = 0;              // what it is held to
+  int64_t observations = 0;      // audited ones that the evidence rests on
+  std::string reason;            // a sentence: what shows it, and what would return it
 
   bool operator==(const Change&) const = default;
 };
@@ -94,8 +94,8 @@ struct PairStatus {
   bool of_train = false;  // the slice as train's outcomes select it; the clause must hold on both
   Verdict verdict = Verdict::kInconclusive;
   std::string reason;
-  double level = 0;          // how far its detectors are towards an alarm, in [0, 1]
-  double recent = 0;         // rate or mean over the recent window, on the scale of `limit`
+  double level = 0;   // how far its detectors are towards an alarm, in [0, 1]
+  double recent = 0;  // rate or mean over the recent window, on the scale of `limit`
   double limit = 0;
   int64_t observations = 0;  // since the last alarm or the start
   int64_t alarms = 0;
@@ -115,11 +115,11 @@ struct KernelStatus {
   double health = 0;  // H; < eta1: no L2 or L3 clause is violated, >= eta2: an L3 clause is
   double eta1 = 1;
   double eta2 = 1;
-  double audit_rate = 0;       // share of its requests to audit now
-  int64_t served = 0;          // observations of any kind, probes left out
-  int64_t audited = 0;         // that counted
-  int64_t strikes = 0;         // times it was guarded again after a release
-  int64_t probation_left = 0;  // audited requests
+  double audit_rate = 0;          // share of its requests to audit now
+  int64_t served = 0;             // observations of any kind, probes left out
+  int64_t audited = 0;            // that counted
+  int64_t strikes = 0;            // times it was guarded again after a release
+  int64_t probation_left = 0;     // audited requests
   std::vector<PairStatus> pairs;  // in the order of the contract
 };
 
@@ -129,11 +129,11 @@ struct MonitorStatus {
   std::string reason;  // of the route as it is
   int64_t observations = 0;
   int64_t unaudited = 0;
-  int64_t duplicates = 0;  // ignored
-  int64_t sessions = 0;    // ignored: their session was audited in the epoch
-  int64_t late = 0;        // ignored
-  int64_t detectors = 0;   // among which the budget of false alarms is split
-  double alarm_level = 0;  // c of each
+  int64_t duplicates = 0;             // ignored
+  int64_t sessions = 0;               // ignored: their session was audited in the epoch
+  int64_t late = 0;                   // ignored
+  int64_t detectors = 0;              // among which the budget of false alarms is split
+  double alarm_level = 0;             // c of each
   std::vector<KernelStatus> kernels;  // in the order of the policy
 };
 
@@ -156,7 +156,7 @@ class Monitor {
 
   // Folds one observation. Fails, and changes nothing, where the observation cannot be read
   // (CheckObservation) or names a kernel that the policy lacks.
-  Result<MonitorDecision> Observe(const Observation& observation);
+  Result<MonitorDecision> Observe(const MonitorObservation& observation);
 
   // Whether a request is to be audited, or shown to a guarded kernel as a probe: drawn by the hash
   // of its id at the kernel's current rate, and not of a session that was audited in this epoch. A

@@ -54,7 +54,7 @@ struct ObservedTokens {
   size_t rows() const { return position.size(); }
 };
 
-struct Observation {
+struct MonitorObservation {
   int64_t time_ms = 0;
   std::string kernel;   // of the policy: who served the request, or was shown it as a probe
   std::string session;  // empty: the request is a session of its own
@@ -63,9 +63,9 @@ struct Observation {
   // The evidence below is complete as far as it will ever be. What is not audited is counted, and
   // is evidence of nothing.
   bool audited = false;
-  Request infer;                  // its id is the request's
-  std::optional<Request> train;   // the audit side's record; none: it has no word
-  std::optional<Request> asked;   // what was asked of both sides
+  Request infer;                 // its id is the request's
+  std::optional<Request> train;  // the audit side's record; none: it has no word
+  std::optional<Request> asked;  // what was asked of both sides
   ObservedTokens tokens;
   // Metrics of the request that the emitter computed itself, by name ("mean_kl"), for one that has
   // no tokens to show. They stand for the request as a whole: soft clauses by request and extremes
@@ -78,6 +78,6 @@ struct Observation {
 
 // Success if the observation can be read at all: an id, columns of one length, no empty interval,
 // slots that exist. What it says may still be missing, broken or ignored.
-Result<> CheckObservation(const Observation& observation);
+Result<> CheckObservation(const MonitorObservation& observation);
 
 }  // namespace kcc
