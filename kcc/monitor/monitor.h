@@ -51,7 +51,7 @@ enum class ChangeKind : uint8_t {
 std::string_view Name(ChangeKind kind);  // "alarm", "probation-end"
 
 // One thing that an observation changed, with the numbers that show it.
-struct Change {
+struct MonitorChange {
   ChangeKind kind = ChangeKind::kAlarm;
   std::string kernel;  // kRoute: the one that serves from now on; empty: none does
   std::string clause;  // empty: not about one clause
@@ -65,7 +65,7 @@ struct Change {
   int64_t observations = 0;      // audited ones that the evidence rests on
   std::string reason;            // a sentence: what shows it, and what would return it
 
-  bool operator==(const Change&) const = default;
+  bool operator==(const MonitorChange&) const = default;
 };
 
 // What became of an observation.
@@ -81,7 +81,7 @@ std::string_view Name(Handling handling);  // "counted"
 struct MonitorDecision {
   int64_t number = 0;  // of the observation, from 1
   Handling handling = Handling::kCounted;
-  std::vector<Change> changes;
+  std::vector<MonitorChange> changes;
   std::string serves;  // after the observation; empty: no kernel does
 
   bool operator==(const MonitorDecision&) const = default;
