@@ -36,7 +36,7 @@
 
 namespace kcc {
 
-enum class ChangeKind : uint8_t {
+enum class MonitorChangeKind : uint8_t {
   kAlarm,         // a detector reached its level
   kProof,         // an exceedance where none is allowed, or a block beyond its threshold
   kBroken,        // evidence that contradicts itself
@@ -48,11 +48,11 @@ enum class ChangeKind : uint8_t {
   kPanicEnd,
   kRoute,  // another kernel serves
 };
-std::string_view Name(ChangeKind kind);  // "alarm", "probation-end"
+std::string_view Name(MonitorChangeKind kind);  // "alarm", "probation-end"
 
 // One thing that an observation changed, with the numbers that show it.
 struct MonitorChange {
-  ChangeKind kind = ChangeKind::kAlarm;
+  MonitorChangeKind kind = MonitorChangeKind::kAlarm;
   std::string kernel;  // kRoute: the one that serves from now on; empty: none does
   std::string clause;  // empty: not about one clause
   std::string slice;
