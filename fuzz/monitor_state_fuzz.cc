@@ -17,7 +17,7 @@ kcc::Contract WatchedContract() {
   windows.window = {kcc::Window::Kind::kRequests, 4};
   return kcc::testing::MonitorContract(
       {kcc::testing::SoftKl(0.05, {"all", "late"}), windows,
-       MonitorClause("throughput", "throughput_tokens_per_s", 1)},
+       MonitorClause("failures", "failure_rate_gap", 0.5)},
       {MonitorSlice("all"), MonitorSlice("late", "token.position >= 2")});
 }
 

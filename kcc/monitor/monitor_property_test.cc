@@ -37,8 +37,7 @@ Contract EveryKind() {
   Contract contract = MonitorContract(
       {SoftKl(0.05, {"all", "even", "late"}), MonitorClause("hard", "max_kl", 4, 0, {"even"}),
        MonitorClause("tokens", "p90_kl", 1), MonitorClause("refusals", "refusal_rate_gap", 0.1),
-       MonitorClause("throughput", "throughput_tokens_per_s", 1), windows, by_time, logged,
-       latency},
+       MonitorClause("failures", "failure_rate_gap", 0.5), windows, by_time, logged, latency},
       {MonitorSlice("all"), MonitorSlice("even", "even == true"),
        MonitorSlice("late", "token.position >= 2")});
   contract.assumptions.tokens_max = 8;
@@ -83,6 +82,8 @@ std::vector<MonitorObservation> RandomStreamOf(uint64_t seed, size_t length) {
     if (random.Bernoulli(0.9)) {
       observation.infer.fields["output_tokens"] = static_cast<double>(kl.size());
     }
+    observation.infer.fields["failed"] = random.Bernoulli(bad);
+    observation.train->fields["failed"] = false;
     observation.infer.fields["refused"] = random.Bernoulli(bad);
     observation.train->fields["refused"] = random.Bernoulli(0.02);
     if (random.Bernoulli(0.02)) observation.tokens.columns.clear();
@@ -201,7 +202,7 @@ TEST(MonitorProperty, NothingIsSatisfiedWithoutEvidence) {
         // The fewest perfect observations that certify a limit m at 95 %: (1-m)^n <= 0.05.
         const double fewest = std::log(0.05) / std::log(1 - pair.limit);
         RC_ASSERT(static_cast<double>(pair.observations) >= fewest);
-        RC_ASSERT(pair.clause != "hard" && pair.clause != "throughput");
+        RC_ASSERT(pair.clause != "hard" && pair.clause != "failures");
       }
       // H follows the verdicts.
       bool violated = false;

@@ -369,6 +369,8 @@ TEST(Monitor, TakesMetricsThatTheEmitterComputed) {
 TEST(Monitor, RuntimeClausesAreWatchedByBlocksAndWindows) {
   MonitorPolicy policy = TestPolicy();
   policy.block_requests = 10;
+  policy.audit.rate = 1;
+  policy.audit.once_per_session = false;
   Clause throughput = MonitorClause("throughput", "throughput_tokens_per_s", 100);
   Clause by_time = MonitorClause("slow-minutes", "p95_latency_ms", 200, 0.1);
   by_time.window = {Window::Kind::kTime, 1000};

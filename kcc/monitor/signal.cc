@@ -30,6 +30,13 @@ bool LargestOfRequests(const Quantity& quantity) {
   return quantity.form == TestForm::kLargest && quantity.observation == Observation::kRequest;
 }
 
+// Whether the metric is of all requests of a span of time: of a share of them it is a share.
+bool OfEveryRequest(const Quantity& quantity) { return quantity.unit == Unit::kTokensPerSecond; }
+
+bool SeesEveryRequest(const AuditPolicy& audit) {
+  return audit.rate >= 1 && !audit.once_per_session;
+}
+
 bool HasBlocks(const Clause& clause) {
   if (!clause.hard()) return clause.window.kind != Window::Kind::kRequest;
   const Quantity& quantity = *clause.metric.quantity;
@@ -107,6 +114,11 @@ std::string WhyNever(const Clause& clause, const ClauseSignal& signal) {
     case SignalKind::kMass:
       return signal.certifies ? "" : "no sample can certify the mean of an unbounded quantity";
     case SignalKind::kNone:
+      if (OfEveryRequest(*clause.metric.quantity)) {
+        return signal.metric +
+               " is of all requests, and a share of them is audited; audit each one "
+               "(audit.rate: 1, oncePerSession: false)";
+      }
       if (clause.metric.quantity->observation == Observation::kToken) {
         return "state assumptions.tokensMax, so that tokens can be tested with the request as unit";
       }
@@ -307,6 +319,9 @@ Result<SignalPlan> MakeSignalPlan(const Contract& contract, const MonitorPolicy&
       signal.metric = MetricName(clause.metric);
       if (clause.hard()) signal.tests = MonitorTests(clause, contract.assumptions);
       signal.kind = KindOf(clause, signal.tests);
+      if (OfEveryRequest(*clause.metric.quantity) && !SeesEveryRequest(policy.audit)) {
+        signal.kind = SignalKind::kNone;
+      }
       AddTests(clause, bets, &signal);
       signal.why = WhyNever(clause, signal);
       signal.alpha = 1 - clause.confidence.value_or(contract.decision.confidence);

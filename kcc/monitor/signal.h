@@ -13,7 +13,8 @@
 //   kBlock      X = 1 where the metric of a block lies beyond the threshold: soft clauses by N
 //               requests or by time, m their exceedance. A hard metric of a population that has no
 //               test is judged on each block as a population of its own.
-//   kNone       nothing decides it here; `why` says why.
+//   kNone       nothing decides it here; `why` says why. So throughput, unless every request is
+//               audited: the tokens of a share of the requests are a share of it.
 //
 // What holds under dependence. Detectors: in control means E[X | past] <= m for every observation;
 // then the bound on false alarms holds whatever the dependence. PASS: at any time at which it

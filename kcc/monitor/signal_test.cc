@@ -58,7 +58,9 @@ TEST(Signal, EveryFormOfClauseHasItsWayToBeWatched) {
     Contract contract = MonitorContract({clause});
     contract.assumptions.tokens_max = 64;
     contract.assumptions.reward_max = 1;
-    const MonitorPolicy policy = TestPolicy();
+    MonitorPolicy policy = TestPolicy();
+    policy.audit.rate = 1;
+    policy.audit.once_per_session = false;
     const auto plan = MakeSignalPlan(contract, policy, Stage::kFull);
     ASSERT_TRUE(plan.has_value()) << row.metric;
     const ClauseSignal& signal = plan->signals[0];
@@ -74,6 +76,14 @@ TEST(Signal, WithoutTokensMaxNothingDecidesARateOfTokens) {
   const auto plan = MakeSignalPlan(contract, policy, Stage::kFull);
   EXPECT_EQ(plan->signals[0].kind, SignalKind::kNone);
   EXPECT_NE(plan->signals[0].why.find("tokensMax"), std::string::npos);
+}
+
+TEST(Signal, ThroughputOfAShareOfTheRequestsIsNotJudged) {
+  const Contract contract = MonitorContract({MonitorClause("c", "throughput_tokens_per_s", 100)});
+  const MonitorPolicy policy = TestPolicy();
+  const auto plan = MakeSignalPlan(contract, policy, Stage::kFull);
+  EXPECT_EQ(plan->signals[0].kind, SignalKind::kNone);
+  EXPECT_NE(plan->signals[0].why.find("audit each one"), std::string::npos);
 }
 
 MonitorObservation ToObservation(const FakeRequest& request) {
