@@ -48,7 +48,7 @@ SYSTEM = re.compile(
 )
 STANDARD = re.compile(r"[a-z_0-9]+")  # of C++: <vector>
 
-PURE = ("numeric", "stats", "metric", "predicate", "drift", "bounds", "judge", "author", "measure")
+PURE = ("numeric", "stats", "metric", "predicate", "drift", "bounds", "judge", "monitor", "author", "measure")
 # What a pure folder does not write, and what it is.
 IMPURE = {
     r"\b(fopen|freopen|fread|fwrite|fputs|fprintf|printf|puts)\s*\(": "input or output",

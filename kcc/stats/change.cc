@@ -4,58 +4,82 @@
 #include <cmath>
 
 #include "kcc/base/constants.h"
+#include "kcc/numeric/double_math.h"
 
 namespace kcc {
 namespace {
 
-// ln(e^v + 1) without overflow.
-double LogPlusOne(double v) {
-  return v > 0 ? v + std::log1p(std::exp(-v)) : std::log1p(std::exp(v));
-}
+// Far above every alarm level and far below overflow: where an alarm is held back, M stays finite.
+constexpr double kStatisticMax = 1e280;
 
 }  // namespace
 
-ChangeDetector::ChangeDetector(DetectorKind kind, const BettingPlan& plan, double log_alarm)
-    : kind_(kind), log_alarm_(log_alarm) {
-  // The six smallest shifts of the FAIL grid, 1.6 m to 16 m: larger ones are seen by the last bet.
-  std::copy_n(plan.fail.begin(), kDetectorBets, bets_.begin());
-  for (Bet& bet : bets_) bet.weight = 1.0 / kDetectorBets;
-  Reset();
+std::optional<DetectorPlan> DetectorPlan::Make(DetectorKind kind, double threshold,
+                                               double alarm_level,
+                                               std::span<const DetectorShift> shifts, double base) {
+  if (!MakeBettingPlan(threshold, BetGrid::kCoarse)) return std::nullopt;
+  if (!(alarm_level > 1) || !std::isfinite(alarm_level)) return std::nullopt;
+  if (shifts.empty() || shifts.size() > kDetectorBetsMax || !(base < threshold)) {
+    return std::nullopt;
+  }
+  DetectorPlan plan;
+  plan.kind_ = kind;
+  plan.threshold_ = threshold;
+  plan.alarm_level_ = alarm_level;
+  plan.bets_ = shifts.size();
+  double total = 0;
+  for (const DetectorShift& shift : shifts) {
+    if (!(shift.factor > 1) || !(shift.weight > 0)) return std::nullopt;
+    total += shift.weight;
+  }
+  for (size_t k = 0; k < shifts.size(); ++k) {
+    // The cap halves M at X = 0 at worst, so that zeros cannot ruin a bet.
+    const double wanted = base + shifts[k].factor * (threshold - base);
+    const double r = std::min(wanted, (1 + threshold) / 2);
+    plan.weight_[k] = shifts[k].weight / total;
+    plan.factor_zero_[k] = (1 - r) / (1 - threshold);
+    plan.factor_one_[k] = r / threshold;
+  }
+  return plan;
+}
+
+void DetectorState::Add(const DetectorPlan& plan, UnitValue x) {
+  const bool cusum = plan.kind_ == DetectorKind::kCusum;
+  for (size_t k = 0; k < kDetectorBetsMax; ++k) {
+    const double factor = x.complement * plan.factor_zero_[k] + x.value * plan.factor_one_[k];
+    const double start = cusum ? std::max(m[k], 1.0) : m[k] + 1;
+    m[k] = std::min(start * factor, kStatisticMax);
+  }
+}
+
+double DetectorState::Statistic(const DetectorPlan& plan) const {
+  double sum = 0;
+  for (size_t k = 0; k < kDetectorBetsMax; ++k) sum += plan.weight_[k] * m[k];
+  return sum;
+}
+
+double DetectorState::Level(const DetectorPlan& plan) const {
+  return std::clamp(Log(Statistic(plan)) / Log(plan.alarm_level()), 0.0, 1.0);
 }
 
 std::optional<ChangeDetector> ChangeDetector::Make(DetectorKind kind, double threshold,
                                                    double alarm_level) {
-  const auto plan = MakeBettingPlan(threshold, BetGrid::kCoarse);
-  if (!plan || !(alarm_level > 1) || !std::isfinite(alarm_level)) return std::nullopt;
-  return ChangeDetector(kind, *plan, std::log(alarm_level));
+  const auto plan = DetectorPlan::Make(kind, threshold, alarm_level);
+  if (!plan) return std::nullopt;
+  return ChangeDetector(*plan);
 }
 
-// Each bet has its own statistic, kept as a logarithm since it grows without bound.
-// Shiryaev-Roberts starts a new bet at every observation, M = (M + 1) e^bet; CUSUM keeps the best
-// start, M = max(M, 1) e^bet. The mean over the bets is compared with the alarm level, and an alarm
-// starts afresh.
 bool ChangeDetector::Observe(UnitValue x) {
-  for (size_t k = 0; k < bets_.size(); ++k) {
-    const double start =
-        kind_ == DetectorKind::kShiryaevRoberts ? LogPlusOne(log_m_[k]) : std::max(log_m_[k], 0.0);
-    log_m_[k] = start + std::ldexp(static_cast<double>(BetIncrement(bets_[k], x)), -32);
-  }
-  if (LogStatistic() < log_alarm_) return false;
-  Reset();
+  state_.Add(plan_, x);
+  if (!state_.AtAlarm(plan_)) return false;
+  state_.Reset();
   return true;
 }
 
-void ChangeDetector::Reset() { log_m_.fill(-kInf); }
-
 double ChangeDetector::LogStatistic() const {
-  const double top = *std::max_element(log_m_.begin(), log_m_.end());
-  if (top == -kInf) return -kInf;
-  double sum = 0;
-  for (size_t k = 0; k < bets_.size(); ++k) sum += bets_[k].weight * std::exp(log_m_[k] - top);
-  return top + std::log(sum);
+  const double statistic = state_.Statistic(plan_);
+  return statistic > 0 ? Log(statistic) : -kInf;
 }
-
-double ChangeDetector::Level() const { return std::clamp(LogStatistic() / log_alarm_, 0.0, 1.0); }
 
 GuardedDetector::GuardedDetector(const ChangeDetector& detector, const BettingPlan& plan,
                                  double alpha)

@@ -22,26 +22,41 @@ TEST(ChangeDetector, RefusesWhatGivesNoGuarantee) {
   EXPECT_FALSE(GuardedDetector::Make(DetectorKind::kCusum, 0.1, 100, 0));
 }
 
-TEST(ChangeDetector, FollowsTheRecursionInTheLogDomain) {
+TEST(ChangeDetector, FollowsTheRecursion) {
   for (const DetectorKind kind : {DetectorKind::kShiryaevRoberts, DetectorKind::kCusum}) {
     constexpr double kM = 0.05;
     auto detector = *ChangeDetector::Make(kind, kM, 1e12);
-    const auto plan = *MakeBettingPlan(kM, BetGrid::kCoarse);
-    double m[kDetectorBets] = {};
+    const DetectorPlan& plan = detector.plan();
+    double m[kDetectorBetsMax] = {};
     RandomStream random(3);
     for (int i = 0; i < 300; ++i) {
       const double x = random.Bernoulli(0.04) ? random.Uniform() : 0;
       EXPECT_FALSE(detector.Observe(*ToUnitValue(x)));
       double mixture = 0;
-      for (size_t k = 0; k < kDetectorBets; ++k) {
-        const double lambda = (plan.fail[k].alternative / kM - 1) / (1 - kM);
+      for (size_t k = 0; k < plan.bets(); ++k) {
+        const double lambda = (plan.alternative(k) / kM - 1) / (1 - kM);
         const double factor = 1 + lambda * (x - kM);
         m[k] = kind == DetectorKind::kCusum ? std::max(m[k], 1.0) * factor : (m[k] + 1) * factor;
-        mixture += m[k] / kDetectorBets;
+        mixture += m[k] * plan.weight(k);
       }
-      ASSERT_NEAR(detector.LogStatistic(), std::log(mixture), 1e-6);
+      ASSERT_NEAR(detector.LogStatistic(), std::log(mixture), 1e-9);
     }
   }
+}
+
+TEST(DetectorPlan, BetsOnTheShiftsThatItIsGiven) {
+  const DetectorShift shifts[] = {{2, 1}, {3, 1}, {400, 2}};
+  const auto kind = DetectorKind::kShiryaevRoberts;
+  const DetectorPlan plan = *DetectorPlan::Make(kind, 0.01, 1e6, shifts);
+  EXPECT_NEAR(plan.alternative(0), 0.02, 1e-12);
+  EXPECT_NEAR(plan.alternative(1), 0.03, 1e-12);
+  EXPECT_NEAR(plan.alternative(2), 0.505, 1e-12) << "no mean is beyond (1 + m)/2";
+  EXPECT_EQ(plan.weight(2), 0.5);
+  const DetectorPlan gap = *DetectorPlan::Make(kind, 0.51, 1e6, shifts, 0.5);
+  EXPECT_NEAR(gap.alternative(0), 0.52, 1e-12) << "twice the gap, not twice the mean";
+  EXPECT_FALSE(DetectorPlan::Make(kind, 0.01, 1e6, {}));
+  const DetectorShift down[] = {{0.5, 1}};
+  EXPECT_FALSE(DetectorPlan::Make(kind, 0.01, 1e6, down));
 }
 
 TEST(ChangeDetector, AlarmsAndStartsAfresh) {

@@ -61,6 +61,9 @@ class GroupRecorder {
   void Record(const RequestPair& request, const GroupTokens& group, bool whole_request,
               const std::vector<size_t>& windows, const std::vector<size_t>& tests,
               SliceStats* into) const;
+  // The group as a window of one request, for others to merge.
+  WindowState MakeState(const RequestPair& request, const GroupTokens& group,
+                        const PlanWindow& window) const;
 
  private:
   void RecordClusters(const GroupTokens& group, SliceStats* into) const;
@@ -74,8 +77,6 @@ class GroupRecorder {
                  SeriesStats* into) const;
   // Their counts and sums alone.
   static void TakeTallies(const GroupTokens& group, size_t series, SeriesStats* into);
-  WindowState MakeState(const RequestPair& request, const GroupTokens& group,
-                        const PlanWindow& window) const;
   void RecordTest(const RequestPair& request, const GroupTokens& group, size_t test,
                   SliceStats* into) const;
 

@@ -11,16 +11,13 @@ namespace {
 
 using Stream = SeriesStats::End;
 
-// -1, 0, 1: the metric of the stream against the threshold, decided in integers. `mean` is the
-// stream's, where the metric is one.
-int CompareMetric(const Plan& plan, const PlanWindow& window, const Moments& stream, double mean,
-                  double threshold) {
-  const Aggregate aggregate = window.metric.aggregate;
-  const Tally& tally = stream.tally;
+// -1, 0, 1: the metric of the values against the threshold, decided in integers.
+int CompareMetric(const Plan& plan, const Metric& metric, const Tally& tally, double threshold) {
+  const Aggregate aggregate = metric.aggregate;
   if (aggregate == Aggregate::kRate) return tally.CompareRate(threshold);
   const int ppm = PercentilePpm(aggregate);
-  if (ppm < 0) return tally.CompareMean(threshold, mean);  // also of a request's one value
-  const size_t series = plan.SeriesOf(*window.metric.quantity, window.metric.side);
+  if (ppm < 0) return tally.CompareMean(threshold);  // also of a request's one value
+  const size_t series = plan.SeriesOf(*metric.quantity, metric.side);
   const Split split = tally.SplitAt(static_cast<size_t>(plan.FindThreshold(series, threshold)));
   using Wide = unsigned __int128;
   const Wide scaled = static_cast<Wide>(tally.count) * static_cast<unsigned>(ppm);
@@ -128,18 +125,22 @@ WindowValue TakeMetric(const Plan& plan, const PlanWindow& window, const WindowS
   value.value = {EndOf(window, lower, Stream::kLow), EndOf(window, upper, Stream::kHigh)};
   // Infinities of both signs have no mean: nothing is then known about it.
   if (std::isnan(value.value.lo) || std::isnan(value.value.hi)) return WindowValue();
-  const double lower_mean = lower.tally.Mean();
-  const double upper_mean = exact ? lower_mean : upper.tally.Mean();
   for (const double threshold : window.thresholds) {
-    const int low_sign = CompareMetric(plan, window, lower, lower_mean, threshold);
-    Beyond beyond = MakeBeyond(
-        low_sign, exact ? low_sign : CompareMetric(plan, window, upper, upper_mean, threshold));
-    if (window.metric.aggregate == Aggregate::kMean && lower.tally.count > 1) {
-      DoubtInfinities(lower.tally, upper.tally, &beyond);
-    }
-    value.beyond.push_back(beyond);
+    value.beyond.push_back(CompareTallies(plan, window.metric, lower.tally,
+                                          exact ? nullptr : &upper.tally, threshold));
   }
   return value;
+}
+
+Beyond CompareTallies(const Plan& plan, const Metric& metric, const Tally& lower,
+                      const Tally* upper, double threshold) {
+  const int low = CompareMetric(plan, metric, lower, threshold);
+  const int high = upper == nullptr ? low : CompareMetric(plan, metric, *upper, threshold);
+  Beyond beyond = MakeBeyond(low, high);
+  if (metric.aggregate == Aggregate::kMean && lower.count > 1) {
+    DoubtInfinities(lower, upper == nullptr ? lower : *upper, &beyond);
+  }
+  return beyond;
 }
 
 void WindowTally::Fold(const WindowValue& value) {

@@ -52,6 +52,13 @@ struct WindowValue {
 };
 WindowValue TakeMetric(const Plan& plan, const PlanWindow& window, const WindowState& state);
 
+// Where a token metric of some values lies, by their counts and sums alone: of the values at their
+// lower ends and, where some are intervals, of those at their upper ends (null: all are exact).
+// Precondition: there is a value, infinities of both signs do not meet in a mean, and the plan
+// counts the threshold of a percentile.
+Beyond CompareTallies(const Plan& plan, const Metric& metric, const Tally& lower,
+                      const Tally* upper, double threshold);
+
 // The windows of one PlanWindow on one slice.
 struct WindowTally {
   uint64_t windows = 0;        // folded, with a value
