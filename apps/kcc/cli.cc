@@ -316,6 +316,7 @@ void DeclareAll(Program& program) {
   DeclareCalibrate(program);
   DeclareAuthor(program);
   DeclarePromote(program);
+  DeclareMonitor(program);
   DeclareTrace(program);
   DeclareImport(program);
   DeclareRl(program);

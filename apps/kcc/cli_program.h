@@ -75,6 +75,8 @@ struct Program {
   DoctorOptions doctor;
   PromoteExplainOptions promote_explain;
   PromoteOptions promote;
+  MonitorRunOptions monitor_run;
+  MonitorReplayOptions monitor_replay;
   CompletionOptions completion;
   CommandSpec spec;
 };
@@ -162,5 +164,6 @@ void DeclareStatementCommands(Program& program, CLI::App* group);
 void DeclareRequests(Program& program);
 void DeclareDoctor(Program& program);
 void DeclarePromote(Program& program);
+void DeclareMonitor(Program& program);
 
 }  // namespace kcc::cli

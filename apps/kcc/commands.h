@@ -50,6 +50,8 @@ struct SchemaOptions {
   bool statement = false;   // of signed statements instead
   bool policy = false;      // of promotion policies instead
   bool request = false;     // of stored requests instead
+  bool observation = false;  // of the monitor's observations instead
+  bool event = false;        // of the lines of a decision log instead
 };
 int RunSchema(const SchemaOptions& options, Console& console);
 
@@ -433,6 +435,22 @@ int RunPromoteFreeze(const PromoteOptions& options, Console& console);
 int RunPromoteUnfreeze(const PromoteOptions& options, Console& console);
 int RunPromoteAbort(const PromoteOptions& options, Console& console);
 int RunPromoteHistory(const PromoteOptions& options, Console& console);
+
+struct MonitorRunOptions {
+  std::string contract, policy;
+  std::string observations = "-";
+  std::string log, state;  // empty: none
+  int64_t sync_every = 1000, save_every = 100'000;
+  bool skip_folded = false;
+  std::string stage = "full";
+};
+int RunMonitorRun(const MonitorRunOptions& options, Console& console);
+
+struct MonitorReplayOptions {
+  std::string log, contract, policy;
+  std::string head;  // empty: not known
+};
+int RunMonitorReplay(const MonitorReplayOptions& options, Console& console);
 
 struct RequestsMakeOptions {
   std::string prompts;

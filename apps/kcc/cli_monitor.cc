@@ -1,0 +1,69 @@
+// The commands about the monitor.
+#include "apps/kcc/cli_program.h"
+
+namespace kcc::cli {
+namespace {
+
+void DeclarePolicy(CLI::App* app, std::string& policy) {
+  app->add_option("--policy", policy, "The monitor policy")
+      ->type_name(std::string(kFileValue))
+      ->required();
+}
+
+void DeclareMonitorRun(Program& program, CLI::App* group) {
+  auto& options = program.monitor_run;
+  CLI::App* app = Declare(
+      program, "run", "Judge observations as they come; print what changes, and where it ends",
+      "kcc monitor run contract.yaml --policy policy.yaml < observations.jsonl\n"
+      "tail -F observations.jsonl | kcc monitor run contract.yaml --policy policy.yaml --log d.jsonl "
+      "--state d.state",
+      [&](Console& console) { return RunMonitorRun(options, console); }, group);
+  Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
+  Argument(app, "OBSERVATIONS", options.observations, kFileValue,
+           "JSON lines; default: standard input");
+  DeclarePolicy(app, options.policy);
+  app->add_option("--log", options.log, "Append every decision here; go on where the log ends")
+      ->type_name(std::string(kFileValue));
+  app->add_option("--state", options.state, "Keep the state here; go on from it")
+      ->type_name(std::string(kFileValue));
+  app->add_option("--sync", options.sync_every,
+                  "Observations after which the log is synced; changes are at once; default: 1000")
+      ->type_name("N")
+      ->check(Between(1, 1e9));
+  app->add_option("--save", options.save_every,
+                  "Observations after which the state is saved; default: 100000")
+      ->type_name("N")
+      ->check(Between(1, 1e9));
+  AddSwitch(app, "--skip-folded", options.skip_folded,
+            "The input begins at its start again: skip what log or state have folded");
+  AddChoice(app, "--stage", options.stage, {"offline", "shadow", "canary", "full"},
+            "Judge the clauses of this stage; default: full");
+}
+
+void DeclareMonitorReplay(Program& program, CLI::App* group) {
+  auto& options = program.monitor_replay;
+  CLI::App* app = Declare(
+      program, "replay", "Decide a log again and compare every byte",
+      "kcc monitor replay d.jsonl --contract contract.yaml --policy policy.yaml",
+      [&](Console& console) { return RunMonitorReplay(options, console); }, group);
+  Argument(app, "LOG", options.log, kFileValue, "What kcc monitor run --log wrote")->required();
+  app->add_option("-c,--contract", options.contract, "The contract")
+      ->type_name(std::string(kFileValue))
+      ->required();
+  DeclarePolicy(app, options.policy);
+  app->add_option("--head", options.head, "What the log must end with, as kcc monitor run said it")
+      ->type_name("DIGEST");
+}
+
+}  // namespace
+
+void DeclareMonitor(Program& program) {
+  CLI::App* group =
+      program.root.add_subcommand("monitor", "Judge a kernel while it serves, line by line");
+  group->footer("kcc monitor run contract.yaml --policy policy.yaml < observations.jsonl");
+  group->require_subcommand(1);
+  DeclareMonitorRun(program, group);
+  DeclareMonitorReplay(program, group);
+}
+
+}  // namespace kcc::cli
