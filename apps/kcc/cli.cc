@@ -21,12 +21,12 @@ namespace {
 
 void DeclareCheck(Program& program) {
   auto& options = program.check;
-  CLI::App* app = Declare(
-      program, "check", "Validate contracts and promotion policies; list every problem in one run",
-      "kcc check contracts/*.yaml\n"
-      "kcc check --json - < contract.yaml\n"
-      "kcc check --strict --policy policies/promotion.yaml contract.yaml",
-      [&](Console& console) { return RunCheck(options, console); });
+  CLI::App* app =
+      Declare(program, "check", "Validate contracts and policies; list every problem in one run",
+              "kcc check contracts/*.yaml\n"
+              "kcc check --json - < contract.yaml\n"
+              "kcc check --strict --policy policies/promotion.yaml contract.yaml",
+              [&](Console& console) { return RunCheck(options, console); });
   Argument(app, "FILE", options.files, kFileValue, "Contracts and policies; - is standard input")
       ->required();
   AddSwitch(app, "--strict", options.strict,
@@ -72,25 +72,20 @@ void DeclareSchema(Program& program) {
                           "kcc schema > kernel-contract.schema.json",
                           [&](Console& console) { return RunSchema(options, console); });
   AddSwitch(app, "--markdown", options.markdown, "Print the keys as tables for docs/contract.md");
-  CLI::Option* report =
-      AddSwitch(app, "--report", options.report, "Print the schema of report.json instead");
-  CLI::Option* experiment = AddSwitch(app, "--experiment", options.experiment,
-                                      "Print the schema of the figures of kcc lab instead")
-                                ->excludes(report);
-  CLI::Option* statement = AddSwitch(app, "--statement", options.statement,
-                                     "Print the schema of signed statements instead")
-                               ->excludes(report)
-                               ->excludes(experiment);
-  CLI::Option* policy = AddSwitch(app, "--policy", options.policy,
-                                  "Print what promotion policies are made of instead")
-                            ->excludes(report)
-                            ->excludes(experiment)
-                            ->excludes(statement);
-  AddSwitch(app, "--request", options.request, "Print the schema of stored requests instead")
-      ->excludes(report)
-      ->excludes(experiment)
-      ->excludes(statement)
-      ->excludes(policy);
+  std::vector<CLI::Option*> others;  // one schema is printed
+  const auto add = [&](const char* flag, bool& chosen, const char* help) {
+    CLI::Option* option = AddSwitch(app, flag, chosen, help);
+    for (CLI::Option* other : others) option->excludes(other);
+    others.push_back(option);
+  };
+  add("--report", options.report, "Print the schema of report.json instead");
+  add("--experiment", options.experiment, "Print the schema of the figures of kcc lab instead");
+  add("--statement", options.statement, "Print the schema of signed statements instead");
+  add("--policy", options.policy, "Print what promotion policies are made of instead");
+  add("--monitor", options.monitor, "Print what monitor policies are made of instead");
+  add("--request", options.request, "Print the schema of stored requests instead");
+  add("--observation", options.observation, "Print the schema of the monitor's observations instead");
+  add("--event", options.event, "Print the schema of the lines of a decision log instead");
 }
 
 void DeclareMetrics(Program& program) {
@@ -119,7 +114,7 @@ void DeclareExplain(Program& program) {
   Argument(app, "FILE", options.file, kFileValue, "A contract or a policy; - is standard input")
       ->required();
   Argument(app, "ID", options.id, kClauseValue,
-           "A clause, or a stage of a policy; default: all of them");
+           "A clause, a stage of a promotion policy, or a part of a monitor policy; default: all");
   AddSwitch(app, "--ids", options.ids, "Print the ids of the clauses, one per line");
 }
 

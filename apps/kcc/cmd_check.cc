@@ -5,7 +5,6 @@
 #include "apps/kcc/commands.h"
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
-#include "kcc/contract/canonical.h"
 #include "kcc/contract/strict.h"
 #include "kcc/promotion/plan.h"
 
@@ -41,14 +40,14 @@ struct Checked {
 
 void WriteJson(const Checked& file, const std::string& name, JsonWriter* json) {
   json->BeginObject();
-  if (const auto& contract = file.document.contract.contract) {
-    WriteContractIdentity(*contract, name, json);
-    json->Field("clauses", contract->clauses.size());
-    json->Field("slices", contract->slices.size());
-  } else if (const auto& policy = file.document.policy.policy) {
-    WritePolicyIdentity(*policy, name, json);
+  if (file.document.valid()) {
+    WriteIdentity(file.document, name, json);
   } else {
     json->Field("file", name);
+  }
+  if (const auto& contract = file.document.contract) {
+    json->Field("clauses", contract->clauses.size());
+    json->Field("slices", contract->slices.size());
   }
   json->Field("valid", file.document.valid());
   json->Key("diagnostics");
@@ -64,6 +63,23 @@ std::string StagesInForce(const PromotionPolicy& policy) {
   return JoinWords(names);
 }
 
+// "minimal 1.0.0, 4 clauses on 1 slice".
+std::string Summary(const Document& document) {
+  if (const auto& contract = document.contract) {
+    return Shown(contract->name) + ' ' + Shown(contract->version) + ", " +
+           Counted(contract->clauses.size(), "clause") + " on " +
+           Counted(contract->slices.size(), "slice");
+  }
+  if (const auto& policy = document.promotion) {
+    return Shown(policy->name) + ' ' + Shown(policy->version) +
+           ", a promotion policy: " + StagesInForce(*policy);
+  }
+  const MonitorPolicy& policy = *document.monitor;
+  return Shown(policy.name) + ' ' + Shown(policy.version) +
+         ", a monitor policy: " + Counted(policy.kernels.size(), "kernel") + ", " +
+         FalseAlarmsText(policy.false_alarms);
+}
+
 void PrintVerdict(const Checked& file, const std::string& name, const Counts& counts,
                   Console& console) {
   if (!file.document.valid()) {
@@ -71,21 +87,10 @@ void PrintVerdict(const Checked& file, const std::string& name, const Counts& co
                 << CountText(counts) << '\n';
     return;
   }
-  console.out << Shown(name) << ": " << Paint(Style::kGreen, "ok", console.colour_out) << ": ";
-  std::string digest;
-  if (const auto& contract = file.document.contract.contract) {
-    console.out << Shown(contract->name) << ' ' << Shown(contract->version) << ", "
-                << Counted(contract->clauses.size(), "clause") << " on "
-                << Counted(contract->slices.size(), "slice");
-    digest = ContractDigest(*contract);
-  } else {
-    const PromotionPolicy& policy = *file.document.policy.policy;
-    console.out << Shown(policy.name) << ' ' << Shown(policy.version)
-                << ", a promotion policy: " << StagesInForce(policy);
-    digest = PolicyDigest(policy);
-  }
+  console.out << Shown(name) << ": " << Paint(Style::kGreen, "ok", console.colour_out) << ": "
+              << Summary(file.document);
   if (counts.warnings > 0) console.out << ", " << CountText(counts);
-  console.out << "\n  " << Paint(Style::kDim, digest, console.colour_out) << '\n';
+  console.out << "\n  " << Paint(Style::kDim, DigestOf(file.document), console.colour_out) << '\n';
 }
 
 // What --strict asks beyond the contract's own diagnostics; each policy may find the same clause.
@@ -112,8 +117,8 @@ int RunCheck(const CheckOptions& options, Console& console) {
   std::vector<Result<Document>> files;
   for (const std::string& path : options.files) {
     files.push_back(LoadDocument(path, console));
-    if (files.back().has_value() && files.back()->policy.policy) {
-      policies.push_back(*files.back()->policy.policy);
+    if (files.back().has_value() && files.back()->promotion) {
+      policies.push_back(*files.back()->promotion);
     }
   }
   JsonWriter json;
@@ -130,8 +135,8 @@ int RunCheck(const CheckOptions& options, Console& console) {
       continue;
     }
     Checked file{std::move(*files[i]), {}};
-    file.diagnostics = file.document.diagnostics();
-    const auto& contract = file.document.contract.contract;
+    file.diagnostics = file.document.diagnostics;
+    const auto& contract = file.document.contract;
     if (options.strict && contract) AskStrictly(*contract, policies, &file.diagnostics);
     const Counts counts = Count(file.diagnostics);
     if (counts.errors > 0 || (options.strict && counts.warnings > 0)) {

@@ -1,11 +1,11 @@
-// kcc diff: what changed between two contracts, or two promotion policies. Exit code 1 if anything
-// became looser.
+// kcc diff: what changed between two documents of one kind. Exit code 1 if anything became looser.
 #include <algorithm>
 #include <array>
 
 #include "apps/kcc/commands.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/diff.h"
+#include "kcc/contract/monitor_diff.h"
 #include "kcc/contract/policy_diff.h"
 
 namespace kcc::cli {
@@ -53,18 +53,15 @@ void PrintChanges(const std::vector<Change>& changes, bool looser, std::string_v
               << '\n';
 }
 
-std::string DigestOf(const Document& document) {
-  return document.policy.policy ? PolicyDigest(*document.policy.policy)
-                                : ContractDigest(*document.contract.contract);
-}
-
 std::string_view WordOf(const Document& document) {
-  return document.policy.policy ? "policy" : "contract";
+  return document.kind == DocumentKind::kContract ? "contract" : "policy";
 }
 
-void WriteIdentity(const Document& document, std::string_view file, JsonWriter* json) {
-  if (document.policy.policy) return WritePolicyIdentity(*document.policy.policy, file, json);
-  WriteContractIdentity(*document.contract.contract, file, json);
+// Of two valid documents of one kind.
+std::vector<Change> Compare(const Document& before, const Document& after) {
+  if (after.promotion) return DiffPolicies(*before.promotion, *after.promotion);
+  if (after.monitor) return DiffMonitorPolicies(*before.monitor, *after.monitor);
+  return DiffContracts(*before.contract, *after.contract);
 }
 
 }  // namespace
@@ -80,12 +77,12 @@ int RunDiff(const DiffOptions& options, Console& console) {
   const auto after = RequireDocument(options.after, console, &exit_code);
   if (!after) return exit_code;
   if (before->kind != after->kind) {
-    return ReportError(InvalidError("one is a contract and the other a promotion policy"), console);
+    const auto [first, second] = std::minmax(before->kind, after->kind);
+    return ReportError(InvalidError("one is a " + std::string(Noun(first)) + " and the other a " +
+                                    std::string(Noun(second))),
+                       console);
   }
-  const bool policies = after->kind == DocumentKind::kPolicy;
-  const std::vector<Change> changes =
-      policies ? DiffPolicies(*before->policy.policy, *after->policy.policy)
-               : DiffContracts(*before->contract.contract, *after->contract.contract);
+  const std::vector<Change> changes = Compare(*before, *after);
   const bool looser = std::any_of(changes.begin(), changes.end(),
                                   [](const Change& change) { return change.loosens; });
   const std::string digest = DigestOf(*after);

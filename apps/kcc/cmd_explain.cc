@@ -1,9 +1,10 @@
 // kcc explain: what a clause demands, in plain words, and what it implies if it holds. A clause is
-// a list of titled sentences; so is a stage of a promotion policy.
+// a list of titled sentences; so is a stage of a promotion policy, or a part of a monitor policy.
 #include <cmath>
 
 #include "apps/kcc/commands.h"
 #include "apps/kcc/metric_words.h"
+#include "apps/kcc/monitor_words.h"
 #include "apps/kcc/policy_words.h"
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
@@ -15,11 +16,6 @@
 
 namespace kcc::cli {
 namespace {
-
-struct Sentence {
-  std::string title;
-  std::string text;
-};
 
 // "fallback (serve from the fallback kernel)".
 std::string ActionWords(Action action) {
@@ -136,7 +132,8 @@ std::string_view CautionWords(Certifiable certifiable) {
 }
 
 // What reward and gradient may lose while the clause holds (docs/bounds.md).
-void AddImplications(const Contract& contract, const Clause& clause, std::vector<Sentence>* rows) {
+void AddImplications(const Contract& contract, const Clause& clause,
+                     std::vector<PlanSentence>* rows) {
   const std::vector<Implication> implied = ImplicationsOf(contract, clause);
   if (implied.empty()) return;
   for (const Implication& row : implied) {
@@ -150,7 +147,7 @@ void AddImplications(const Contract& contract, const Clause& clause, std::vector
 }
 
 // Of a metric that the contract defines itself: what it says about it, and what its range does.
-void AddOwn(const Contract& contract, const Quantity& quantity, std::vector<Sentence>* rows) {
+void AddOwn(const Contract& contract, const Quantity& quantity, std::vector<PlanSentence>* rows) {
   for (const OwnDefinition& definition : contract.metrics) {
     if (definition.row != &quantity) continue;
     std::string text = "spec.metrics";
@@ -165,8 +162,8 @@ void AddOwn(const Contract& contract, const Quantity& quantity, std::vector<Sent
   }
 }
 
-std::vector<Sentence> Explain(const Contract& contract, const Clause& clause) {
-  std::vector<Sentence> rows;
+std::vector<PlanSentence> Explain(const Contract& contract, const Clause& clause) {
+  std::vector<PlanSentence> rows;
   rows.push_back({"requires", RequirementSentence(clause)});
   rows.push_back({"quantity", QuantityWords(*clause.metric.quantity, clause.metric.side)});
   AddOwn(contract, *clause.metric.quantity, &rows);
@@ -200,7 +197,7 @@ void PrintClause(const Contract& contract, const Clause& clause, Console& consol
               << Name(clause.level) << ": " << MetricName(clause.metric) << ' '
               << (clause.bound == BoundKind::kAtMost ? "<= " : ">= ")
               << ShortestNumber(clause.threshold) << '\n';
-  for (const Sentence& row : Explain(contract, clause)) {
+  for (const PlanSentence& row : Explain(contract, clause)) {
     console.out << "  " << Paint(Style::kCyan, row.title, console.colour_out)
                 << std::string(kColumn - 2 - row.title.size(), ' ')
                 << WrapText(row.text, kColumn, 100) << '\n';
@@ -216,13 +213,8 @@ void WriteClause(const Contract& contract, const Clause& clause, JsonWriter* jso
   json->Key("slices").BeginArray();
   for (const std::string& slice : clause.slices) json->Value(slice);
   json->EndArray().Field("action", Name(ActionOf(contract.escalation, clause)));
-  json->Key("words").BeginArray();
-  std::string about;
-  for (const Sentence& row : Explain(contract, clause)) {
-    if (!row.title.empty()) about = row.title;  // further sentences of one title have none
-    json->BeginObject().Field("about", about).Field("text", row.text).EndObject();
-  }
-  json->EndArray().Key("implies").BeginArray();
+  WriteSentences("words", Explain(contract, clause), json);
+  json->Key("implies").BeginArray();
   for (const Implication& row : ImplicationsOf(contract, clause)) {
     json->BeginObject().Field("quantity", row.quantity).Field("text", row.text);
     json->Field("atMost", row.value).Field("vacuous", row.vacuous);
@@ -246,23 +238,67 @@ int UnknownClause(const Contract& contract, const ExplainOptions& options, Conso
   return ReportError(InvalidError(message, Place{DisplayName(options.file)}), console);
 }
 
-int ExplainPolicy(const PromotionPolicy& policy, const ExplainOptions& options, Console& console) {
-  std::vector<StagePlan> plans = PlanOf(policy, nullptr);
+// What policies are explained by: stages or parts, each with a name.
+std::string_view NameOf(const StagePlan& plan) { return Name(plan.stage); }
+std::string_view NameOf(const MonitorPart& part) { return part.name; }
+
+// Prints their names for --ids, and leaves only the one that was asked for. The exit code where
+// that is all, or where there is none of that name.
+template <class Part>
+std::optional<int> Choose(const ExplainOptions& options, std::string_view noun,
+                          std::vector<Part>* parts, Console& console) {
+  std::vector<std::string_view> names;
+  for (const Part& part : *parts) names.push_back(NameOf(part));
   if (options.ids) {
-    for (const StagePlan& plan : plans) console.out << Name(plan.stage) << '\n';
+    for (const std::string_view name : names) console.out << name << '\n';
     return kExitOk;
   }
-  if (!options.id.empty()) {
-    std::vector<std::string_view> names;
-    for (const StagePlan& plan : plans) names.push_back(Name(plan.stage));
-    std::erase_if(plans, [&](const StagePlan& plan) { return Name(plan.stage) != options.id; });
-    if (plans.empty()) {
-      return ReportError(
-          InvalidError("there is no stage '" + options.id + "'; it has " + JoinWords(names),
-                       Place{DisplayName(options.file)}),
-          console);
+  if (options.id.empty()) return std::nullopt;
+  std::erase_if(*parts, [&](const Part& part) { return NameOf(part) != options.id; });
+  if (!parts->empty()) return std::nullopt;
+  return ReportError(InvalidError("there is no " + std::string(noun) + " '" + options.id +
+                                      "'; it has " + JoinWords(names),
+                                  Place{DisplayName(options.file)}),
+                     console);
+}
+
+template <class Policy>
+void PrintTitle(const Policy& policy, std::string_view rule, Console& console) {
+  console.out << Shown(policy.name) << ' ' << Shown(policy.version) << ": " << rule << ".\n";
+  if (policy.description.empty()) return;
+  console.out << WrapText(Shown(policy.description), 0, 100) << '\n';
+}
+
+int ExplainMonitor(const MonitorPolicy& policy, const ExplainOptions& options, Console& console) {
+  std::vector<MonitorPart> parts = MonitorParts(policy);
+  if (const auto done = Choose(options, "part", &parts, console)) return *done;
+  if (console.json) {
+    JsonWriter json;
+    json.BeginObject().Field("kccExplain", 1).Key("policy").BeginObject();
+    WritePolicyIdentity(policy, DisplayName(options.file), &json);
+    json.EndObject().Key("parts").BeginArray();
+    for (const MonitorPart& part : parts) {
+      json.BeginObject().Field("part", part.name);
+      WriteSentences("words", part.sentences, &json);
+      json.EndObject();
     }
+    json.EndArray().EndObject();
+    console.out << json.Take();
+    return kExitOk;
   }
+  if (options.id.empty()) {
+    PrintTitle(policy, "a kernel is left on evidence, and comes back on evidence alone", console);
+  }
+  for (const MonitorPart& part : parts) {
+    console.out << Paint(Style::kBold, part.name, console.colour_out) << '\n';
+    PrintPlanSentences(part.sentences, console);
+  }
+  return kExitOk;
+}
+
+int ExplainPolicy(const PromotionPolicy& policy, const ExplainOptions& options, Console& console) {
+  std::vector<StagePlan> plans = PlanOf(policy, nullptr);
+  if (const auto done = Choose(options, "stage", &plans, console)) return *done;
   if (console.json) {
     JsonWriter json;
     json.BeginObject().Field("kccExplain", 1).Key("policy").BeginObject();
@@ -274,10 +310,7 @@ int ExplainPolicy(const PromotionPolicy& policy, const ExplainOptions& options, 
     return kExitOk;
   }
   if (options.id.empty()) {
-    console.out << Shown(policy.name) << ' ' << Shown(policy.version)
-                << ": a stage is left only when its own evidence is satisfied.\n";
-    if (!policy.description.empty())
-      console.out << WrapText(Shown(policy.description), 0, 100) << '\n';
+    PrintTitle(policy, "a stage is left only when its own evidence is satisfied", console);
   }
   PrintStagePlans(plans, console);
   if (options.id.empty()) PrintPlanSentences(PolicySentences(policy), console);
@@ -290,8 +323,9 @@ int RunExplain(const ExplainOptions& options, Console& console) {
   int exit_code = kExitOk;
   const auto source = RequireDocument(options.file, console, &exit_code);
   if (!source) return exit_code;
-  if (source->policy.policy) return ExplainPolicy(*source->policy.policy, options, console);
-  const Contract& contract = *source->contract.contract;
+  if (source->promotion) return ExplainPolicy(*source->promotion, options, console);
+  if (source->monitor) return ExplainMonitor(*source->monitor, options, console);
+  const Contract& contract = *source->contract;
   std::vector<const Clause*> chosen;
   for (const Clause& clause : contract.clauses) {
     if (options.id.empty() || clause.id == options.id) chosen.push_back(&clause);

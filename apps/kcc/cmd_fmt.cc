@@ -1,10 +1,12 @@
-// kcc fmt: a contract or a promotion policy in the standard layout, comments carried along. A
-// comment is never lost unless --drop-comments asks for it.
+// kcc fmt: a contract or a policy in the standard layout, comments carried along. A comment is
+// never lost unless --drop-comments asks for it.
 #include "apps/kcc/commands.h"
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/comments.h"
+#include "kcc/contract/monitor_reader.h"
+#include "kcc/contract/policy_reader.h"
 
 namespace kcc::cli {
 namespace {
@@ -16,23 +18,33 @@ Error CommentsStay(const std::string& name) {
       Place{name});
 }
 
+// What the document holds, handed to `use`, whatever its kind.
+template <class Use>
+auto Visit(const Document& document, Use use) {
+  if (document.promotion) return use(*document.promotion);
+  if (document.monitor) return use(*document.monitor);
+  return use(*document.contract);
+}
+
+std::optional<Contract> Reread(const Contract&, std::string_view text) {
+  return ReadContract(text).contract;
+}
+std::optional<PromotionPolicy> Reread(const PromotionPolicy&, std::string_view text) {
+  return ReadPolicy(text).policy;
+}
+std::optional<MonitorPolicy> Reread(const MonitorPolicy&, std::string_view text) {
+  return ReadMonitorPolicy(text).policy;
+}
+
 Result<std::string> Format(const Document& source, const std::string& name, bool drop_comments) {
-  const auto& contract = source.contract.contract;
-  const auto& policy = source.policy.policy;
-  std::string formatted = contract ? ToYaml(*contract) : ToYaml(*policy);
+  std::string formatted = Visit(source, [](const auto& meant) { return ToYaml(meant); });
   if (drop_comments || !HasComments(source.text)) return formatted;
-  std::optional<std::string> commented;
-  if (contract) {
-    const ReadOutcome outcome = ReadContract(formatted);
-    if (outcome.contract) {
-      commented = CarryComments(source.text, *contract, formatted, *outcome.contract);
-    }
-  } else {
-    const PolicyOutcome outcome = ReadPolicy(formatted);
-    if (outcome.policy) {
-      commented = CarryComments(source.text, *policy, formatted, *outcome.policy);
-    }
-  }
+  std::optional<std::string> commented =
+      Visit(source, [&](const auto& meant) -> std::optional<std::string> {
+        const auto again = Reread(meant, formatted);
+        if (!again) return std::nullopt;
+        return CarryComments(source.text, meant, formatted, *again);
+      });
   if (!commented) return CommentsStay(name);
   return std::move(*commented);
 }
@@ -68,9 +80,8 @@ int FormatOne(const FmtOptions& options, const std::string& path, Console& conso
     return kExitOk;
   }
   if (console.json) {
-    const std::string canonical = source->contract.contract
-                                      ? CanonicalJson(*source->contract.contract)
-                                      : CanonicalJson(*source->policy.policy);
+    const std::string canonical =
+        Visit(*source, [](const auto& meant) { return CanonicalJson(meant); });
     console.out << canonical << (canonical.ends_with('\n') ? "" : "\n");
   } else {
     console.contract = true;

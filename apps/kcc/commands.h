@@ -49,6 +49,7 @@ struct SchemaOptions {
   bool experiment = false;  // of the figures of kcc lab instead
   bool statement = false;   // of signed statements instead
   bool policy = false;      // of promotion policies instead
+  bool monitor = false;     // of monitor policies instead
   bool request = false;     // of stored requests instead
   bool observation = false;  // of the monitor's observations instead
   bool event = false;        // of the lines of a decision log instead

@@ -8,6 +8,8 @@
 #include "kcc/base/file.h"
 #include "kcc/base/strings.h"
 #include "kcc/contract/canonical.h"
+#include "kcc/contract/monitor_reader.h"
+#include "kcc/contract/policy_reader.h"
 
 namespace kcc::cli {
 namespace {
@@ -186,10 +188,25 @@ Result<Document> LoadDocument(const std::string& path, Console& console) {
   Document document;
   KCC_TRY(document.text, ReadDocumentText(path, console));
   document.kind = KindOfDocument(document.text);
-  if (document.kind == DocumentKind::kPolicy) {
-    document.policy = ReadPolicy(document.text);
-  } else {
-    document.contract = ReadContract(document.text);
+  switch (document.kind) {
+    case DocumentKind::kContract: {
+      ReadOutcome outcome = ReadContract(document.text);
+      document.contract = std::move(outcome.contract);
+      document.diagnostics = std::move(outcome.diagnostics);
+      break;
+    }
+    case DocumentKind::kPromotion: {
+      PolicyOutcome outcome = ReadPolicy(document.text);
+      document.promotion = std::move(outcome.policy);
+      document.diagnostics = std::move(outcome.diagnostics);
+      break;
+    }
+    case DocumentKind::kMonitor: {
+      MonitorOutcome outcome = ReadMonitorPolicy(document.text);
+      document.monitor = std::move(outcome.policy);
+      document.diagnostics = std::move(outcome.diagnostics);
+      break;
+    }
   }
   return document;
 }
@@ -218,11 +235,9 @@ std::optional<Document> RequireDocument(const std::string& path, Console& consol
     return std::nullopt;
   }
   const std::string name = DisplayName(path);
-  PrintDiagnostics(document->diagnostics(), name, document->text, console);
+  PrintDiagnostics(document->diagnostics, name, document->text, console);
   if (document->valid()) return std::move(*document);
-  ReportInvalid(document->diagnostics(),
-                document->kind == DocumentKind::kPolicy ? "promotion policy" : "contract", name,
-                console);
+  ReportInvalid(document->diagnostics, Noun(document->kind), name, console);
   *exit_code = kExitInvalid;
   return std::nullopt;
 }
@@ -231,11 +246,12 @@ std::optional<PromotionPolicy> RequirePolicy(const std::string& path, Console& c
                                              int* exit_code) {
   std::optional<Document> document = RequireDocument(path, console, exit_code);
   if (!document) return std::nullopt;
-  if (document->policy.policy) return std::move(document->policy.policy);
-  *exit_code = ReportError(
-      InvalidError("is a contract, and a promotion policy is wanted (kind: PromotionPolicy)",
-                   Place{DisplayName(path)}),
-      console);
+  if (document->promotion) return std::move(document->promotion);
+  *exit_code = ReportError(InvalidError("is a " + std::string(Noun(document->kind)) +
+                                            ", and a promotion policy is wanted (kind: "
+                                            "PromotionPolicy)",
+                                        Place{DisplayName(path)}),
+                           console);
   return std::nullopt;
 }
 
@@ -244,10 +260,36 @@ void WriteContractIdentity(const Contract& contract, std::string_view file, Json
   json->Field("digest", ContractDigest(contract));
 }
 
-void WritePolicyIdentity(const PromotionPolicy& policy, std::string_view file, JsonWriter* json) {
-  json->Field("file", file).Field("kind", "PromotionPolicy");
+namespace {
+
+template <class Policy>
+void WriteIdentityOf(DocumentKind kind, const Policy& policy, std::string_view file,
+                     JsonWriter* json) {
+  json->Field("file", file).Field("kind", Name(kind));
   json->Field("name", policy.name).Field("version", policy.version);
   json->Field("digest", PolicyDigest(policy));
+}
+
+}  // namespace
+
+void WritePolicyIdentity(const PromotionPolicy& policy, std::string_view file, JsonWriter* json) {
+  WriteIdentityOf(DocumentKind::kPromotion, policy, file, json);
+}
+
+void WritePolicyIdentity(const MonitorPolicy& policy, std::string_view file, JsonWriter* json) {
+  WriteIdentityOf(DocumentKind::kMonitor, policy, file, json);
+}
+
+void WriteIdentity(const Document& document, std::string_view file, JsonWriter* json) {
+  if (document.promotion) return WritePolicyIdentity(*document.promotion, file, json);
+  if (document.monitor) return WritePolicyIdentity(*document.monitor, file, json);
+  WriteContractIdentity(*document.contract, file, json);
+}
+
+std::string DigestOf(const Document& document) {
+  if (document.promotion) return PolicyDigest(*document.promotion);
+  if (document.monitor) return PolicyDigest(*document.monitor);
+  return ContractDigest(*document.contract);
 }
 
 std::string WrapText(std::string_view text, size_t indent, size_t width) {

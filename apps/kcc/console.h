@@ -12,7 +12,9 @@
 #include "kcc/base/clock.h"
 #include "kcc/base/json_writer.h"
 #include "kcc/base/result.h"
-#include "kcc/contract/policy_reader.h"
+#include "kcc/contract/document_kind.h"
+#include "kcc/contract/monitor_policy.h"
+#include "kcc/contract/policy.h"
 #include "kcc/contract/reader.h"
 
 namespace kcc::cli {
@@ -71,28 +73,31 @@ struct ValidContract {
 std::optional<ValidContract> RequireContract(const std::string& path, Console& console,
                                              int* exit_code);
 
-// A contract or a promotion policy, told apart by its kind; one of the outcomes is filled.
+// A document of any kind. Of a valid one the member of its kind is filled.
 struct Document {
   std::string text;
   DocumentKind kind = DocumentKind::kContract;
-  ReadOutcome contract;
-  PolicyOutcome policy;
+  std::optional<Contract> contract;
+  std::optional<PromotionPolicy> promotion;
+  std::optional<MonitorPolicy> monitor;
+  std::vector<Diagnostic> diagnostics;
 
-  bool valid() const { return contract.contract.has_value() || policy.policy.has_value(); }
-  const std::vector<Diagnostic>& diagnostics() const {
-    return kind == DocumentKind::kPolicy ? policy.diagnostics : contract.diagnostics;
-  }
+  bool valid() const { return contract || promotion || monitor; }
 };
 Result<Document> LoadDocument(const std::string& path, Console& console);
 
-// For commands that need a valid document of either kind, or a policy; as RequireContract.
+// For commands that need a valid document of any kind, or a promotion policy; as RequireContract.
 std::optional<Document> RequireDocument(const std::string& path, Console& console, int* exit_code);
 std::optional<PromotionPolicy> RequirePolicy(const std::string& path, Console& console,
                                              int* exit_code);
 
-// {"name", "version", "digest"} and the file it came from.
+// Precondition: the document is valid.
+std::string DigestOf(const Document& document);
+// {"name", "version", "digest"} and the file it came from; of a policy its kind too.
+void WriteIdentity(const Document& document, std::string_view file, JsonWriter* json);
 void WriteContractIdentity(const Contract& contract, std::string_view file, JsonWriter* json);
 void WritePolicyIdentity(const PromotionPolicy& policy, std::string_view file, JsonWriter* json);
+void WritePolicyIdentity(const MonitorPolicy& policy, std::string_view file, JsonWriter* json);
 
 // The text broken at blanks into lines of at most `width` columns; every line but the first starts
 // with `indent` blanks, and the first is taken to start at column `indent`.

@@ -13,6 +13,17 @@ void PrintPlanSentences(const std::vector<PlanSentence>& sentences, Console& con
   }
 }
 
+void WriteSentences(std::string_view key, const std::vector<PlanSentence>& sentences,
+                    JsonWriter* json) {
+  json->Key(key).BeginArray();
+  std::string about;
+  for (const PlanSentence& row : sentences) {
+    if (!row.title.empty()) about = row.title;  // further sentences of one title have none
+    json->BeginObject().Field("about", about).Field("text", row.text).EndObject();
+  }
+  json->EndArray();
+}
+
 void PrintStagePlans(const std::vector<StagePlan>& plans, Console& console) {
   for (const StagePlan& plan : plans) {
     console.out << Paint(Style::kBold, Name(plan.stage), console.colour_out) << '\n';
@@ -31,13 +42,8 @@ void WriteStagePlans(const std::vector<StagePlan>& plans, JsonWriter* json) {
     json->BeginObject().Field("stage", Name(plan.stage));
     texts("counting", plan.counting);
     texts("undecidable", plan.undecidable);
-    json->Key("words").BeginArray();
-    std::string about;
-    for (const PlanSentence& row : plan.sentences) {
-      if (!row.title.empty()) about = row.title;  // further sentences of one title have none
-      json->BeginObject().Field("about", about).Field("text", row.text).EndObject();
-    }
-    json->EndArray().EndObject();
+    WriteSentences("words", plan.sentences, json);
+    json->EndObject();
   }
   json->EndArray();
 }

@@ -1,4 +1,5 @@
-// A promotion policy on the terminal and as data; the same for explain and promote explain.
+// Sentences about policies and clauses, on the terminal and as data; the same for explain and
+// promote explain.
 #pragma once
 
 #include <vector>
@@ -9,6 +10,9 @@
 namespace kcc::cli {
 
 void PrintPlanSentences(const std::vector<PlanSentence>& sentences, Console& console);
+// [{"about", "text"}, …] under the key.
+void WriteSentences(std::string_view key, const std::vector<PlanSentence>& sentences,
+                    JsonWriter* json);
 void PrintStagePlans(const std::vector<StagePlan>& plans, Console& console);
 void WriteStagePlans(const std::vector<StagePlan>& plans, JsonWriter* json);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kcc/contract/canonical.h"
+#include "kcc/contract/monitor_reader.h"
 #include "kcc/contract/policy_reader.h"
 #include "kcc/contract/reader.h"
 
@@ -50,6 +51,17 @@ std::vector<MarkedThing> MarkedThings(const PromotionPolicy& policy) {
   const auto& steps = policy.stage(Stage::kCanary).steps;
   for (size_t i = 0; i < steps.size(); ++i) {
     things.push_back({steps[i].mark, "/spec/canary/steps/" + std::to_string(i)});
+  }
+  return things;
+}
+
+std::vector<MarkedThing> MarkedThings(const MonitorPolicy& policy) {
+  std::vector<MarkedThing> things;
+  for (size_t i = 0; i < policy.overrides.size(); ++i) {
+    things.push_back({policy.overrides[i].mark, "/spec/overrides/" + std::to_string(i)});
+  }
+  for (const MonitorKernel& kernel : policy.kernels) {
+    things.push_back({kernel.mark, "/spec/kernels/" + kernel.name});
   }
   return things;
 }
@@ -336,6 +348,19 @@ std::optional<std::string> CarryComments(const CommentedText& source,
   return text;
 }
 
+// Of a policy of either kind, with what reads it.
+template <class Policy, class Read>
+std::optional<std::string> CarryPolicyComments(std::string_view source, const Policy& source_policy,
+                                               std::string_view formatted,
+                                               const Policy& formatted_policy, Read read) {
+  return CarryComments({source, MarkedThings(source_policy)},
+                       {formatted, MarkedThings(formatted_policy)}, [&](std::string_view text) {
+                         const auto outcome = read(text);
+                         return outcome.policy &&
+                                PolicyDigest(*outcome.policy) == PolicyDigest(source_policy);
+                       });
+}
+
 }  // namespace
 
 bool HasComments(std::string_view yaml) { return !CommentsOf(Scan(yaml)).empty(); }
@@ -355,12 +380,14 @@ std::optional<std::string> CarryComments(std::string_view source,
                                          const PromotionPolicy& source_policy,
                                          std::string_view formatted,
                                          const PromotionPolicy& formatted_policy) {
-  return CarryComments({source, MarkedThings(source_policy)},
-                       {formatted, MarkedThings(formatted_policy)}, [&](std::string_view text) {
-                         const PolicyOutcome outcome = ReadPolicy(text);
-                         return outcome.policy &&
-                                PolicyDigest(*outcome.policy) == PolicyDigest(source_policy);
-                       });
+  return CarryPolicyComments(source, source_policy, formatted, formatted_policy, ReadPolicy);
+}
+
+std::optional<std::string> CarryComments(std::string_view source,
+                                         const MonitorPolicy& source_policy,
+                                         std::string_view formatted,
+                                         const MonitorPolicy& formatted_policy) {
+  return CarryPolicyComments(source, source_policy, formatted, formatted_policy, ReadMonitorPolicy);
 }
 
 }  // namespace kcc

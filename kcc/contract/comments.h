@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "kcc/contract/contract.h"
+#include "kcc/contract/monitor_policy.h"
 #include "kcc/contract/policy.h"
 
 namespace kcc {
@@ -27,5 +28,9 @@ std::optional<std::string> CarryComments(std::string_view source,
                                          const PromotionPolicy& source_policy,
                                          std::string_view formatted,
                                          const PromotionPolicy& formatted_policy);
+std::optional<std::string> CarryComments(std::string_view source,
+                                         const MonitorPolicy& source_policy,
+                                         std::string_view formatted,
+                                         const MonitorPolicy& formatted_policy);
 
 }  // namespace kcc

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kcc/contract/keys.h"
+#include "kcc/contract/monitor_policy.h"
 #include "kcc/contract/policy.h"
 #include "kcc/contract/source_text.h"
 
@@ -108,11 +109,19 @@ TEST(KeyTables, ListWordsInTheOrderOfTheirEnums) {
   }
   ExpectInOrder<Enforce>("enforceRule", "mode");
   ExpectInOrder<HookPoint>("hook", "point");
+  ExpectInOrder<DetectorWord>("monitorSpec", "detector");
+  ExpectInOrder<PanicRule>("monitorSpec", "panic");
+  ExpectInOrder<ReleaseRule>("releaseRule", "rule");
+  ExpectInOrder<KernelRole>("monitorKernel", "role");
+  ExpectInOrder<Family>("routeOverride", "family");
+  ExpectInOrder<ViolationLevel>("routeOverride", "level");
+  ExpectInOrder<Action>("routeOverride", "action");
 }
 
 TEST(KeyTables, NameTablesThatExistAndDocumentEveryKey) {
   std::vector<MappingTable> tables(MappingTables().begin(), MappingTables().end());
   tables.insert(tables.end(), PolicyTables().begin(), PolicyTables().end());
+  tables.insert(tables.end(), MonitorTables().begin(), MonitorTables().end());
   std::set<std::string_view> names;
   for (const MappingTable& table : tables) {
     EXPECT_TRUE(names.insert(table.name).second) << table.name << " stands twice";

@@ -395,11 +395,15 @@ class ContractDiff {
 
 std::vector<Change> DiffContracts(const Contract& before, const Contract& after) {
   std::vector<Change> changes = ContractDiff(before, after).Run();
-  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+  SortChanges(&changes);
+  return changes;
+}
+
+void SortChanges(std::vector<Change>* changes) {
+  std::stable_sort(changes->begin(), changes->end(), [](const Change& a, const Change& b) {
     return std::tuple(!a.loosens, std::string_view(a.where)) <
            std::tuple(!b.loosens, std::string_view(b.where));
   });
-  return changes;
 }
 
 std::string_view Name(ChangeKind kind) {

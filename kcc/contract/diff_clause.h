@@ -1,4 +1,4 @@
-// One clause against its earlier self. Internal to diff.cc.
+// One clause against its earlier self, and what all diffs make changes with. Internal to the diffs.
 #pragma once
 
 #include <vector>
@@ -24,5 +24,7 @@ std::string SliceMeaning(const Slice& slice);
 Change MakeChange(bool looser, std::string where, std::string what);
 Change MakeNote(std::string where, std::string what);
 std::string FromTo(std::string_view before, std::string_view after);
+// Looser changes first, then by where; otherwise in the order in which they were found.
+void SortChanges(std::vector<Change>* changes);
 
 }  // namespace kcc

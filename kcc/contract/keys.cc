@@ -5,27 +5,20 @@
 
 #include "kcc/base/check.h"
 #include "kcc/base/constants.h"
-#include "kcc/contract/words.h"
+#include "kcc/contract/key_rows.h"
 
 namespace kcc {
 namespace {
 
 using enum ValueType;
 
-constexpr bool kRequired = true;
-constexpr bool kOptional = false;
-constexpr bool kOpen = true;
-constexpr bool kClosed = false;
-
-constexpr std::array<std::string_view, 1> kApiVersions = {"kcc/v1"};
-constexpr std::array<std::string_view, 1> kKinds = {"KernelContract"};
 constexpr std::array<std::string_view, 2> kPopulations = {"evaluation-set", "traffic"};
 constexpr std::array<std::string_view, 2> kAdvantages = {"outcome", "token"};
 
 // clang-format off
 constexpr KeyRow kDocument[] = {
     {"apiVersion", kWord, kRequired, "", "version of the contract language", kApiVersions},
-    {"kind", kWord, kRequired, "", "what the document is", kKinds},
+    {"kind", kWord, kRequired, "", "what the document is", KindWordAt(0)},
     {"metadata", kMapping, kRequired, "", "name and version of the contract",
      {}, -kInf, kInf, kClosed, kClosed, "metadata"},
     {"spec", kMapping, kRequired, "", "the contract itself: (N, S, R, O, escalation)",
@@ -200,6 +193,8 @@ std::string_view Describe(ValueType type) {
       return "a list of words";
     case kNumber:
       return "a number";
+    case kNumberList:
+      return "a list of numbers";
     case kInteger:
       return "a whole number";
     case kRatio:
@@ -218,6 +213,12 @@ std::string_view Describe(ValueType type) {
       return "a window (request, 100 requests or 1m)";
     case kDuration:
       return "a time (90s, 30m or 24h)";
+    case kRate:
+      return "a rate (5 per s)";
+    case kSize:
+      return "a size (512KiB or 1MiB)";
+    case kAlarmBudget:
+      return "a budget (1 per 10^6 requests, or 1 per 30d)";
     case kDate:
       return "a date (2027-06-30)";
     case kTextMap:
@@ -232,7 +233,7 @@ std::span<const MappingTable> MappingTables() { return kTables; }
 
 const MappingTable& TableOf(std::string_view name) {
   const MappingTable* found = nullptr;
-  for (const std::span<const MappingTable> tables : {MappingTables(), PolicyTables()}) {
+  for (const auto tables : {MappingTables(), PolicyTables(), MonitorTables()}) {
     for (const MappingTable& table : tables) {
       if (table.name == name) found = &table;
     }

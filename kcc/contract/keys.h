@@ -1,5 +1,5 @@
-// The key tables: every mapping of the contract language (contracts and
-// promotion policies), its keys, and what each may hold.
+// The key tables: every mapping of the contract language (contracts, promotion and monitor
+// policies), its keys, and what each may hold.
 //
 // One constexpr table that the reader checks documents against, the JSON Schema is generated from,
 // and the language page prints. A new key is one row here and the line that reads it.
@@ -23,6 +23,7 @@ enum class ValueType : uint8_t {
   kWord,            // one of `words`
   kWordList,        // a list of them, without repetition
   kNumber,          // a number between `min` and `max`
+  kNumberList,      // a list of such numbers
   kInteger,         // a whole number between `min` and `max`
   kRatio,           // 0.01 or 1%, between `min` and `max`
   kThreshold,       // a number in the metric's unit: 0.05, 1% for a share, 400ms, 512MiB
@@ -32,6 +33,9 @@ enum class ValueType : uint8_t {
   kExpression,      // arithmetic over fields (kcc/predicate/expression.h)
   kWindow,          // request, "100 requests", 30s
   kDuration,        // 90s, 24h
+  kRate,            // 5 per s
+  kSize,            // 512KiB, 1MiB
+  kAlarmBudget,     // 1 per 10^6 requests, 1 per 30d
   kDate,            // 2027-06-30
   kTextMap,         // a mapping with free keys to scalars
   kBinding,         // the same; its key `digest`, if present, is a sha256 digest
@@ -67,10 +71,13 @@ inline constexpr size_t kMappingKeysMax = 16;
 // Of a contract; the root, named "document", comes first.
 std::span<const MappingTable> MappingTables();
 
-// Of a promotion policy; the root, named "policy", comes first. No name stands in both.
+// Of a promotion policy; the root, named "policy", comes first.
 std::span<const MappingTable> PolicyTables();
 
-// Of either. Precondition: the table, and the key in it, exist.
+// Of a monitor policy; the root, named "monitor", comes first.
+std::span<const MappingTable> MonitorTables();
+
+// Of any of them: no name stands in two. Precondition: the table, and the key in it, exist.
 const MappingTable& TableOf(std::string_view name);
 const KeyRow& KeyOf(const MappingTable& table, std::string_view key);
 

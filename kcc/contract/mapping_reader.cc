@@ -208,14 +208,36 @@ std::optional<double> MappingReader::Number(std::string_view key) const {
   const KeyRow& row = KeyOf(table_, key);
   const YamlNode* value = Scalar(row, Value(key));
   if (value == nullptr || !CheckPlain(*value, Describe(row.type), &problems_)) return {};
+  return NumberAt(row, *value);
+}
+
+std::optional<double> MappingReader::NumberAt(const KeyRow& row, const YamlNode& value) const {
   const Result<double> number =
-      row.type == ValueType::kRatio ? ReadRatio(value->text) : ReadNumber(value->text);
+      row.type == ValueType::kRatio ? ReadRatio(value.text) : ReadNumber(value.text);
   if (!number.has_value()) {
-    problems_.Error(*value, "bad-number", std::string(row.name) + ": " + number.error().message());
+    problems_.Error(value, "bad-number", std::string(row.name) + ": " + number.error().message());
     return {};
   }
-  if (!InRange(row, *number, *value)) return {};
-  return *number;
+  if (!InRange(row, *number, value)) return {};
+  return *number + 0.0;  // -0 is 0: one value, one digest
+}
+
+std::vector<MappingReader::NumberItem> MappingReader::NumberList(std::string_view key) const {
+  const KeyRow& row = KeyOf(table_, key);
+  const YamlNode* list = Sequence(key);
+  if (list == nullptr) return {};
+  if (document_.size(*list) == 0) ReportEmpty(key, *list);
+  std::vector<NumberItem> items;
+  for (size_t i = 0; i < document_.size(*list) && !problems_.full(); ++i) {
+    const YamlNode& item = document_.item(*list, i);
+    if (item.kind != YamlNode::Kind::kScalar) {
+      problems_.Error(item, "wrong-type",
+                      std::string(key) + " must hold numbers, not " + std::string(KindName(item)));
+    } else if (CheckPlain(item, Describe(ValueType::kNumber), &problems_)) {
+      if (const auto number = NumberAt(row, item)) items.push_back({*number, &item});
+    }
+  }
+  return items;
 }
 
 std::optional<int64_t> MappingReader::Integer(std::string_view key) const {
@@ -243,13 +265,7 @@ std::optional<bool> MappingReader::Boolean(std::string_view key) const {
 }
 
 std::optional<int64_t> MappingReader::Duration(std::string_view key) const {
-  const KeyRow& row = KeyOf(table_, key);
-  const YamlNode* value = Scalar(row, Value(key));
-  if (value == nullptr) return {};
-  const Result<int64_t> time = ReadDuration(value->text);
-  if (time.has_value()) return *time;
-  problems_.Error(*value, "bad-duration", std::string(row.name) + ": " + time.error().message());
-  return {};
+  return ReadAs(key, ReadDuration, "bad-duration");
 }
 
 std::optional<size_t> MappingReader::WordAt(const KeyRow& row, const YamlNode& value) const {
@@ -280,6 +296,11 @@ const YamlNode* MappingReader::Sequence(std::string_view key) const {
   return nullptr;
 }
 
+void MappingReader::ReportEmpty(std::string_view key, const YamlNode& list) const {
+  problems_.Error(list, "empty-list", std::string(key) + " is an empty list",
+                  "name at least one, or remove the key");
+}
+
 std::optional<std::vector<size_t>> MappingReader::WordList(std::string_view key) const {
   const KeyRow& row = KeyOf(table_, key);
   const YamlNode* list = Sequence(key);
@@ -296,10 +317,7 @@ std::vector<const YamlNode*> MappingReader::IdentifierList(std::string_view key)
   const YamlNode* list = Sequence(key);
   if (list == nullptr) return {};
   const size_t size = document_.size(*list);
-  if (size == 0) {
-    problems_.Error(*list, "empty-list", std::string(key) + " is an empty list",
-                    "name at least one, or remove the key");
-  }
+  if (size == 0) ReportEmpty(key, *list);
   std::vector<const YamlNode*> items;
   std::set<std::string_view> seen;
   items.reserve(size);

@@ -8,8 +8,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "kcc/base/result.h"
 #include "kcc/contract/keys.h"
 #include "kcc/contract/problems.h"
 #include "kcc/contract/yaml_document.h"
@@ -35,6 +37,23 @@ class MappingReader {
   std::optional<int64_t> Integer(std::string_view key) const;
   std::optional<bool> Boolean(std::string_view key) const;
   std::optional<int64_t> Duration(std::string_view key) const;  // in milliseconds
+  // What `read` makes of the text; its error is reported under `code`.
+  template <class T>
+  std::optional<T> ReadAs(std::string_view key, Result<T> (*read)(std::string_view),
+                          std::string code) const {
+    const KeyRow& row = KeyOf(table_, key);
+    const YamlNode* value = Scalar(row, Value(key));
+    if (value == nullptr) return {};
+    Result<T> made = read(value->text);
+    if (made.has_value()) return std::move(*made);
+    problems_.Error(*value, std::move(code), std::string(row.name) + ": " + made.error().message());
+    return {};
+  }
+  struct NumberItem {
+    double value = 0;
+    const YamlNode* at = nullptr;
+  };
+  std::vector<NumberItem> NumberList(std::string_view key) const;
   // Position in the row's words.
   std::optional<size_t> Word(std::string_view key) const;
   std::optional<std::vector<size_t>> WordList(std::string_view key) const;
@@ -60,12 +79,14 @@ class MappingReader {
   void Fill();
   void ReportUnknown(const YamlNode& key) const;
   void ReportMissing() const;
+  void ReportEmpty(std::string_view key, const YamlNode& list) const;
   size_t IndexOf(std::string_view key) const;
   // A present scalar, else none; reports lists and mappings.
   const YamlNode* Scalar(const KeyRow& row, const YamlNode* value) const;
   const YamlNode* Sequence(std::string_view key) const;
   bool InRange(const KeyRow& row, double value, const YamlNode& at) const;
   std::optional<size_t> WordAt(const KeyRow& row, const YamlNode& value) const;
+  std::optional<double> NumberAt(const KeyRow& row, const YamlNode& value) const;
 
   const YamlDocument& document_;
   const YamlNode& node_;

@@ -2,10 +2,27 @@
 
 #include <algorithm>
 
-#include "kcc/base/sha256.h"
-#include "kcc/base/strings.h"
+#include "kcc/contract/words.h"
 
 namespace kcc {
+
+bool IsServable(KernelRole role) {
+  return role == KernelRole::kInfer || role == KernelRole::kGuard || role == KernelRole::kFallback;
+}
+
+std::optional<KernelRole> RoleFor(Action action) {
+  switch (action) {
+    case Action::kLog:
+    case Action::kFreeze:
+      return {};
+    case Action::kGuard:
+      return KernelRole::kGuard;
+    case Action::kFallback:
+    case Action::kRollback:
+      break;
+  }
+  return KernelRole::kFallback;
+}
 
 const MonitorKernel* MonitorPolicy::FindKernel(std::string_view name) const {
   const auto found = std::find_if(kernels.begin(), kernels.end(),
@@ -19,31 +36,11 @@ const MonitorKernel* MonitorPolicy::FirstOf(KernelRole role) const {
   return found == kernels.end() ? nullptr : &*found;
 }
 
-std::string PolicyDigest(const MonitorPolicy& policy) {
-  std::string text = policy.name + "\n" + policy.version + "\n";
-  for (const double number :
-       {policy.false_alarms.alarms, static_cast<double>(policy.false_alarms.requests),
-        static_cast<double>(policy.detector), static_cast<double>(policy.window_requests),
-        static_cast<double>(policy.block_requests), policy.audit.rate, policy.audit.probe_rate,
-        static_cast<double>(policy.audit.once_per_session),
-        static_cast<double>(policy.audit.session_epoch_ms),
-        static_cast<double>(policy.audit.session_filter_bits), policy.release.alpha,
-        static_cast<double>(policy.release.strikes_max), static_cast<double>(policy.release.clean),
-        static_cast<double>(policy.release.probation), static_cast<double>(policy.panic)}) {
-    text += ShortestNumber(number) + "\n";
-  }
-  for (const double shift : policy.shifts) text += ShortestNumber(shift) + "\n";
-  for (const RouteOverride& row : policy.overrides) {
-    text += std::to_string(row.family ? static_cast<int>(*row.family) : -1) + " " +
-            std::to_string(row.level ? static_cast<int>(*row.level) : -1) + " " +
-            std::to_string(row.action ? static_cast<int>(*row.action) : -1) + " " + row.target +
-            "\n";
-  }
-  for (const MonitorKernel& kernel : policy.kernels) {
-    text += kernel.name + " " + std::to_string(static_cast<int>(kernel.role)) + " " +
-            kernel.fingerprint + "\n";
-  }
-  return Sha256Of(text);
+std::string_view Name(KernelRole role) { return kKernelRoleWords[static_cast<size_t>(role)]; }
+std::string_view Name(DetectorWord detector) {
+  return kDetectorWords[static_cast<size_t>(detector)];
 }
+std::string_view Name(ReleaseRule rule) { return kReleaseWords[static_cast<size_t>(rule)]; }
+std::string_view Name(PanicRule rule) { return kPanicWords[static_cast<size_t>(rule)]; }
 
 }  // namespace kcc

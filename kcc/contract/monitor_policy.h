@@ -20,6 +20,10 @@ namespace kcc {
 
 // What a kernel of the pool is for. Requests are never routed to kCandidate or kAudit.
 enum class KernelRole : uint8_t { kInfer, kGuard, kFallback, kCandidate, kAudit };
+bool IsServable(KernelRole role);
+// The role that an action sends requests to; none for log and freeze, which move nothing. A
+// rollback is carried out by others, and until then the fallback serves.
+std::optional<KernelRole> RoleFor(Action action);
 
 struct MonitorKernel {
   std::string name;  // unique in the policy
@@ -40,12 +44,15 @@ struct FalseAlarmBudget {
   bool operator==(const FalseAlarmBudget&) const = default;
 };
 
+// "1 per 10^6 requests", "1 per 720h": as it was stated; the rate is a key of its own.
+std::string FalseAlarmsText(const FalseAlarmBudget& budget);
+
 // e-SR sees small shifts sooner, e-CUSUM has far fewer false alarms (stats/change.h).
 enum class DetectorWord : uint8_t { kShiryaevRoberts, kCusum };
 
 struct AuditPolicy {
-  double rate = 0.05;           // share of requests that are audited
-  double probe_rate = 0.05;     // share of requests that a guarded kernel is shown as probes
+  double rate = 0.05;            // share of requests that are audited
+  double probe_rate = 0.05;      // share of requests that a guarded kernel is shown as probes
   bool once_per_session = true;  // at most one audited request for each session key and epoch
   int64_t session_epoch_ms = 86'400'000;
   int64_t session_filter_bits = int64_t{1} << 23;  // of the filter of keys seen in the epoch
@@ -89,9 +96,9 @@ struct MonitorPolicy {
   FalseAlarmBudget false_alarms;
   DetectorWord detector = DetectorWord::kShiryaevRoberts;
   // Factors over the threshold that the detectors' bets are chosen for, rising, each > 1.
-  std::vector<double> shifts;          // empty: the default grid
-  int64_t window_requests = 1000;      // audited requests that health and shown rates are taken over
-  int64_t block_requests = 200;        // for metrics of a population, judged block by block
+  std::vector<double> shifts;      // empty: the default grid
+  int64_t window_requests = 1000;  // audited requests that health and shown rates are taken over
+  int64_t block_requests = 200;    // for metrics of a population, judged block by block
   AuditPolicy audit;
   ReleasePolicy release;
   PanicRule panic = PanicRule::kServeSafest;

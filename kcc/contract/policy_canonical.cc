@@ -6,13 +6,10 @@
 #include "kcc/base/json_writer.h"
 #include "kcc/base/sha256.h"
 #include "kcc/contract/policy.h"
+#include "kcc/contract/policy_metadata.h"
 
 namespace kcc {
 namespace {
-
-void WriteNonEmpty(std::string_view key, const std::string& text, JsonWriter* json) {
-  if (!text.empty()) json->Field(key, text);
-}
 
 void WriteNames(std::string_view key, const std::vector<std::string>& names, JsonWriter* json) {
   json->Key(key).BeginArray();
@@ -107,18 +104,7 @@ void WriteStorage(const RequestStorage& storage, JsonWriter* json) {
 
 std::string CanonicalJson(const PromotionPolicy& policy) {
   JsonWriter json(JsonWriter::Style::kCompact);
-  json.BeginObject().Field("apiVersion", "kcc/v1").Field("kind", "PromotionPolicy");
-  json.Key("metadata").BeginObject();
-  WriteNonEmpty("description", policy.description, &json);
-  if (!policy.labels.empty()) {
-    json.Key("labels").BeginObject();
-    for (const auto& [key, text] : policy.labels) json.Field(key, text);
-    json.EndObject();
-  }
-  json.Field("name", policy.name);
-  WriteNonEmpty("owner", policy.owner, &json);
-  json.Field("version", policy.version).EndObject();
-  json.Key("spec").BeginObject();
+  BeginPolicyJson(DocumentKind::kPromotion, ViewMetadata(policy), &json);
   // canary < confidence < coolDown < enforce < full < hooks < offline < requests < shadow
   const auto stage = [&](Stage which) {
     if (!policy.stage(which).in_force) return;
@@ -134,8 +120,7 @@ std::string CanonicalJson(const PromotionPolicy& policy) {
   stage(Stage::kOffline);
   WriteStorage(policy.requests, &json);
   stage(Stage::kShadow);
-  json.EndObject().EndObject();
-  return json.Take();
+  return EndPolicyJson(&json);
 }
 
 std::string PolicyDigest(const PromotionPolicy& policy) { return Sha256Of(CanonicalJson(policy)); }

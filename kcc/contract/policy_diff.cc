@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 #include "kcc/base/strings.h"
+#include "kcc/contract/change_list.h"
 #include "kcc/contract/diff_clause.h"
 #include "kcc/contract/values.h"
-#include "kcc/contract/yaml_writer.h"
 
 namespace kcc {
 namespace {
@@ -40,85 +39,48 @@ class PolicyDiff {
       : before_(before), after_(after) {}
 
   std::vector<Change> Run() {
-    Metadata();
-    Amount("policy", "confidence", ReadableNumber(before_.confidence),
-           ReadableNumber(after_.confidence), before_.confidence, after_.confidence);
-    Amount("policy", "coolDown", DurationText(before_.cool_down_ms),
-           DurationText(after_.cool_down_ms), static_cast<double>(before_.cool_down_ms),
-           static_cast<double>(after_.cool_down_ms));
+    list_.Metadata(ViewMetadata(before_), ViewMetadata(after_));
+    list_.Amount("policy", "confidence", ReadableNumber(before_.confidence),
+                 ReadableNumber(after_.confidence), before_.confidence, after_.confidence);
+    list_.Time("policy", "coolDown", before_.cool_down_ms, after_.cool_down_ms);
     for (const Stage stage : kStages) CompareStage(stage);
     CompareEnforce();
     CompareHooks();
     if (before_.requests != after_.requests) {  // decides nothing
-      Note("policy", "what is kept of requests changed " +
-                         FromTo(StorageWords(before_.requests), StorageWords(after_.requests)));
+      list_.Note("policy",
+                 "what is kept of requests changed " +
+                     FromTo(StorageWords(before_.requests), StorageWords(after_.requests)));
     }
-    return std::move(changes_);
+    return list_.Take();
   }
 
  private:
-  void Add(bool looser, std::string where, std::string what) {
-    changes_.push_back(MakeChange(looser, std::move(where), std::move(what)));
-  }
-  void Note(std::string where, std::string what) {
-    changes_.push_back(MakeNote(std::move(where), std::move(what)));
-  }
-
-  void Metadata() {
-    const auto text = [&](std::string_view key, const std::string& a, const std::string& b) {
-      if (a != b) {
-        Note("metadata", std::string(key) + " changed " + FromTo(YamlScalar(a), YamlScalar(b)));
-      }
-    };
-    text("name", before_.name, after_.name);
-    text("version", before_.version, after_.version);
-    text("owner", before_.owner, after_.owner);
-    if (before_.description != after_.description) Note("metadata", "description changed");
-    if (before_.labels != after_.labels) Note("metadata", "labels changed");
-  }
-
-  // A number of which less is looser.
-  void Amount(const std::string& where, std::string_view key, const std::string& a,
-              const std::string& b, double before, double after) {
-    if (before == after) return;
-    Add(after < before, where,
-        std::string(key) + (after < before ? " lowered " : " raised ") + FromTo(a, b));
-  }
-  void Count(const std::string& where, std::string_view key, int64_t before, int64_t after) {
-    Amount(where, key, std::to_string(before), std::to_string(after), static_cast<double>(before),
-           static_cast<double>(after));
-  }
-  void Time(const std::string& where, std::string_view key, int64_t before, int64_t after) {
-    Amount(where, key, DurationText(before), DurationText(after), static_cast<double>(before),
-           static_cast<double>(after));
-  }
-
   void CompareStage(Stage which) {
     const StagePolicy& a = before_.stage(which);
     const StagePolicy& b = after_.stage(which);
     const std::string where = "stage " + std::string(Name(which));
     if (!a.in_force && !b.in_force) return;
     if (!b.in_force) {
-      changes_.push_back({ChangeKind::kGone, true, where, "no longer gone through"});
+      list_.Add(Change{ChangeKind::kGone, true, where, "no longer gone through"});
       return;
     }
     if (!a.in_force) {
-      changes_.push_back({ChangeKind::kNew, false, where, "must be gone through too"});
+      list_.Add(Change{ChangeKind::kNew, false, where, "must be gone through too"});
       return;
     }
     Counting(where, a, b);
-    Count(where, "minRequests", a.min_requests, b.min_requests);
-    Time(where, "stabilityWindow", a.stability_ms, b.stability_ms);
+    list_.Count(where, "minRequests", a.min_requests, b.min_requests);
+    list_.Time(where, "stabilityWindow", a.stability_ms, b.stability_ms);
     Clean(where, a, b);
     Deadline(where, a, b);
     Approvals(where, a.approvals, b.approvals);
     if (a.looks != b.looks || a.spending != b.spending) {
-      Add(!b.looks.empty(), where,
-          b.looks.empty() ? "planned looks removed: only tests that hold at any time count"
-                          : "planned looks changed; not comparable, so it counts as looser");
+      list_.Add(!b.looks.empty(), where,
+                b.looks.empty() ? "planned looks removed: only tests that hold at any time count"
+                                : "planned looks changed; not comparable, so it counts as looser");
     }
     if (a.mirror != b.mirror) {
-      Note(where, "mirror changed " + FromTo(PercentText(a.mirror), PercentText(b.mirror)));
+      list_.Note(where, "mirror changed " + FromTo(PercentText(a.mirror), PercentText(b.mirror)));
     }
     Steps(where, a, b);
   }
@@ -132,18 +94,18 @@ class PolicyDiff {
     const bool by_clause = !a.clauses.empty() && !b.clauses.empty();
     const bool tighter =
         (by_level && holds(b.levels, a.levels)) || (by_clause && holds(b.clauses, a.clauses));
-    Add(!tighter, where, "what counts changed " + FromTo(LevelsText(a), LevelsText(b)));
+    list_.Add(!tighter, where, "what counts changed " + FromTo(LevelsText(a), LevelsText(b)));
   }
 
   void Clean(const std::string& where, const StagePolicy& a, const StagePolicy& b) {
-    if (a.clean && b.clean) return Count(where, "clean", *a.clean, *b.clean);
+    if (a.clean && b.clean) return list_.Count(where, "clean", *a.clean, *b.clean);
     if (b.clean) {
-      Add(true, where,
-          "hard clauses that no sample certifies now count as held after " +
-              std::to_string(*b.clean) + " clean requests");
+      list_.Add(true, where,
+                "hard clauses that no sample certifies now count as held after " +
+                    std::to_string(*b.clean) + " clean requests");
     } else if (a.clean) {
-      Add(false, where,
-          "hard clauses that no sample certifies are no longer held by clean requests");
+      list_.Add(false, where,
+                "hard clauses that no sample certifies are no longer held by clean requests");
     }
   }
 
@@ -159,24 +121,25 @@ class PolicyDiff {
     const bool was_ended = a.deadline_ms && a.on_deadline != DeadlineOutcome::kFreeze;
     const bool tighter = b.deadline_ms && (!a.deadline_ms || *b.deadline_ms <= *a.deadline_ms) &&
                          (ended || !was_ended);
-    Add(!tighter, where, "deadline changed " + FromTo(text(a), text(b)));
+    list_.Add(!tighter, where, "deadline changed " + FromTo(text(a), text(b)));
   }
 
   void Approvals(const std::string& where, const ApprovalRule& a, const ApprovalRule& b) {
-    Count(where, "approvals", a.count, b.count);
+    list_.Count(where, "approvals", a.count, b.count);
     if (a.count > 0 && b.count > 0 && a.must_sign != b.must_sign) {
-      Add(a.must_sign, where,
-          b.must_sign ? "approvals must be signed" : "approvals need not be signed any more");
+      list_.Add(a.must_sign, where,
+                b.must_sign ? "approvals must be signed" : "approvals need not be signed any more");
     } else if (a.count > 0 && b.count > 0 && a.keyring != b.keyring) {
-      Add(!a.keyring.empty(), where,
+      list_.Add(
+          !a.keyring.empty(), where,
           a.keyring.empty() ? "keys of one keyring alone count" : "keys of another keyring count");
     }
     if (a.count == 0 || b.count == 0 || a.roles == b.roles) return;
     const bool tighter =
         a.roles.empty() || (!b.roles.empty() && std::includes(a.roles.begin(), a.roles.end(),
                                                               b.roles.begin(), b.roles.end()));
-    Add(!tighter, where,
-        tighter ? "fewer roles may approve" : "other roles may approve than before");
+    list_.Add(!tighter, where,
+              tighter ? "fewer roles may approve" : "other roles may approve than before");
   }
 
   // At least as tight: every old step is still there, asks no less, and comes after no larger one.
@@ -194,9 +157,9 @@ class PolicyDiff {
     });
     const std::string was = StepsText(a);
     const std::string is = StepsText(b);
-    Add(!tighter, where,
-        was == is ? std::string(tighter ? "steps ask for more" : "steps ask for less")
-                  : "steps changed " + FromTo(was, is));
+    list_.Add(!tighter, where,
+              was == is ? std::string(tighter ? "steps ask for more" : "steps ask for less")
+                        : "steps changed " + FromTo(was, is));
   }
 
   void CompareEnforce() {
@@ -207,7 +170,7 @@ class PolicyDiff {
       const Enforce a = before_.EnforceOf(clause);
       const Enforce b = after_.EnforceOf(clause);
       if (a == b) continue;
-      Add(b < a, "clause " + clause, "enforce changed " + FromTo(Name(a), Name(b)));
+      list_.Add(b < a, "clause " + clause, "enforce changed " + FromTo(Name(a), Name(b)));
     }
   }
 
@@ -223,9 +186,9 @@ class PolicyDiff {
       const std::string where = "hook " + old.name;
       const PolicyHook* now = Find(after_, old.name);
       if (now == nullptr) {
-        changes_.push_back({Decides(old.point) ? ChangeKind::kGone : ChangeKind::kOther,
-                            Decides(old.point), where,
-                            "no longer called at " + std::string(Name(old.point))});
+        list_.Add(Change{Decides(old.point) ? ChangeKind::kGone : ChangeKind::kOther,
+                         Decides(old.point), where,
+                         "no longer called at " + std::string(Name(old.point))});
         continue;
       }
       if (old.point == now->point && old.exec == now->exec && old.http == now->http &&
@@ -233,32 +196,27 @@ class PolicyDiff {
         continue;
       }
       if (!Decides(old.point)) {
-        Note(where, "changed");
+        list_.Note(where, "changed");
       } else {
-        Add(true, where, "changed; not comparable, so it counts as looser");
+        list_.Add(true, where, "changed; not comparable, so it counts as looser");
       }
     }
     for (const PolicyHook& now : after_.hooks) {
       if (Find(before_, now.name) != nullptr) continue;
-      changes_.push_back({ChangeKind::kNew, false, "hook " + now.name,
-                          "called at " + std::string(Name(now.point))});
+      list_.Add(Change{ChangeKind::kNew, false, "hook " + now.name,
+                       "called at " + std::string(Name(now.point))});
     }
   }
 
   const PromotionPolicy& before_;
   const PromotionPolicy& after_;
-  std::vector<Change> changes_;
+  ChangeList list_;
 };
 
 }  // namespace
 
 std::vector<Change> DiffPolicies(const PromotionPolicy& before, const PromotionPolicy& after) {
-  std::vector<Change> changes = PolicyDiff(before, after).Run();
-  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    return std::tuple(!a.loosens, std::string_view(a.where)) <
-           std::tuple(!b.loosens, std::string_view(b.where));
-  });
-  return changes;
+  return PolicyDiff(before, after).Run();
 }
 
 }  // namespace kcc

@@ -4,38 +4,21 @@
 #include <array>
 
 #include "kcc/base/constants.h"
-#include "kcc/contract/keys.h"
-#include "kcc/contract/words.h"
+#include "kcc/contract/key_rows.h"
 
 namespace kcc {
 namespace {
 
 using enum ValueType;
 
-constexpr bool kRequired = true;
-constexpr bool kOptional = false;
-constexpr bool kOpen = true;
-constexpr bool kClosed = false;
-
-constexpr std::array<std::string_view, 1> kApiVersions = {"kcc/v1"};
-constexpr std::array<std::string_view, 1> kKinds = {"PromotionPolicy"};
-
 // clang-format off
 constexpr KeyRow kPolicy[] = {
     {"apiVersion", kWord, kRequired, "", "version of the contract language", kApiVersions},
-    {"kind", kWord, kRequired, "", "what the document is", kKinds},
+    {"kind", kWord, kRequired, "", "what the document is", KindWordAt(1)},
     {"metadata", kMapping, kRequired, "", "name and version of the policy",
      {}, -kInf, kInf, kClosed, kClosed, "policyMetadata"},
     {"spec", kMapping, kRequired, "", "the policy itself: what every stage asks",
      {}, -kInf, kInf, kClosed, kClosed, "policySpec"},
-};
-
-constexpr KeyRow kPolicyMetadata[] = {
-    {"name", kName, kRequired, "", "name of the policy, e.g. serving-promotion"},
-    {"version", kVersion, kRequired, "", "version of the policy, MAJOR.MINOR.PATCH"},
-    {"owner", kText, kOptional, "", "team or person that answers for the policy"},
-    {"description", kText, kOptional, "", "what the policy is for"},
-    {"labels", kTextMap, kOptional, "", "free texts for your own tools"},
 };
 
 constexpr KeyRow kPolicySpec[] = {
@@ -134,7 +117,7 @@ constexpr KeyRow kHook[] = {
 
 constexpr MappingTable kPolicyTables[] = {
     {"policy", "a promotion policy", kPolicy},
-    {"policyMetadata", "what identifies the policy", kPolicyMetadata},
+    {"policyMetadata", "what identifies the policy", kPolicyMetadataRows},
     {"policySpec", "the policy: four stages, hooks, and how long to wait after a rollback", kPolicySpec},
     {"offlineStage", "what a candidate must show before any traffic", kOfflineStage},
     {"shadowStage", "what mirrored traffic must show", kShadowStage},

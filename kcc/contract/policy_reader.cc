@@ -6,14 +6,13 @@
 #include "kcc/base/sha256.h"
 #include "kcc/base/strings.h"
 #include "kcc/contract/mapping_reader.h"
+#include "kcc/contract/policy_metadata.h"
+#include "kcc/contract/read_document.h"
 #include "kcc/contract/values.h"
 #include "kcc/contract/yaml_document.h"
 
 namespace kcc {
 namespace {
-
-constexpr std::string_view kPolicyKind = "PromotionPolicy";
-constexpr std::string_view kContractKind = "KernelContract";
 
 std::vector<std::string> SortedTexts(const std::vector<const YamlNode*>& items) {
   std::vector<std::string> texts;
@@ -33,22 +32,11 @@ class PolicyReader {
 
   PromotionPolicy Read() {
     const MappingReader root(document_, document_.root(), TableOf("policy"), &problems_);
-    (void)root.Word("apiVersion");
-    (void)root.Word("kind");
-    if (const auto metadata = root.Mapping("metadata")) Metadata(*metadata);
-    if (const auto spec = root.Mapping("spec")) Spec(*spec);
+    ReadPolicyRoot(root, &policy_, [&](const MappingReader& spec) { Spec(spec); });
     return std::move(policy_);
   }
 
  private:
-  void Metadata(const MappingReader& mapping) {
-    policy_.name = mapping.Text("name").value_or("");
-    policy_.version = mapping.Text("version").value_or("");
-    policy_.owner = mapping.Text("owner").value_or("");
-    policy_.description = mapping.Text("description").value_or("");
-    policy_.labels = mapping.TextMap("labels");
-  }
-
   void Spec(const MappingReader& spec) {
     // First: the looks of every stage spend what the confidence leaves.
     policy_.confidence = spec.Number("confidence").value_or(policy_.confidence);
@@ -294,7 +282,7 @@ class PolicyReader {
 
   // Names are what answers refer to, so they are unique in the whole policy, whatever their point.
   void Hooks(const MappingReader& spec) {
-    std::map<std::string, int> first;
+    DistinctNames names("two hooks have the name", &problems_);
     for (const YamlNode* item : spec.Items("hooks")) {
       if (problems_.full()) return;
       const MappingReader row(document_, *item, TableOf("hook"), &problems_);
@@ -316,12 +304,7 @@ class PolicyReader {
         problems_.Error(*row.Value("http"), "bad-address",
                         "the address does not begin with http:// or https://");
       }
-      const auto [found, fresh] = first.emplace(hook.name, hook.mark.line);
-      if (!fresh && !hook.name.empty()) {
-        problems_.Error(*row.Value("name"), "duplicate-id",
-                        "two hooks have the name '" + hook.name + "'",
-                        "the first one is on line " + std::to_string(found->second));
-      }
+      names.Add(row.Value("name"));
       policy_.hooks.push_back(std::move(hook));
     }
   }
@@ -333,34 +316,14 @@ class PolicyReader {
 
 }  // namespace
 
-// Reads the text once more than needed; documents are small, and one place then knows both kinds.
-DocumentKind KindOfDocument(std::string_view yaml) {
-  const auto document = YamlDocument::Parse(yaml);
-  if (!document.has_value()) return DocumentKind::kContract;
-  const YamlNode& root = document->root();
-  if (root.kind != YamlNode::Kind::kMapping) return DocumentKind::kContract;
-  for (size_t i = 0; i < document->size(root); ++i) {
-    if (document->key(root, i).text != "kind") continue;
-    const std::string_view kind = document->value(root, i).text;
-    constexpr std::array kKinds = {kContractKind, kPolicyKind};
-    return kind == kPolicyKind || NearestWord(kind, kKinds) == kPolicyKind
-               ? DocumentKind::kPolicy
-               : DocumentKind::kContract;
-  }
-  return DocumentKind::kContract;
-}
-
 PolicyOutcome ReadPolicy(std::string_view yaml) {
   PolicyOutcome outcome;
-  auto document = YamlDocument::Parse(yaml);
-  if (!document.has_value()) {
-    outcome.diagnostics.push_back(std::move(document.error()));
-    return outcome;
-  }
-  Problems problems(*document);
-  PromotionPolicy policy = PolicyReader(*document, &problems).Read();
-  if (!problems.any_error()) outcome.policy = std::move(policy);
-  outcome.diagnostics = problems.Take();
+  outcome.diagnostics = ReadDocument(
+      yaml,
+      [](const YamlDocument& document, Problems* problems) {
+        return PolicyReader(document, problems).Read();
+      },
+      &outcome.policy);
   return outcome;
 }
 

@@ -11,12 +11,6 @@
 
 namespace kcc {
 
-enum class DocumentKind : uint8_t { kContract, kPolicy };
-
-// What the text says it is, by its key `kind`. A misspelt kind is the one it is nearest to; text
-// that is not YAML, or has no kind, is taken for a contract, whose reader says what is wrong.
-DocumentKind KindOfDocument(std::string_view yaml);
-
 struct PolicyOutcome {
   std::optional<PromotionPolicy> policy;  // present iff there is no error
   std::vector<Diagnostic> diagnostics;    // in the order of the text

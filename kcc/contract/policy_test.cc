@@ -12,6 +12,7 @@
 
 #include "kcc/base/file.h"
 #include "kcc/contract/comments.h"
+#include "kcc/contract/document_kind.h"
 #include "kcc/contract/draws_gen.h"
 #include "kcc/contract/hostile_text_gen.h"
 #include "kcc/contract/policy_diff.h"
@@ -156,8 +157,10 @@ TEST(ReadPolicy, WarnsOfStagesThatAreSkippedAndOfOutcomesWithoutADeadline) {
 }
 
 TEST(ReadPolicy, TellsDocumentsApartByTheirKind) {
-  EXPECT_EQ(KindOfDocument(Shipped()), DocumentKind::kPolicy);
-  EXPECT_EQ(KindOfDocument("kind: PromotionPolcy"), DocumentKind::kPolicy);
+  EXPECT_EQ(KindOfDocument(Shipped()), DocumentKind::kPromotion);
+  EXPECT_EQ(KindOfDocument("kind: PromotionPolcy"), DocumentKind::kPromotion);
+  EXPECT_EQ(KindOfDocument("kind: MonitorPolicy"), DocumentKind::kMonitor);
+  EXPECT_EQ(KindOfDocument("kind: monitorPolicy"), DocumentKind::kMonitor);
   EXPECT_EQ(KindOfDocument("kind: KernelContract"), DocumentKind::kContract);
   for (const std::string_view other : {"", "[", "kind: [PromotionPolicy]", "a: b", "- a"}) {
     EXPECT_EQ(KindOfDocument(other), DocumentKind::kContract) << other;

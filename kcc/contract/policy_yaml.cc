@@ -2,12 +2,11 @@
 #include <utility>
 
 #include "kcc/contract/policy.h"
+#include "kcc/contract/policy_metadata.h"
 #include "kcc/contract/yaml_build.h"
 
 namespace kcc {
 namespace {
-
-YamlValue Time(int64_t ms) { return YamlValue::Token(DurationText(ms)); }
 
 YamlValue LooksOf(const StagePolicy& stage) {
   YamlValue list = YamlValue::List(kBlock);
@@ -102,13 +101,6 @@ YamlValue StorageOf(const RequestStorage& storage) {
 
 std::string ToYaml(const PromotionPolicy& policy) {
   const PromotionPolicy usual;
-  YamlValue metadata = YamlValue::Map(kBlock);
-  metadata.Add("name", YamlValue::Text(policy.name));
-  metadata.Add("version", YamlValue::Token(policy.version));
-  AddText("owner", policy.owner, &metadata);
-  AddText("description", policy.description, &metadata);
-  AddIfAny("labels", TextMap(policy.labels), &metadata);
-
   YamlValue spec = YamlValue::Map(kBlock);
   if (policy.confidence != usual.confidence) spec.Add("confidence", Number(policy.confidence));
   if (policy.cool_down_ms != usual.cool_down_ms) spec.Add("coolDown", Time(policy.cool_down_ms));
@@ -130,12 +122,7 @@ std::string ToYaml(const PromotionPolicy& policy) {
   AddIfAny("hooks", HooksOf(policy), &spec);
   if (policy.requests != usual.requests) spec.Add("requests", StorageOf(policy.requests));
 
-  YamlValue document = YamlValue::Map(kBlock);
-  document.Add("apiVersion", YamlValue::Token("kcc/v1"));
-  document.Add("kind", YamlValue::Token("PromotionPolicy"));
-  document.Add("metadata", std::move(metadata));
-  document.Add("spec", std::move(spec));
-  return WriteYaml(document);
+  return PolicyYaml(DocumentKind::kPromotion, ViewMetadata(policy), std::move(spec));
 }
 
 }  // namespace kcc

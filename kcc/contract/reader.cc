@@ -1,14 +1,15 @@
 #include "kcc/contract/reader.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "kcc/base/file.h"
 #include "kcc/base/sha256.h"
 #include "kcc/base/strings.h"
 #include "kcc/contract/clause_reader.h"
 #include "kcc/contract/mapping_reader.h"
+#include "kcc/contract/override_cover.h"
 #include "kcc/contract/own_reader.h"
+#include "kcc/contract/read_document.h"
 #include "kcc/contract/validate.h"
 #include "kcc/contract/words.h"
 #include "kcc/contract/yaml_document.h"
@@ -127,8 +128,7 @@ Escalation ReadEscalation(const YamlDocument& document, const MappingReader& map
       mapping.EnumWord<Action>("onInconclusive").value_or(escalation.on_inconclusive);
   escalation.on_error = mapping.EnumWord<Action>("onError").value_or(escalation.on_error);
 
-  // What earlier rows catch, as a bit per (family, level).
-  unsigned caught = 0;
+  OverrideCover cover;
   for (const YamlNode* item : mapping.Items("overrides")) {
     if (problems->full()) break;
     const MappingReader row(document, *item, TableOf("override"), problems);
@@ -138,44 +138,15 @@ Escalation ReadEscalation(const YamlDocument& document, const MappingReader& map
     read.level = row.EnumWord<ViolationLevel>("level");
     read.action = row.EnumWord<Action>("action").value_or(Action::kLog);
     read.mark = problems->MarkOf(*item);
-    unsigned catches = 0;
-    for (unsigned family = 0; family < 4; ++family) {
-      for (unsigned level = 0; level < 3; ++level) {
-        const bool fits = (!read.family || *read.family == static_cast<Family>(family)) &&
-                          (!read.level || *read.level == static_cast<ViolationLevel>(level));
-        if (fits) catches |= 1u << (family * 3 + level);
-      }
-    }
-    if ((catches & ~caught) == 0) {
+    if (!cover.Add(read.family, read.level)) {
       problems->Warning(*item, "unreachable-override",
                         "earlier overrides catch everything that this one would",
                         "move it up or remove it");
     }
-    caught |= catches;
     escalation.overrides.push_back(read);
   }
   return escalation;
 }
-
-// Ids are compared for every clause that has one, whatever else is wrong with it.
-class IdChecker {
- public:
-  explicit IdChecker(Problems* problems) : problems_(*problems) {}
-
-  void Add(const YamlNode* id) {
-    if (id == nullptr || id->kind != YamlNode::Kind::kScalar) return;
-    const auto [first, fresh] = seen_.emplace(id->text, id);
-    if (fresh) return;
-    problems_.Error(*id, "duplicate-id", "two clauses have the id '" + std::string(id->text) + "'",
-                    "the first one is on line " +
-                        std::to_string(problems_.MarkOf(*first->second).line) +
-                        "; give this one its own id");
-  }
-
- private:
-  Problems& problems_;
-  std::unordered_map<std::string_view, const YamlNode*> seen_;
-};
 
 std::string Quoted(std::string_view text) { return "'" + std::string(text.substr(0, 64)) + "'"; }
 
@@ -242,7 +213,7 @@ void ReadSpec(const YamlDocument& document, const MappingReader& spec, Contract*
   }
 
   std::vector<ClauseDraft> drafts;
-  IdChecker ids(problems);
+  DistinctNames ids("two clauses have the id", problems);
   bool any_clause = false;
   for (const Family family :
        {Family::kNumerical, Family::kStatistical, Family::kRuntime, Family::kObservability}) {
@@ -271,20 +242,18 @@ void ReadSpec(const YamlDocument& document, const MappingReader& spec, Contract*
 
 ReadOutcome ReadContract(std::string_view yaml) {
   ReadOutcome outcome;
-  auto document = YamlDocument::Parse(yaml);
-  if (!document.has_value()) {
-    outcome.diagnostics.push_back(std::move(document.error()));
-    return outcome;
-  }
-  Problems problems(*document);
-  const MappingReader root(*document, document->root(), TableOf("document"), &problems);
-  Contract contract;
-  (void)root.Word("apiVersion");
-  (void)root.Word("kind");
-  if (const auto metadata = root.Mapping("metadata")) ReadMetadata(*metadata, &contract);
-  if (const auto spec = root.Mapping("spec")) ReadSpec(*document, *spec, &contract, &problems);
-  if (!problems.any_error()) outcome.contract = std::move(contract);
-  outcome.diagnostics = problems.Take();
+  outcome.diagnostics = ReadDocument(
+      yaml,
+      [](const YamlDocument& document, Problems* problems) {
+        const MappingReader root(document, document.root(), TableOf("document"), problems);
+        Contract contract;
+        (void)root.Word("apiVersion");
+        (void)root.Word("kind");
+        if (const auto metadata = root.Mapping("metadata")) ReadMetadata(*metadata, &contract);
+        if (const auto spec = root.Mapping("spec")) ReadSpec(document, *spec, &contract, problems);
+        return contract;
+      },
+      &outcome.contract);
   return outcome;
 }
 

@@ -12,6 +12,7 @@
 #include "kcc/base/json_writer.h"
 #include "kcc/base/strings.h"
 #include "kcc/contract/contract.h"
+#include "kcc/contract/document_kind.h"
 #include "kcc/contract/keys.h"
 #include "kcc/contract/values.h"
 #include "kcc/metric/metric.h"
@@ -33,6 +34,11 @@ constexpr std::string_view kQuantityPattern =
     "^[-+]?[0-9.]+([eE][-+]?[0-9]+|([eE][-+]?[0-9]+)? *(%|[A-Za-z]+))$";
 constexpr std::string_view kWindowPattern = "^(request|[0-9]+ +requests?|[0-9.]+ *(us|ms|s|m|h))$";
 constexpr std::string_view kDurationPattern = "^[0-9.]+ *(us|ms|s|m|h|d)$";
+constexpr std::string_view kRatePattern = "^[0-9.]+([eE][-+]?[0-9]+)? per (s|m|h|d)$";
+constexpr std::string_view kSizePattern = "^[0-9.]+ *([kKMGT]?B|[KMGT]iB)$";
+constexpr std::string_view kAlarmBudgetPattern =
+    "^ *[0-9.]+([eE][-+]?[0-9]+)? +per +((10\\^[0-9]+|[0-9.]+([eE][+]?[0-9]+)?) +requests?"
+    "|[0-9.]+ *(us|ms|s|m|h|d))$";
 constexpr std::string_view kDatePattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$";
 constexpr std::string_view kDigestPattern = "^sha256:[0-9a-f]{64}$";
 
@@ -80,9 +86,11 @@ class SchemaWriter {
     return json_.Take();
   }
 
-  std::string Policy() {
-    Begin("PromotionPolicy", "kcc promotion policy", "#/$defs/policy");
-    for (const MappingTable& table : PolicyTables()) Table(table);
+  // The first of the tables is the root.
+  std::string Policy(DocumentKind kind, std::span<const MappingTable> tables) {
+    Begin(Name(kind), "kcc " + std::string(Noun(kind)),
+          "#/$defs/" + std::string(tables.front().name));
+    for (const MappingTable& table : tables) Table(table);
     json_.EndObject().EndObject();
     return json_.Take();
   }
@@ -130,6 +138,7 @@ class SchemaWriter {
     if (table.name == "clause") ClauseRules();
     if (table.name == "spec") SpecRules();
     if (table.name == "hook") HookRules();
+    if (table.name == "routeOverride") RouteRules();
     json_.EndObject();
   }
 
@@ -156,6 +165,9 @@ class SchemaWriter {
     Types({"string", "number"});
     json_.Field("pattern", pattern).Field("maxLength", kIdentifierLengthMax);
   }
+
+  // What every reader of YAML takes for a text.
+  void TextOf(std::string_view pattern) { json_.Field("type", "string").Field("pattern", pattern); }
 
   void ListOf(const KeyRow& row) {
     json_.Field("type", "array").Field("minItems", 1).Field("uniqueItems", true);
@@ -203,8 +215,7 @@ class SchemaWriter {
       case ValueType::kName:
         return Pattern(kNamePattern);
       case ValueType::kVersion:
-        json_.Field("type", "string").Field("pattern", kVersionPattern);
-        return;
+        return TextOf(kVersionPattern);
       case ValueType::kWord: {
         std::vector<std::string_view> words(row.words.begin(), row.words.end());
         if (row.may_be_empty) words.emplace_back("");
@@ -215,6 +226,12 @@ class SchemaWriter {
         return ListOf(row);
       case ValueType::kNumber:
         return NumberOrText(row, kExponentPattern);
+      case ValueType::kNumberList:
+        json_.Field("type", "array").Field("minItems", 1).Field("uniqueItems", true);
+        json_.Key("items").BeginObject();
+        NumberOrText(row, kExponentPattern);
+        json_.EndObject();
+        return;
       case ValueType::kInteger:
         json_.Field("type", "integer");
         return Range(row);
@@ -235,11 +252,15 @@ class SchemaWriter {
         json_.Field("type", "string").Field("maxLength", kExpressionBytesMax);
         return;
       case ValueType::kWindow:
-        json_.Field("type", "string").Field("pattern", kWindowPattern);
-        return;
+        return TextOf(kWindowPattern);
       case ValueType::kDuration:
-        json_.Field("type", "string").Field("pattern", kDurationPattern);
-        return;
+        return TextOf(kDurationPattern);
+      case ValueType::kRate:
+        return TextOf(kRatePattern);
+      case ValueType::kSize:
+        return TextOf(kSizePattern);
+      case ValueType::kAlarmBudget:
+        return TextOf(kAlarmBudgetPattern);
       case ValueType::kDate:
         json_.Field("type", "string").Field("format", "date").Field("pattern", kDatePattern);
         return;
@@ -272,6 +293,17 @@ class SchemaWriter {
     }
   }
 
+  // Of these keys one ("oneOf") or at least one ("anyOf") is there.
+  void AnyOf(std::string_view how_many, std::initializer_list<std::string_view> keys) {
+    json_.Key(how_many).BeginArray();
+    for (const std::string_view key : keys) {
+      json_.BeginObject();
+      TextArray("required", std::vector<std::string_view>{key});
+      json_.EndObject();
+    }
+    json_.EndArray();
+  }
+
   // The bound fits the metric's direction, and `fields` belongs to one quantity.
   void ClauseRules() {
     const auto refuse = [&](std::string_view key) {
@@ -288,13 +320,8 @@ class SchemaWriter {
       Ref(definition);
       json_.EndObject().EndObject().EndObject().Key("then").BeginObject();
     };
-    json_.Key("oneOf").BeginArray();
-    for (const std::string_view bound : {"atMost", "atLeast"}) {
-      json_.BeginObject();
-      require(bound);
-      json_.EndObject();
-    }
-    json_.EndArray().Key("allOf").BeginArray();
+    AnyOf("oneOf", {"atMost", "atLeast"});
+    json_.Key("allOf").BeginArray();
     if_metric(MetricDefinition(Direction::kLowerIsBetter));
     refuse("atLeast");
     json_.EndObject().EndObject();
@@ -311,15 +338,10 @@ class SchemaWriter {
   }
 
   // One command or one address.
-  void HookRules() {
-    json_.Key("oneOf").BeginArray();
-    for (const std::string_view key : {"exec", "http"}) {
-      json_.BeginObject();
-      TextArray("required", std::vector<std::string_view>{key});
-      json_.EndObject();
-    }
-    json_.EndArray();
-  }
+  void HookRules() { AnyOf("oneOf", {"exec", "http"}); }
+
+  // An action, a target, or both.
+  void RouteRules() { AnyOf("anyOf", {"action", "target"}); }
 
   // Where a contract defines no metric of its own, every metric is one that kcc knows.
   void SpecRules() {
@@ -366,6 +388,12 @@ class SchemaWriter {
 
 std::string ContractJsonSchema() { return SchemaWriter().Contract(); }
 
-std::string PolicyJsonSchema() { return SchemaWriter().Policy(); }
+std::string PolicyJsonSchema() {
+  return SchemaWriter().Policy(DocumentKind::kPromotion, PolicyTables());
+}
+
+std::string MonitorJsonSchema() {
+  return SchemaWriter().Policy(DocumentKind::kMonitor, MonitorTables());
+}
 
 }  // namespace kcc

@@ -8,5 +8,6 @@ namespace kcc {
 
 std::string ContractJsonSchema();
 std::string PolicyJsonSchema();
+std::string MonitorJsonSchema();
 
 }  // namespace kcc

@@ -51,8 +51,20 @@ TEST(PolicyJsonSchema, DefinesEveryTableWithEveryKeyAndNoOther) {
   EXPECT_EQ(definitions.size(), PolicyTables().size());
 }
 
+TEST(MonitorJsonSchema, DefinesEveryTableWithEveryKeyAndNoOther) {
+  const YAML::Node definitions = YAML::Load(MonitorJsonSchema())["$defs"];
+  ExpectTables(definitions, MonitorTables());
+  EXPECT_EQ(definitions.size(), MonitorTables().size());
+}
+
 TEST(ContractJsonSchema, EveryReferenceLeadsToADefinition) {
-  for (const std::string& text : {ContractJsonSchema(), PolicyJsonSchema()}) {
+  struct Case {
+    std::string text;
+    int references;
+  };
+  for (const auto& [text, references] :
+       {Case{ContractJsonSchema(), 15}, Case{PolicyJsonSchema(), 15},
+        Case{MonitorJsonSchema(), 7}}) {
     const YAML::Node definitions = YAML::Load(text)["$defs"];
     constexpr std::string_view kStart = "\"$ref\": \"#/$defs/";
     int found = 0;
@@ -61,7 +73,7 @@ TEST(ContractJsonSchema, EveryReferenceLeadsToADefinition) {
       const std::string name = text.substr(at, text.find('"', at) - at);
       EXPECT_TRUE(definitions[name].IsDefined()) << name;
     }
-    EXPECT_GE(found, 15);
+    EXPECT_GE(found, references);
   }
 }
 
@@ -127,6 +139,28 @@ TEST(ContractJsonSchema, PatternsAcceptWhatTheReaderAccepts) {
   EXPECT_TRUE(matches(version, "1.30.0"));
   EXPECT_FALSE(matches(version, "1.3"));
   EXPECT_FALSE(matches(version, "01.3.0"));
+}
+
+TEST(MonitorJsonSchema, PatternsAcceptWhatTheReaderAccepts) {
+  const YAML::Node definitions = YAML::Load(MonitorJsonSchema())["$defs"];
+  const auto pattern = [&](const char* table, const char* key) {
+    return definitions[table]["properties"][key]["pattern"].Scalar();
+  };
+  const std::string budget = pattern("monitorSpec", "falseAlarms");
+  for (const char* text : {"1 per 10^6 requests", "1 per 1000000 requests", "1 per 1e6 requests",
+                           "0.5 per 30d", "2e-1 per 24h"}) {
+    EXPECT_TRUE(Matches(budget, text)) << text;
+  }
+  for (const char* text : {"1", "1 per day", "per 10^6 requests", "1 per 10^6", "-1 per 1h"}) {
+    EXPECT_FALSE(Matches(budget, text)) << text;
+  }
+  const std::string rate = pattern("monitorSpec", "auditedRate");
+  EXPECT_TRUE(Matches(rate, "5 per s"));
+  EXPECT_FALSE(Matches(rate, "5/s"));
+  const std::string size = pattern("auditRule", "sessionFilter");
+  EXPECT_TRUE(Matches(size, "1MiB"));
+  EXPECT_TRUE(Matches(size, "64kB"));
+  EXPECT_FALSE(Matches(size, "1Mi"));
 }
 
 }  // namespace

@@ -29,6 +29,14 @@ constexpr std::array kDurations = {
 
 constexpr double kTimeMax = 366.0 * 24 * 3600 * 1000;  // in milliseconds
 
+// What a rate may be stated over, in seconds.
+struct Period {
+  std::string_view name;
+  double seconds;
+};
+constexpr std::array kPeriods = {Period{"s", 1}, Period{"m", 60}, Period{"h", 3600},
+                                 Period{"d", 86400}};
+
 // Of a megabyte, 10^6 bytes.
 constexpr std::array kSizes = {
     Suffix{"B", -6},
@@ -71,16 +79,19 @@ std::pair<std::string_view, std::string_view> SplitUnit(std::string_view text) {
   return {text.substr(0, size), text.substr(end)};
 }
 
-std::optional<double> ParseWithUnit(std::string_view text, std::span<const Suffix> units) {
+// In units of 10^-shift of the table's own.
+std::optional<double> ParseWithUnit(std::string_view text, std::span<const Suffix> units,
+                                    int shift = 0) {
   const auto [digits, name] = SplitUnit(text);
   for (const Suffix& unit : units) {
     if (unit.name != name) continue;
-    const std::optional<double> value = ParseScaled(digits, unit.exponent);
+    const int exponent = unit.exponent + shift;
+    const std::optional<double> value = ParseScaled(digits, exponent);
     if (!value || unit.factor == 1) return value;
     // A binary size is a whole number of bytes as a rule; multiplying before the decimal shift
     // would round twice.
     const std::optional<double> plain = ParseNumber(digits);
-    if (plain && unit.exponent < 0) return *plain * unit.factor / std::pow(10.0, -unit.exponent);
+    if (plain && exponent < 0) return *plain * unit.factor / std::pow(10.0, -exponent);
     return *value * unit.factor;
   }
   return {};
@@ -150,6 +161,55 @@ Result<int64_t> ReadDuration(std::string_view text) {
     return Not(text, "a whole number of milliseconds, at most 366 days");
   }
   return static_cast<int64_t>(*time);
+}
+
+Result<double> ReadRate(std::string_view text) {
+  constexpr std::string_view kPer = " per ";
+  constexpr double kRateMin = 1e-9;
+  constexpr double kRateMax = 1e9;
+  const size_t per = std::min(text.find(kPer), text.size());
+  const auto count = ParseNumber(text.substr(0, per));
+  const std::string_view time = text.substr(std::min(per + kPer.size(), text.size()));
+  for (const Period& period : kPeriods) {
+    if (!count || time != period.name) continue;
+    const double rate = *count / period.seconds;
+    if (rate >= kRateMin && rate <= kRateMax) return rate;
+    return Not(text, "a rate between 1e-9 and 1e9 per s");
+  }
+  return Not(text,
+             "a rate; write how many and in which time, such as 5 per s, 100 per m or 1 per h");
+}
+
+std::string RateText(double per_sec) {
+  std::string shortest;
+  for (const Period& period : kPeriods) {
+    const std::string count = ShortestNumber(per_sec * period.seconds);
+    if (ParseNumber(count).value_or(0) / period.seconds != per_sec) continue;
+    const std::string text = count + " per " + std::string(period.name);
+    if (shortest.empty() || text.size() < shortest.size()) shortest = text;
+  }
+  return shortest;
+}
+
+Result<int64_t> ReadSize(std::string_view text) {
+  constexpr int kOfBytes = 6;  // the table is of megabytes
+  const auto bytes = ParseWithUnit(text, kSizes, kOfBytes);
+  if (!bytes) return Not(text, "a size; write a number and its unit, such as 512KiB, 1MiB or 2MB");
+  constexpr double kBytesMax = 1e15;
+  if (*bytes < 0 || *bytes > kBytesMax || std::floor(*bytes) != *bytes) {
+    return Not(text, "a whole number of bytes, at most 1000TB");
+  }
+  return static_cast<int64_t>(*bytes);
+}
+
+std::string SizeText(int64_t bytes) {
+  constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes > 0 && bytes % 1024 == 0 && unit + 1 < kUnits.size()) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return std::to_string(bytes).append(kUnits[unit]);
 }
 
 bool IsDate(std::string_view text) {

@@ -29,6 +29,15 @@ Result<Window> ReadWindow(std::string_view text);
 // "90s", "24h": whole milliseconds, from none up to 366 days.
 Result<int64_t> ReadDuration(std::string_view text);
 
+// "5 per s", "300 per m": events a second, more than none. RateText gives the shortest text that
+// means the same.
+Result<double> ReadRate(std::string_view text);
+std::string RateText(double per_sec);
+
+// "512KiB", "1MiB", "2MB": whole bytes. SizeText is in the largest binary unit that they fill.
+Result<int64_t> ReadSize(std::string_view text);
+std::string SizeText(int64_t bytes);
+
 // "2027-06-30": a day that the calendar has.
 bool IsDate(std::string_view text);
 

@@ -93,6 +93,37 @@ TEST(ReadWindow, RefusesTheRest) {
   }
 }
 
+TEST(Rates, AreCountsInATime) {
+  EXPECT_EQ(*ReadRate("5 per s"), 5);
+  EXPECT_EQ(*ReadRate("300 per m"), 5);
+  EXPECT_EQ(*ReadRate("1.8e4 per h"), 5);
+  EXPECT_EQ(*ReadRate("1 per d"), 1.0 / 86400);
+  for (const char* text : {"", "5", "5 per", "5 per ", "per s", "5 per y", "five per s", "5/s",
+                           "0 per s", "-1 per s", "1e10 per s", "1e-10 per s"}) {
+    EXPECT_FALSE(ReadRate(text).has_value()) << text;
+  }
+  // The shortest text that means the same.
+  EXPECT_EQ(RateText(5), "5 per s");
+  EXPECT_EQ(RateText(1.0 / 60), "1 per m");
+  EXPECT_EQ(RateText(1.0 / 86400), "1 per d");
+  for (const double rate : {5.0, 0.3, 1.0 / 7, 1.0 / 60, 100.0 / 3600, 1e9, 1e-9}) {
+    EXPECT_EQ(*ReadRate(RateText(rate)), rate) << RateText(rate);
+  }
+}
+
+TEST(Sizes, AreWholeBytes) {
+  EXPECT_EQ(*ReadSize("1MiB"), 1 << 20);
+  EXPECT_EQ(*ReadSize("0.5 KiB"), 512);
+  EXPECT_EQ(*ReadSize("2MB"), 2'000'000);
+  EXPECT_EQ(*ReadSize("3B"), 3);
+  for (const char* text : {"", "1", "1Mi", "MiB", "0.5B", "-1KiB", "1e9TB"}) {
+    EXPECT_FALSE(ReadSize(text).has_value()) << text;
+  }
+  for (const char* text : {"0B", "3B", "1KiB", "1025B", "7MiB", "1GiB", "900TiB"}) {
+    EXPECT_EQ(SizeText(*ReadSize(text)), text);
+  }
+}
+
 TEST(Names, FollowTheirPatterns) {
   for (const char* text : {"a", "qwen3-8b-fp8", "1.0", "a."}) EXPECT_TRUE(IsName(text)) << text;
   for (const char* text : {"", "-a", ".a", "A", "a_b", "a b", "\xC3\xA9"}) {

@@ -1,10 +1,14 @@
-// The words of a contract's fixed choices, in the order of their enumerations (contract.h).
+// The words of the language's fixed choices, in the order of their enumerations (contract.h).
 #pragma once
 
 #include <array>
 #include <string_view>
 
 namespace kcc {
+
+// Of a document (document_kind.h).
+inline constexpr std::array<std::string_view, 3> kKindWords = {"KernelContract", "PromotionPolicy",
+                                                               "MonitorPolicy"};
 
 inline constexpr std::array<std::string_view, 4> kFamilyWords = {"numerical", "statistical",
                                                                  "runtime", "observability"};
@@ -33,5 +37,13 @@ inline constexpr std::array<std::string_view, 2> kSpendingWords = {"even", "obri
 inline constexpr std::array<std::string_view, 8> kHookPointWords = {
     "confirm-rollout",   "pre-rollout",  "rollout",  "confirm-traffic-increase",
     "confirm-promotion", "post-rollout", "rollback", "event"};
+
+// Of a monitor policy (monitor_policy.h).
+inline constexpr std::array<std::string_view, 5> kKernelRoleWords = {"infer", "guard", "fallback",
+                                                                     "candidate", "audit"};
+inline constexpr std::array<std::string_view, 2> kDetectorWords = {"e-sr", "e-cusum"};
+inline constexpr std::array<std::string_view, 1> kReleaseWords = {"pass"};
+inline constexpr std::array<std::string_view, 3> kPanicWords = {"serve-safest", "fail-closed",
+                                                                "fail-open"};
 
 }  // namespace kcc

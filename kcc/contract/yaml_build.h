@@ -1,4 +1,4 @@
-// What the writers of both kinds of documents build a YamlValue from. Internal to contract/.
+// What the writers of all kinds of documents build a YamlValue from. Internal to contract/.
 #pragma once
 
 #include <map>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kcc/base/strings.h"
+#include "kcc/contract/policy.h"
 #include "kcc/contract/yaml_writer.h"
 
 namespace kcc {
@@ -14,6 +15,7 @@ namespace kcc {
 inline constexpr bool kBlock = true;
 
 inline YamlValue Number(double value) { return YamlValue::Token(ShortestNumber(value)); }
+inline YamlValue Time(int64_t ms) { return YamlValue::Token(DurationText(ms)); }
 inline YamlValue Integer(int64_t value) { return YamlValue::Token(std::to_string(value)); }
 
 // "1%" where that is short and reads back as the same number.

@@ -132,6 +132,12 @@ void AddContractCommands(CaseList* list) {
   list->Add("promote explain", {"promote", "explain", policy, contract});
   list->Add("promote explain --json", {"promote", "explain", "--json", policy, contract});
   list->Add("schema --policy", {"schema", "--policy"});
+  const std::string monitor = "policies/monitor-serving.yaml";
+  list->Add("check of a monitor policy", {"check", monitor});
+  list->Add("fmt of a monitor policy", {"fmt", monitor});
+  list->Add("diff of monitor policies", {"diff", monitor, "policies/monitor-training.yaml"});
+  list->Add("explain of a monitor policy", {"explain", monitor});
+  list->Add("schema --monitor", {"schema", "--monitor"});
   list->Add("schema", {"schema"});
   list->Add("schema --markdown", {"schema", "--markdown"});
   list->Add("schema --report", {"schema", "--report"});
