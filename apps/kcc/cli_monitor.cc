@@ -15,7 +15,8 @@ void DeclareMonitorRun(Program& program, CLI::App* group) {
   CLI::App* app = Declare(
       program, "run", "Judge observations as they come; print what changes, and where it ends",
       "kcc monitor run contract.yaml --policy policy.yaml < observations.jsonl\n"
-      "tail -F observations.jsonl | kcc monitor run contract.yaml --policy policy.yaml --log d.jsonl "
+      "tail -F observations.jsonl | kcc monitor run contract.yaml --policy policy.yaml --log "
+      "d.jsonl "
       "--state d.state",
       [&](Console& console) { return RunMonitorRun(options, console); }, group);
   Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();

@@ -45,12 +45,12 @@ int RunDiff(const DiffOptions& options, Console& console);
 
 struct SchemaOptions {
   bool markdown = false;
-  bool report = false;      // of report.json instead
-  bool experiment = false;  // of the figures of kcc lab instead
-  bool statement = false;   // of signed statements instead
-  bool policy = false;      // of promotion policies instead
-  bool monitor = false;     // of monitor policies instead
-  bool request = false;     // of stored requests instead
+  bool report = false;       // of report.json instead
+  bool experiment = false;   // of the figures of kcc lab instead
+  bool statement = false;    // of signed statements instead
+  bool policy = false;       // of promotion policies instead
+  bool monitor = false;      // of monitor policies instead
+  bool request = false;      // of stored requests instead
   bool observation = false;  // of the monitor's observations instead
   bool event = false;        // of the lines of a decision log instead
 };

@@ -125,11 +125,12 @@ void PrintMonitorStatus(const MonitorStatus& status, Console& console) {
   for (const KernelStatus& kernel : status.kernels) {
     int64_t alarms = 0;
     for (const PairStatus& pair : kernel.pairs) alarms += pair.alarms;
-    rows.push_back({kernel.name, std::string(Name(kernel.state)), std::string(Name(kernel.verdict)),
-                    Decided(kernel), ReadableNumber(kernel.health), std::to_string(kernel.served),
-                    std::to_string(kernel.audited) +
-                        (kernel.served == 0 ? "" : " (" + Share(kernel.audited, kernel.served) + ")"),
-                    std::to_string(alarms)});
+    rows.push_back(
+        {kernel.name, std::string(Name(kernel.state)), std::string(Name(kernel.verdict)),
+         Decided(kernel), ReadableNumber(kernel.health), std::to_string(kernel.served),
+         std::to_string(kernel.audited) +
+             (kernel.served == 0 ? "" : " (" + Share(kernel.audited, kernel.served) + ")"),
+         std::to_string(alarms)});
   }
   std::vector<size_t> widths(rows[0].size(), 0);
   for (const auto& row : rows) {
