@@ -56,6 +56,22 @@ void DeclareMonitorReplay(Program& program, CLI::App* group) {
       ->type_name("DIGEST");
 }
 
+void DeclareMonitorExplain(Program& program, CLI::App* group) {
+  auto& options = program.monitor_explain;
+  CLI::App* app = Declare(
+      program, "explain", "Say what the gate will do, how soon, and what it costs",
+      "kcc monitor explain contract.yaml --policy policy.yaml",
+      [&](Console& console) { return RunMonitorExplain(options, console); }, group);
+  Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
+  DeclarePolicy(app, options.policy);
+  app->add_option("--audited-rate", options.audited_rate,
+                  "Share of requests that are audited; default: the policy's")
+      ->type_name("X")
+      ->check(Between(0, 1));
+  AddChoice(app, "--stage", options.stage, {"offline", "shadow", "canary", "full"},
+            "The clauses of this stage; default: full");
+}
+
 }  // namespace
 
 void DeclareMonitor(Program& program) {
@@ -65,6 +81,7 @@ void DeclareMonitor(Program& program) {
   group->require_subcommand(1);
   DeclareMonitorRun(program, group);
   DeclareMonitorReplay(program, group);
+  DeclareMonitorExplain(program, group);
 }
 
 }  // namespace kcc::cli

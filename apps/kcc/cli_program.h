@@ -77,6 +77,7 @@ struct Program {
   PromoteOptions promote;
   MonitorRunOptions monitor_run;
   MonitorReplayOptions monitor_replay;
+  MonitorExplainOptions monitor_explain;
   CompletionOptions completion;
   CommandSpec spec;
 };

@@ -453,6 +453,13 @@ struct MonitorReplayOptions {
 };
 int RunMonitorReplay(const MonitorReplayOptions& options, Console& console);
 
+struct MonitorExplainOptions {
+  std::string contract, policy;
+  double audited_rate = 0;  // share of requests; 0: the policy's
+  std::string stage = "full";
+};
+int RunMonitorExplain(const MonitorExplainOptions& options, Console& console);
+
 struct RequestsMakeOptions {
   std::string prompts;
   std::string tokenizer;  // this or `server`

@@ -120,7 +120,7 @@ TEST(Observation, ABadLineIsNamedWithItsPlace) {
     EXPECT_EQ(read.error().code(), ErrorCode::kInvalid);
     EXPECT_NE(read.error().message().find(bad.message), std::string::npos)
         << read.error().message();
-    if (bad.column != 0) EXPECT_EQ(read.error().place().column, bad.column);
+    EXPECT_EQ(bad.column == 0 ? 0 : read.error().place().column, bad.column);
   }
 }
 
