@@ -72,6 +72,29 @@ void DeclareMonitorExplain(Program& program, CLI::App* group) {
             "The clauses of this stage; default: full");
 }
 
+void DeclareMonitorSimulate(Program& program, CLI::App* group) {
+  auto& options = program.monitor_simulate;
+  CLI::App* app = Declare(
+      program, "simulate", "Draw how soon a clause's detector sees shifts, and its false alarms",
+      "kcc monitor simulate contract.yaml --policy policy.yaml --clause N-1 -o curves",
+      [&](Console& console) { return RunMonitorSimulate(options, console); }, group);
+  Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
+  DeclarePolicy(app, options.policy);
+  app->add_option("--clause", options.clause, "Whose detector")->type_name("ID")->required();
+  app->add_option("--runs", options.runs, "Simulated streams for each shift; default: 400")
+      ->type_name("N")
+      ->check(Between(1, 1e6));
+  app->add_option("--observations", options.observations_max, "Longest stream; default: 50000")
+      ->type_name("N")
+      ->check(Between(1, 1e9));
+  app->add_option("--seed", options.seed, "Of the streams; default: 1")->type_name("N");
+  app->add_option("-o,--output", options.output, "Directory for operating.html and operating.json")
+      ->type_name("DIR")
+      ->required();
+  AddChoice(app, "--stage", options.stage, {"offline", "shadow", "canary", "full"},
+            "The clauses of this stage; default: full");
+}
+
 }  // namespace
 
 void DeclareMonitor(Program& program) {
@@ -82,6 +105,7 @@ void DeclareMonitor(Program& program) {
   DeclareMonitorRun(program, group);
   DeclareMonitorReplay(program, group);
   DeclareMonitorExplain(program, group);
+  DeclareMonitorSimulate(program, group);
 }
 
 }  // namespace kcc::cli

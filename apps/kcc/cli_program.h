@@ -78,6 +78,7 @@ struct Program {
   MonitorRunOptions monitor_run;
   MonitorReplayOptions monitor_replay;
   MonitorExplainOptions monitor_explain;
+  MonitorSimulateOptions monitor_simulate;
   CompletionOptions completion;
   CommandSpec spec;
 };

@@ -460,6 +460,16 @@ struct MonitorExplainOptions {
 };
 int RunMonitorExplain(const MonitorExplainOptions& options, Console& console);
 
+struct MonitorSimulateOptions {
+  std::string contract, policy, clause;
+  int64_t runs = 400;
+  int64_t observations_max = 50'000;  // of one run
+  uint64_t seed = 1;
+  std::string output;  // a directory
+  std::string stage = "full";
+};
+int RunMonitorSimulate(const MonitorSimulateOptions& options, Console& console);
+
 struct RequestsMakeOptions {
   std::string prompts;
   std::string tokenizer;  // this or `server`

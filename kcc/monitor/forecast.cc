@@ -51,10 +51,17 @@ ShiftForecast Simulate(const ClauseSignal& signal, double factor, const Forecast
   shift.runs = options.runs;
   RandomStream random(options.seed);
   double total = 0;
+  std::vector<double> delays;
   for (int64_t run = 0; run < options.runs; ++run) {
     const auto delay = Delay(plan, shift.mean, options.observations_max, &random);
     if (!delay) ++shift.unseen;
-    total += static_cast<double>(delay.value_or(options.observations_max));
+    delays.push_back(static_cast<double>(delay.value_or(options.observations_max)));
+    total += delays.back();
+  }
+  std::sort(delays.begin(), delays.end());
+  if (!delays.empty()) {
+    shift.early = delays[delays.size() / 10];
+    shift.late = delays[(delays.size() * 9 - 1) / 10];
   }
   shift.observations = total / static_cast<double>(std::max<int64_t>(1, options.runs));
   return shift;
@@ -78,6 +85,7 @@ Result<MonitorForecast> ForecastMonitor(const Contract& contract, const MonitorP
   std::map<std::pair<size_t, double>, ShiftForecast> known;
   for (const SignalPair& row : plan.pairs) {
     const ClauseSignal& signal = plan.signals[row.signal];
+    if (!options.clause.empty() && signal.clause->id != options.clause) continue;
     PairForecast pair;
     pair.clause = signal.clause->id;
     pair.slice = SliceName(plan, row);

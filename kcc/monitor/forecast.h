@@ -23,6 +23,8 @@ struct ShiftForecast {
   double factor = 2;
   double mean = 0;          // what the shifted observations are on average
   double observations = 0;  // mean number until the alarm; of runs that had none, the cap
+  double early = 0,
+         late = 0;  // nine in ten runs needed more than `early`, nine in ten at most `late`
   int64_t runs = 0;
   int64_t unseen = 0;  // runs without an alarm within the cap
 };
@@ -53,6 +55,7 @@ struct MonitorForecast {
 
 struct ForecastOptions {
   Stage stage = Stage::kFull;
+  std::string clause;  // only this one; empty: all
   int64_t runs = 200;
   uint64_t seed = 1;
   int64_t observations_max = 200'000;  // of one run

@@ -51,7 +51,7 @@ def complete(kcc, kcc_path, tmp_path):
             + ["attest", "verify-attestation", "stamp"],
         ),
         (["promote", "a"], ["advance", "approve", "answer", "abort"]),
-        (["monitor", ""], ["run", "replay", "explain"]),
+        (["monitor", ""], ["run", "replay", "explain", "simulate"]),
         (["run", "--fail-on", ""], ["L1", "L2", "L3"]),
         (["--v"], ["--version"]),
         (["check", "--s"], ["--strict"]),
