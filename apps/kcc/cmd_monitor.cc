@@ -95,9 +95,9 @@ void PrintChanges(const MonitorObservation& observation, const MonitorDecision& 
       console.out << json.Take();
       continue;
     }
-    const std::string kernel = change.kernel.empty() || change.kind == MonitorChangeKind::kRoute
-                                   ? ""
-                                   : change.kernel + ", ";
+    // A sentence that starts with the kernel's name needs it no second time.
+    const bool named = change.kernel.empty() || change.reason.starts_with(change.kernel);
+    const std::string kernel = named ? "" : change.kernel + ", ";
     console.out << decision.number << ' ' << observation.id() << ": "
                 << Paint(StyleOfChange(change.kind), Name(change.kind), console.colour_out) << ": "
                 << kernel << change.reason << '\n';

@@ -1,6 +1,7 @@
 // kcc monitor explain: in words what the gate will do, how soon it would see a shift, and what that
 // costs in false alarms.
 #include <array>
+#include <cmath>
 
 #include "apps/kcc/monitoring.h"
 #include "kcc/base/strings.h"
@@ -52,8 +53,8 @@ std::string ShiftText(const ShiftForecast& shift, const char* unit) {
     return what + " is rarely seen: " + std::to_string(shift.unseen) + " of " +
            std::to_string(shift.runs) + " simulated streams had no alarm";
   }
-  return what + " is seen after " + ReadableNumber(shift.observations) + " audited " + unit +
-         " of the slice on average" +
+  return what + " is seen after " + ReadableNumber(std::round(shift.observations)) + " audited " +
+         unit + " of the slice on average" +
          (shift.unseen == 0 ? ""
                             : ", or later (" + std::to_string(shift.unseen) + " of " +
                                   std::to_string(shift.runs) + " streams had no alarm)");
@@ -72,7 +73,7 @@ void PrintPair(const PairForecast& pair, const MonitorForecast& forecast, double
     std::string text = ShiftText(shift, unit);
     if (audit_rate > 0 && shift.unseen * 2 <= shift.runs) {
       text += "; at an audit rate of " + ReadableNumber(audit_rate) + " those are " +
-              ReadableNumber(shift.observations / audit_rate) + " of all";
+              ReadableNumber(std::round(shift.observations / audit_rate)) + " of all";
     }
     PrintLine(text, 2, console);
   }

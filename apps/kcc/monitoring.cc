@@ -35,9 +35,15 @@ Style StyleOfState(KernelState state) {
   return Style::kYellow;
 }
 
-std::string Share(int64_t part, int64_t of) {
-  if (of == 0) return "–";
-  return ReadableNumber(100 * static_cast<double>(part) / static_cast<double>(of)) + " %";
+// Probes are audited and not served, so that a share is said only where it is one.
+std::string Audited(const KernelStatus& kernel) {
+  const std::string count = std::to_string(kernel.audited);
+  if (kernel.served == 0) return count;
+  if (kernel.audited > kernel.served) return count + " with probes";
+  return count + " (" +
+         ReadableNumber(100 * static_cast<double>(kernel.audited) /
+                        static_cast<double>(kernel.served)) +
+         " %)";
 }
 
 // "2 of 3 satisfied"
@@ -125,12 +131,9 @@ void PrintMonitorStatus(const MonitorStatus& status, Console& console) {
   for (const KernelStatus& kernel : status.kernels) {
     int64_t alarms = 0;
     for (const PairStatus& pair : kernel.pairs) alarms += pair.alarms;
-    rows.push_back(
-        {kernel.name, std::string(Name(kernel.state)), std::string(Name(kernel.verdict)),
-         Decided(kernel), ReadableNumber(kernel.health), std::to_string(kernel.served),
-         std::to_string(kernel.audited) +
-             (kernel.served == 0 ? "" : " (" + Share(kernel.audited, kernel.served) + ")"),
-         std::to_string(alarms)});
+    rows.push_back({kernel.name, std::string(Name(kernel.state)), std::string(Name(kernel.verdict)),
+                    Decided(kernel), ReadableNumber(kernel.health), std::to_string(kernel.served),
+                    Audited(kernel), std::to_string(alarms)});
   }
   std::vector<size_t> widths(rows[0].size(), 0);
   for (const auto& row : rows) {

@@ -155,12 +155,14 @@ def test_a_tampered_log_is_named(kcc, run, tmp_path):
         assert outcome.code == 1
         return outcome.out
 
-    assert "copy:12: the chain is broken" in difference(lines[:10] + [lines[10].replace("0.0", "0.1", 1)] + lines[11:])
+    value = lines[11].replace(":[0.0", ":[0.1", 1)
+    assert value != lines[11]
+    assert "copy:13: the chain is broken" in difference(lines[:11] + [value] + lines[12:])
     assert "copy:21: the chain is broken" in difference(lines[:20] + lines[21:])
     assert "copy:31: the chain is broken" in difference(lines[:30] + [lines[29]] + lines[30:])
     last = lines[-1].replace('"serves":"bf16"', '"serves":"fp8"')
     assert last != lines[-1]
-    assert 'copy:361:' in difference(lines[:-1] + [last]) and '"serves":"bf16"' in difference(lines[:-1] + [last])
+    assert "copy:361:" in difference(lines[:-1] + [last]) and '"serves":"bf16"' in difference(lines[:-1] + [last])
     assert "copy:1:" in difference([lines[0].replace("full", "canary")] + lines[1:])
     assert "is cut after" in difference(lines + ['{"previous"'])
     assert "the log is empty" in difference([])
