@@ -57,7 +57,7 @@ any-of = ^($(subst $(space),|,$(strip $(1))))$$
 
 READERS := format predicate contract trace summary statement kernel rl capi
 FUZZED := contract promotion predicate safetensors npy requests kld import import_files conform arrays summary report statement \
-  register_import stored_request capi capi_files exec_answers server_answers
+  register_import stored_request observation capi capi_files exec_answers server_answers
 test-readers: configure-asan
 	@cmake --build --preset asan -j $(JOBS) --target $(READERS:%=kcc_%_test) $(FUZZED:%=%_fuzz)
 	@$(CTEST) --test-dir build/asan -LE slow -R '$(call any-of,$(READERS) $(FUZZED:%=fuzz-%))'

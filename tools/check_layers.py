@@ -30,7 +30,7 @@ LIBRARIES = {
     "yaml-cpp/": {"kcc/contract", "bench", "fuzz"},
     "hwy/": {"kcc/numeric", "kcc/drift", "kcc/rl", "bench"},
     "simdjson": {"kcc/format", "kcc/trace", "kcc/summary", "kcc/report", "kcc/kernel", "kcc/lab", "kcc/rl", "kcc/api",
-                 "kcc/register", "fuzz", "tests"},
+                 "kcc/register", "kcc/monitorlog", "fuzz", "tests"},
     "tl/": {"kcc/base", "kcc/contract"},
     "openssl/": {"kcc/base", "kcc/statement"},
     "curl/": {"kcc/kernel", "fuzz"},

@@ -75,6 +75,10 @@ struct Program {
   DoctorOptions doctor;
   PromoteExplainOptions promote_explain;
   PromoteOptions promote;
+  MonitorRunOptions monitor_run;
+  MonitorReplayOptions monitor_replay;
+  MonitorExplainOptions monitor_explain;
+  MonitorSimulateOptions monitor_simulate;
   CompletionOptions completion;
   CommandSpec spec;
 };
@@ -162,5 +166,6 @@ void DeclareStatementCommands(Program& program, CLI::App* group);
 void DeclareRequests(Program& program);
 void DeclareDoctor(Program& program);
 void DeclarePromote(Program& program);
+void DeclareMonitor(Program& program);
 
 }  // namespace kcc::cli

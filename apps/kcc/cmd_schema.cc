@@ -8,6 +8,7 @@
 #include "kcc/contract/keys.h"
 #include "kcc/contract/schema.h"
 #include "kcc/experiment/experiment_report.h"
+#include "kcc/monitorlog/log_record.h"
 #include "kcc/predicate/fields.h"
 #include "kcc/replay/stored_request.h"
 #include "kcc/report/report_json.h"
@@ -81,13 +82,15 @@ int RunSchema(const SchemaOptions& options, Console& console) {
                                       : KeyTables(MappingTables()) + FieldTable());
     return kExitOk;
   }
-  const std::string schema = options.report       ? ReportJsonSchema()
-                             : options.experiment ? ExperimentJsonSchema()
-                             : options.statement  ? StatementJsonSchema()
-                             : options.policy     ? PolicyJsonSchema()
-                             : options.monitor    ? MonitorJsonSchema()
-                             : options.request    ? StoredRequestSchema()
-                                                  : ContractJsonSchema();
+  const std::string schema = options.report        ? ReportJsonSchema()
+                             : options.experiment  ? ExperimentJsonSchema()
+                             : options.statement   ? StatementJsonSchema()
+                             : options.policy      ? PolicyJsonSchema()
+                             : options.monitor     ? MonitorJsonSchema()
+                             : options.request     ? StoredRequestSchema()
+                             : options.observation ? ObservationSchema()
+                             : options.event       ? MonitorEventSchema()
+                                                   : ContractJsonSchema();
   console.out << schema << (schema.ends_with('\n') ? "" : "\n");
   return kExitOk;
 }

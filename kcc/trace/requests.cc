@@ -10,6 +10,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/format/json.h"
 #include "kcc/format/line_reader.h"
+#include "kcc/trace/request_value.h"
 
 namespace kcc {
 namespace {
@@ -18,8 +19,72 @@ constexpr int64_t kExactIntegerMax = int64_t{1} << 53;
 
 std::string MinifiedJson(json::element element) { return simdjson::minify(element); }
 
-// The value of one field, which is not null.
-Result<> ReadValue(json::element element, RequestValue* value) {
+Result<Request> ReadRequest(json::parser& parser, std::string_view line,
+                            std::span<const std::string_view> without = {}) {
+  KCC_TRY(const json::element root, ParseJson(parser, line));
+  json::object object;
+  if (root.get(object) != simdjson::SUCCESS) {
+    return InvalidError("a request must be an object, this is " + std::string(JsonTypeName(root)));
+  }
+  Request request;
+  bool has_id = false;
+  for (const auto [key, element] : object) {
+    if (key == "id") {
+      std::string_view id;
+      int64_t number = 0;
+      if (has_id) return InvalidError("the field 'id' stands twice");
+      has_id = true;
+      if (element.get(id) == simdjson::SUCCESS) {
+        request.id = id;
+      } else if (element.get(number) == simdjson::SUCCESS) {
+        request.id = std::to_string(number);
+      } else {
+        return InvalidError("'id' must be a string, it is " + std::string(JsonTypeName(element)));
+      }
+      continue;
+    }
+    if (element.is_null()) continue;
+    if (std::find(without.begin(), without.end(), key) != without.end()) continue;
+    const auto [field, fresh] = request.fields.try_emplace(std::string(key));
+    if (!fresh) return InvalidError("the field '" + std::string(key) + "' stands twice");
+    KCC_TRY_VOID(ReadRequestValue(element, &field->second));
+  }
+  KCC_TRY_VOID(CheckRequest(request));
+  return request;
+}
+
+// A number beyond 2^53 keeps a point, or it would read back as an integer too large to be one.
+std::string NumberJson(double number) {
+  std::string text = ShortestNumber(number);
+  const bool large = std::fabs(number) > static_cast<double>(kExactIntegerMax);
+  if (large && text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+Result<> CheckUnique(const std::vector<Request>& requests, const std::vector<int>& lines,
+                     const std::string& path) {
+  std::vector<size_t> order(requests.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::tie(requests[a].id, a) < std::tie(requests[b].id, b);
+  });
+  size_t first = requests.size();  // the earliest line that repeats an id
+  size_t original = 0;
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (requests[order[i]].id == requests[order[i - 1]].id && order[i] < first) {
+      first = order[i];
+      original = order[i - 1];
+    }
+  }
+  if (first == requests.size()) return {};
+  return InvalidError("the request id '" + requests[first].id + "' stood already in line " +
+                          std::to_string(lines[original]) + "; ids must be unique",
+                      Place{path, lines[first]});
+}
+
+}  // namespace
+
+Result<> ReadRequestValue(json::element element, RequestValue* value) {
   switch (element.type()) {
     case json::element_type::NULL_VALUE:
       break;
@@ -59,71 +124,6 @@ Result<> ReadValue(json::element element, RequestValue* value) {
   }
   return InvalidError("a value of a kind that JSON does not have");
 }
-
-Result<Request> ReadRequest(json::parser& parser, std::string_view line,
-                            std::span<const std::string_view> without = {}) {
-  KCC_TRY(const json::element root, ParseJson(parser, line));
-  json::object object;
-  if (root.get(object) != simdjson::SUCCESS) {
-    return InvalidError("a request must be an object, this is " + std::string(JsonTypeName(root)));
-  }
-  Request request;
-  bool has_id = false;
-  for (const auto [key, element] : object) {
-    if (key == "id") {
-      std::string_view id;
-      int64_t number = 0;
-      if (has_id) return InvalidError("the field 'id' stands twice");
-      has_id = true;
-      if (element.get(id) == simdjson::SUCCESS) {
-        request.id = id;
-      } else if (element.get(number) == simdjson::SUCCESS) {
-        request.id = std::to_string(number);
-      } else {
-        return InvalidError("'id' must be a string, it is " + std::string(JsonTypeName(element)));
-      }
-      continue;
-    }
-    if (element.is_null()) continue;
-    if (std::find(without.begin(), without.end(), key) != without.end()) continue;
-    const auto [field, fresh] = request.fields.try_emplace(std::string(key));
-    if (!fresh) return InvalidError("the field '" + std::string(key) + "' stands twice");
-    KCC_TRY_VOID(ReadValue(element, &field->second));
-  }
-  KCC_TRY_VOID(CheckRequest(request));
-  return request;
-}
-
-// A number beyond 2^53 keeps a point, or it would read back as an integer too large to be one.
-std::string NumberJson(double number) {
-  std::string text = ShortestNumber(number);
-  const bool large = std::fabs(number) > static_cast<double>(kExactIntegerMax);
-  if (large && text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
-}
-
-Result<> CheckUnique(const std::vector<Request>& requests, const std::vector<int>& lines,
-                     const std::string& path) {
-  std::vector<size_t> order(requests.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::tie(requests[a].id, a) < std::tie(requests[b].id, b);
-  });
-  size_t first = requests.size();  // the earliest line that repeats an id
-  size_t original = 0;
-  for (size_t i = 1; i < order.size(); ++i) {
-    if (requests[order[i]].id == requests[order[i - 1]].id && order[i] < first) {
-      first = order[i];
-      original = order[i - 1];
-    }
-  }
-  if (first == requests.size()) return {};
-  return InvalidError("the request id '" + requests[first].id + "' stood already in line " +
-                          std::to_string(lines[original]) + "; ids must be unique",
-                      Place{path, lines[first]});
-}
-
-}  // namespace
 
 void FillFingerprint(const std::string& fingerprint, Request* request) {
   if (request->Text("kernel_fingerprint") != nullptr) return;
@@ -189,24 +189,28 @@ Result<Request> ParseRequest(std::string_view line, std::span<const std::string_
   return ReadRequest(parser, line, without);
 }
 
+void WriteRequestFields(const Request& request, JsonWriter* writer) {
+  for (const auto& [name, value] : request.fields) {
+    writer->Key(name);
+    if (const auto* number = std::get_if<double>(&value)) {
+      writer->Raw(NumberJson(*number));
+    } else if (const auto* flag = std::get_if<bool>(&value)) {
+      writer->Value(*flag);
+    } else if (const auto* text = std::get_if<std::string>(&value)) {
+      writer->Value(*text);
+    } else {
+      writer->BeginArray();
+      for (const std::string& item : std::get<std::vector<std::string>>(value)) writer->Value(item);
+      writer->EndArray();
+    }
+  }
+}
+
 std::string RequestJson(const Request& request) {
   JsonWriter writer(JsonWriter::Style::kCompact);
   writer.BeginObject();
   writer.Field("id", request.id);
-  for (const auto& [name, value] : request.fields) {
-    writer.Key(name);
-    if (const auto* number = std::get_if<double>(&value)) {
-      writer.Raw(NumberJson(*number));
-    } else if (const auto* flag = std::get_if<bool>(&value)) {
-      writer.Value(*flag);
-    } else if (const auto* text = std::get_if<std::string>(&value)) {
-      writer.Value(*text);
-    } else {
-      writer.BeginArray();
-      for (const std::string& item : std::get<std::vector<std::string>>(value)) writer.Value(item);
-      writer.EndArray();
-    }
-  }
+  WriteRequestFields(request, &writer);
   writer.EndObject();
   std::string line = writer.Take();
   while (!line.empty() && line.back() == '\n') line.pop_back();

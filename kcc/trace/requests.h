@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kcc/base/json_writer.h"
 #include "kcc/base/result.h"
 #include "kcc/format/line_reader.h"
 #include "kcc/trace/trace.h"
@@ -35,6 +36,8 @@ Result<std::vector<Request>> ReadRequests(const std::string& path);
 // fields out, such as token ids that the caller reads for itself.
 Result<Request> ParseRequest(std::string_view line, std::span<const std::string_view> without = {});
 std::string RequestJson(const Request& request);
+// Its fields alone, as members of the object that the writer is in.
+void WriteRequestFields(const Request& request, JsonWriter* writer);
 
 // Puts the request down to the kernel that declared this fingerprint, marked as filled in by kcc,
 // unless the request says itself who answered it.

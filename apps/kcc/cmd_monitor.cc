@@ -1,0 +1,216 @@
+// kcc monitor run and replay: observations, line by line, into decisions; and a log of decisions
+// decided again. What they mean is kcc/monitor's, what they look like kcc/monitorlog's.
+#include <memory>
+
+#include "apps/kcc/monitoring.h"
+#include "kcc/format/line_reader.h"
+#include "kcc/monitorlog/log_replay.h"
+#include "kcc/monitorlog/monitor_session.h"
+#include "kcc/monitorlog/observation_json.h"
+
+namespace kcc::cli {
+namespace {
+
+// Lines of a file or of standard input. Each is handed on as soon as it is whole, so that decisions
+// keep up with a pipe.
+class ObservationLines {
+ public:
+  ObservationLines(std::string path, Console& console)
+      : path_(std::move(path)), console_(console) {}
+
+  Result<> Open() {
+    if (path_ == "-") {
+      room_ = std::make_unique_for_overwrite<char[]>(kRoom);
+      return {};
+    }
+    auto file = LineReader::Open(path_, kObservationLineBytesMax);
+    if (!file.has_value()) return std::move(file.error());
+    file_ = std::make_unique<LineReader>(std::move(*file));
+    return {};
+  }
+  // The next line that is not blank; false at the end.
+  Result<bool> Next(std::string_view* line) {
+    if (file_) {
+      auto more = file_->Next(line);
+      number_ = file_->number();
+      return more;
+    }
+    while (true) {
+      ++number_;
+      console_.in.getline(room_.get(), static_cast<std::streamsize>(kRoom));
+      const auto got = static_cast<size_t>(console_.in.gcount());
+      if (got == 0 && console_.in.eof()) return false;
+      if (console_.in.bad()) return IoError("cannot read", Place{name()});
+      if (console_.in.fail()) {
+        return InvalidError("the line is longer than the limit of " +
+                                std::to_string(kObservationLineBytesMax) + " bytes",
+                            Place{name(), number_});
+      }
+      // The line end is counted where there was one.
+      *line = std::string_view(room_.get(), got - (console_.in.eof() ? 0 : 1));
+      if (!line->empty() && line->back() == '\r') line->remove_suffix(1);
+      if (line->find_first_not_of(" \t") != std::string_view::npos) return true;
+    }
+  }
+  std::string name() const { return DisplayName(path_); }
+  int number() const { return number_; }
+
+ private:
+  static constexpr size_t kRoom = kObservationLineBytesMax + 2;
+  std::string path_;
+  Console& console_;
+  std::unique_ptr<LineReader> file_;
+  std::unique_ptr<char[]> room_;
+  int number_ = 0;
+};
+
+Style StyleOfChange(MonitorChangeKind kind) {
+  switch (kind) {
+    case MonitorChangeKind::kAlarm:
+    case MonitorChangeKind::kProof:
+    case MonitorChangeKind::kBroken:
+    case MonitorChangeKind::kGuard:
+    case MonitorChangeKind::kPanic:
+      return Style::kRed;
+    case MonitorChangeKind::kRecovered:
+    case MonitorChangeKind::kRelease:
+    case MonitorChangeKind::kProbationEnd:
+    case MonitorChangeKind::kPanicEnd:
+      return Style::kGreen;
+    case MonitorChangeKind::kRoute:
+      break;
+  }
+  return Style::kCyan;
+}
+
+void PrintChanges(const MonitorObservation& observation, const MonitorDecision& decision,
+                  Console& console) {
+  for (const MonitorChange& change : decision.changes) {
+    if (console.json) {
+      JsonWriter json(JsonWriter::Style::kCompact);
+      json.BeginObject().Field("number", decision.number).Field("request", observation.id());
+      json.Field("time_ms", observation.time_ms).Key("change");
+      WriteChange(change, &json);
+      json.EndObject();
+      console.out << json.Take();
+      continue;
+    }
+    // A sentence that starts with the kernel's name needs it no second time.
+    const bool named = change.kernel.empty() || change.reason.starts_with(change.kernel);
+    const std::string kernel = named ? "" : change.kernel + ", ";
+    console.out << decision.number << ' ' << observation.id() << ": "
+                << Paint(StyleOfChange(change.kind), Name(change.kind), console.colour_out) << ": "
+                << kernel << change.reason << '\n';
+  }
+  // A decision is for whoever reads along.
+  if (!decision.changes.empty()) console.out.flush();
+}
+
+void PrintEnd(const MonitorSession& session, Console& console) {
+  const MonitorStatus status = session.monitor().Status();
+  if (console.json) {
+    JsonWriter json(JsonWriter::Style::kCompact);
+    json.BeginObject().Key("status");
+    WriteMonitorStatus(status, &json);
+    if (!session.head().empty()) json.Field("logHead", session.head());
+    json.EndObject();
+    console.out << json.Take();
+    return;
+  }
+  PrintMonitorStatus(status, console);
+  if (!session.head().empty()) console.out << "the log ends with " << session.head() << '\n';
+}
+
+Result<> FoldAll(ObservationLines& lines, OwnRows own, bool skip_folded, MonitorSession& session,
+                 Console& console) {
+  ObservationReader reader(own);
+  int64_t skip = skip_folded ? session.resumed() : 0;
+  std::string_view line;
+  while (true) {
+    KCC_TRY(const bool more, lines.Next(&line));
+    if (!more) return {};
+    if (skip > 0) {
+      --skip;
+      continue;
+    }
+    auto observation = reader.Read(line);
+    if (!observation.has_value()) {
+      return AtLine(observation.error(), lines.name(), lines.number());
+    }
+    auto decision = session.Observe(*observation);
+    if (!decision.has_value()) {
+      const Error& error = decision.error();
+      return error.code() == ErrorCode::kInvalid ? AtLine(error, lines.name(), lines.number())
+                                                 : error;
+    }
+    PrintChanges(*observation, *decision, console);
+  }
+}
+
+void PrintResumed(const MonitorSession& session, const MonitorRunOptions& options,
+                  Console& console) {
+  if (session.dropped_bytes() != 0) {
+    console.err << options.log << ": the last line was cut after " << session.dropped_bytes()
+                << " bytes and was dropped; its observation is to be given again\n";
+  }
+  if (session.resumed() != 0) {
+    console.err << "going on after " << session.resumed() << " observations\n";
+  }
+}
+
+}  // namespace
+
+int RunMonitorRun(const MonitorRunOptions& options, Console& console) {
+  int exit_code = kExitOk;
+  const auto documents =
+      RequireMonitorDocuments(options.contract, options.policy, console, &exit_code);
+  if (!documents) return exit_code;
+  ObservationLines lines(options.observations, console);
+  if (auto opened = lines.Open(); !opened.has_value()) return ReportError(opened.error(), console);
+  auto session =
+      MonitorSession::Open(documents->contract, documents->policy,
+                           {options.log, options.state, options.sync_every, options.save_every,
+                            StageNamed(options.stage), std::string(Version())});
+  if (!session.has_value()) return ReportError(session.error(), console);
+  PrintResumed(*session, options, console);
+  const auto own = documents->contract.own_rows();
+  const auto folded = FoldAll(lines, own, options.skip_folded, *session, console);
+  // What was decided before a bad line stays decided.
+  const auto closed = session->Close();
+  if (!folded.has_value()) return ReportError(folded.error(), console);
+  if (!closed.has_value()) return ReportError(closed.error(), console);
+  PrintEnd(*session, console);
+  return IsBad(session->monitor().Status()) ? kExitViolated : kExitOk;
+}
+
+int RunMonitorReplay(const MonitorReplayOptions& options, Console& console) {
+  int exit_code = kExitOk;
+  const auto documents =
+      RequireMonitorDocuments(options.contract, options.policy, console, &exit_code);
+  if (!documents) return exit_code;
+  const auto replay = ReplayLog(options.log, documents->contract, documents->policy, options.head);
+  if (!replay.has_value()) return ReportError(replay.error(), console);
+  const auto& difference = replay->difference;
+  if (console.json) {
+    JsonWriter json;
+    json.BeginObject().Field("equal", !difference).Field("decisions", replay->decisions);
+    json.Field("head", replay->head).Field("kcc", replay->kcc);
+    if (difference) {
+      json.Key("difference").BeginObject().Field("line", difference->place().line);
+      json.Field("column", difference->place().column).Field("message", difference->message());
+      json.EndObject();
+    }
+    console.out << json.EndObject().Take();
+  } else if (difference) {
+    console.out << difference->Format() << '\n'
+                << Counted(static_cast<size_t>(replay->decisions), "decision") << " before it "
+                << (replay->decisions == 1 ? "is" : "are") << " equal\n";
+  } else {
+    console.out << Counted(static_cast<size_t>(replay->decisions), "decision")
+                << " decided again, each equal to the byte; the log ends with " << replay->head
+                << '\n';
+  }
+  return difference ? kExitViolated : kExitOk;
+}
+
+}  // namespace kcc::cli

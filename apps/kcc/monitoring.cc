@@ -1,0 +1,161 @@
+#include "apps/kcc/monitoring.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kcc/base/strings.h"
+#include "kcc/contract/monitor_reader.h"
+#include "kcc/report/terminal_text.h"
+
+namespace kcc::cli {
+namespace {
+
+std::optional<MonitorPolicy> RequireMonitorPolicy(const std::string& path, Console& console,
+                                                  int* exit_code) {
+  auto text = ReadInput(path, kContractBytesMax, console);
+  if (!text.has_value()) {
+    *exit_code = ReportError(std::move(text.error()).At(Place{DisplayName(path)}), console);
+    return std::nullopt;
+  }
+  MonitorOutcome outcome = ReadMonitorPolicy(*text);
+  PrintDiagnostics(outcome.diagnostics, DisplayName(path), *text, console);
+  if (!outcome.policy) *exit_code = kExitInvalid;
+  return std::move(outcome.policy);
+}
+
+Style StyleOfState(KernelState state) {
+  switch (state) {
+    case KernelState::kServing:
+      return Style::kGreen;
+    case KernelState::kGuarded:
+      return Style::kRed;
+    case KernelState::kProbation:
+      break;
+  }
+  return Style::kYellow;
+}
+
+// Probes are audited and not served, so that a share is said only where it is one.
+std::string Audited(const KernelStatus& kernel) {
+  const std::string count = std::to_string(kernel.audited);
+  if (kernel.served == 0) return count;
+  if (kernel.audited > kernel.served) return count + " with probes";
+  return count + " (" +
+         ReadableNumber(100 * static_cast<double>(kernel.audited) /
+                        static_cast<double>(kernel.served)) +
+         " %)";
+}
+
+// "2 of 3 satisfied"
+std::string Decided(const KernelStatus& kernel) {
+  const auto satisfied =
+      std::count_if(kernel.pairs.begin(), kernel.pairs.end(),
+                    [](const PairStatus& pair) { return pair.verdict == Verdict::kSatisfied; });
+  return std::to_string(satisfied) + " of " + std::to_string(kernel.pairs.size()) + " satisfied";
+}
+
+void PrintRow(const std::vector<std::string>& cells, const std::vector<size_t>& widths,
+              std::optional<Style> style, Console& console) {
+  std::string line;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string cell = i + 1 == cells.size() ? cells[i] : Padded(cells[i], widths[i]) + "  ";
+    line += i == 1 && style ? Paint(*style, cell, console.colour_out) : cell;
+  }
+  console.out << line << '\n';
+}
+
+void PrintPairs(const KernelStatus& kernel, Console& console) {
+  if (kernel.audited == 0) return;
+  for (const PairStatus& pair : kernel.pairs) {
+    if (pair.verdict == Verdict::kSatisfied) continue;
+    const std::string text = kernel.name + ", " + pair.clause + " on " + pair.slice +
+                             (pair.of_train ? " (by train's outcomes)" : "") + ": " +
+                             std::string(Name(pair.verdict)) + ". " + pair.reason;
+    console.out << WrapText(text, 2, static_cast<size_t>(console.width)) << '\n';
+  }
+}
+
+void WritePair(const PairStatus& pair, JsonWriter* json) {
+  json->BeginObject().Field("clause", pair.clause).Field("slice", pair.slice);
+  if (pair.of_train) json->Field("ofTrain", true);
+  json->Field("verdict", Name(pair.verdict)).Field("reason", pair.reason);
+  json->Field("level", pair.level).Field("recent", pair.recent).Field("limit", pair.limit);
+  json->Field("observations", pair.observations).Field("alarms", pair.alarms);
+  json->Field("deviation", pair.deviation).EndObject();
+}
+
+void WriteKernel(const KernelStatus& kernel, JsonWriter* json) {
+  json->BeginObject().Field("name", kernel.name).Field("role", Name(kernel.role));
+  json->Field("state", Name(kernel.state)).Field("verdict", Name(kernel.verdict));
+  if (kernel.action) json->Field("action", Name(*kernel.action));
+  if (!kernel.target.empty()) json->Field("target", kernel.target);
+  json->Field("health", kernel.health).Field("eta1", kernel.eta1).Field("eta2", kernel.eta2);
+  json->Field("auditRate", kernel.audit_rate).Field("served", kernel.served);
+  json->Field("audited", kernel.audited).Field("strikes", kernel.strikes);
+  json->Field("probationLeft", kernel.probation_left).Key("clauses").BeginArray();
+  for (const PairStatus& pair : kernel.pairs) WritePair(pair, json);
+  json->EndArray().EndObject();
+}
+
+}  // namespace
+
+std::optional<MonitorDocuments> RequireMonitorDocuments(const std::string& contract,
+                                                        const std::string& policy, Console& console,
+                                                        int* exit_code) {
+  auto valid = RequireContract(contract, console, exit_code);
+  if (!valid) return std::nullopt;
+  auto read = RequireMonitorPolicy(policy, console, exit_code);
+  if (!read) return std::nullopt;
+  return MonitorDocuments{std::move(valid->contract), std::move(*read)};
+}
+
+Stage StageNamed(const std::string& word) {
+  for (const Stage stage : {Stage::kOffline, Stage::kShadow, Stage::kCanary}) {
+    if (word == Name(stage)) return stage;
+  }
+  return Stage::kFull;
+}
+
+bool IsBad(const MonitorStatus& status) {
+  return std::any_of(status.kernels.begin(), status.kernels.end(), [](const KernelStatus& kernel) {
+    return kernel.state == KernelState::kGuarded || kernel.verdict == Verdict::kViolated ||
+           kernel.verdict == Verdict::kError;
+  });
+}
+
+void PrintMonitorStatus(const MonitorStatus& status, Console& console) {
+  console.out << (status.serves.empty() ? "no kernel serves" : status.serves + " serves")
+              << (status.panic ? " (panic): " : ": ") << status.reason << "\n\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"kernel", "state", "verdict", "clauses", "risk", "served", "audited", "alarms"}};
+  for (const KernelStatus& kernel : status.kernels) {
+    int64_t alarms = 0;
+    for (const PairStatus& pair : kernel.pairs) alarms += pair.alarms;
+    rows.push_back({kernel.name, std::string(Name(kernel.state)), std::string(Name(kernel.verdict)),
+                    Decided(kernel), ReadableNumber(kernel.health), std::to_string(kernel.served),
+                    Audited(kernel), std::to_string(alarms)});
+  }
+  std::vector<size_t> widths(rows[0].size(), 0);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  PrintRow(rows[0], widths, std::nullopt, console);
+  for (size_t i = 1; i < rows.size(); ++i) {
+    PrintRow(rows[i], widths, StyleOfState(status.kernels[i - 1].state), console);
+  }
+  console.out << '\n';
+  for (const KernelStatus& kernel : status.kernels) PrintPairs(kernel, console);
+}
+
+void WriteMonitorStatus(const MonitorStatus& status, JsonWriter* json) {
+  json->BeginObject().Field("serves", status.serves).Field("panic", status.panic);
+  json->Field("reason", status.reason).Field("observations", status.observations);
+  json->Field("unaudited", status.unaudited).Field("duplicates", status.duplicates);
+  json->Field("sessions", status.sessions).Field("late", status.late);
+  json->Field("detectors", status.detectors).Field("alarmLevel", status.alarm_level);
+  json->Key("kernels").BeginArray();
+  for (const KernelStatus& kernel : status.kernels) WriteKernel(kernel, json);
+  json->EndArray().EndObject();
+}
+
+}  // namespace kcc::cli

@@ -1,0 +1,56 @@
+// A monitor that outlives its process: what it decides is logged, and its state is kept.
+//
+// The log is the truth and the state a shortcut: a session goes on from the state and from what
+// stands in the log after it, or from the log alone. Either way it decides as one that was never
+// interrupted. Lines that changed something are synced before they are told to anybody.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kcc/monitor/monitor.h"
+#include "kcc/monitorlog/decision_log.h"
+
+namespace kcc {
+
+struct SessionOptions {
+  std::string log;            // empty: none is written
+  std::string state;          // empty: none is kept
+  int64_t sync_every = 1000;  // observations after which the log is synced though nothing changed
+  int64_t save_every = 100'000;  // observations after which the state is saved
+  Stage stage = Stage::kFull;
+  std::string kcc_version;
+};
+
+class MonitorSession {
+ public:
+  static Result<MonitorSession> Open(const Contract& contract, const MonitorPolicy& policy,
+                                     SessionOptions options);
+
+  // Fails with kInvalid, and changes nothing, where the monitor cannot take the observation. After
+  // any other failure the session must be opened again.
+  Result<MonitorDecision> Observe(const MonitorObservation& observation);
+  // Syncs the log and saves the state.
+  Result<> Close();
+
+  const Monitor& monitor() const { return monitor_; }
+  // Observations that it had folded when it was opened.
+  int64_t resumed() const { return resumed_; }
+  int64_t dropped_bytes() const { return log_ ? log_->dropped_bytes() : 0; }
+  std::string head() const { return log_ ? log_->head() : std::string(); }  // of the log
+
+ private:
+  MonitorSession(Monitor monitor, SessionOptions options)
+      : monitor_(std::move(monitor)), options_(std::move(options)) {}
+  Result<> Persist();
+
+  Monitor monitor_;
+  SessionOptions options_;
+  std::optional<DecisionLog> log_;
+  int64_t observations_ = 0;
+  int64_t resumed_ = 0;
+};
+
+}  // namespace kcc
