@@ -6,6 +6,7 @@
 #include "kcc/format/line_reader.h"
 #include "kcc/monitorlog/log_replay.h"
 #include "kcc/monitorlog/monitor_session.h"
+#include "kcc/monitorlog/status_json.h"
 
 namespace kcc::cli {
 namespace {
