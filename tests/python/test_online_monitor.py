@@ -279,7 +279,7 @@ def test_every_rank_has_the_monitor_of_all_rows(tmp_path):
 def test_one_record_of_both_sides_compares_nothing():
     """The trainer's batch has one reward for a row: that it equals itself is no evidence of agreement."""
     text = CONTRACT.replace(
-        "  escalation:", "  behavioral:\n    - {id: B-1, metric: reward_drift, atMost: 0.1, level: L2}\n  escalation:"
+        "  escalation:", "  statistical:\n    - {id: B-1, metric: reward_drift, atMost: 0.1, level: L2}\n  escalation:"
     )
     monitor = kcc.Monitor(kcc.Contract(text), policy=policy())
     for seed in range(20):
