@@ -1,7 +1,11 @@
 // What an observation costs the monitor: CPU time by clause-slice pair it touches, 20 clauses on 10
-// slices, and memory over many requests. Observations are made beforehand; parsing is not in it.
+// slices; memory over many requests; and, before any time is reported, that restarts at random
+// points change no decision. Observations are made beforehand; parsing is not in it. The digests
+// printed are those of every decision and of the state at the end: they are the same for every
+// compiler and every machine.
 //
-//   monitor_bench [--observations=200000] [--tokens=64] [--assert]
+//   monitor_bench [--observations=200000] [--tokens=64] [--requests=10000000] [--replayed=1000000]
+//                 [--assert]
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kcc/base/sha256.h"
+#include "kcc/base/strings.h"
 #include "kcc/monitor/monitor_test_data.h"
 
 namespace kcc {
@@ -127,6 +133,84 @@ int64_t PairObservations(const Monitor& monitor) {
   return sum;
 }
 
+// Every field of a decision, as text.
+void AppendDecision(const MonitorDecision& decision, std::string* text) {
+  *text += std::to_string(decision.number) + std::string(Name(decision.handling)) + decision.serves;
+  for (const MonitorChange& change : decision.changes) {
+    *text += std::string(Name(change.kind)) + change.kernel + change.clause + change.slice +
+             change.target + ShortestNumber(change.e_value) + ShortestNumber(change.e_level) +
+             ShortestNumber(change.value) + ShortestNumber(change.limit) +
+             std::to_string(change.observations) + change.reason;
+  }
+}
+
+struct Replay {
+  std::string decisions;  // digest
+  std::string state;
+};
+
+// A stream that is good and bad by turns; restarted at random points, or never.
+Replay RunReplay(int64_t observations, bool restarts) {
+  const Contract contract = MonitorContract({testing::SoftKl(0.01)});
+  const MonitorPolicy policy = TestPolicy();
+  Monitor monitor = *Monitor::Make(contract, policy);
+  RandomStream random(41);
+  RandomStream when(43);
+  std::string digest;
+  std::string pending;
+  double rate = 0.005;
+  MonitorObservation observation = testing::GoodOrBad(0, false);
+  observation.train.reset();
+  for (int64_t i = 0; i < observations; ++i) {
+    if (random.Bernoulli(0.0002)) rate = random.Bernoulli(0.3) ? 0.1 : 0.002;
+    observation.infer.id = std::to_string(i);
+    observation.time_ms = i * 10000;  // an epoch has 8640 requests
+    observation.tokens.columns[0].lo[0] = random.Bernoulli(rate) ? 2 : 0.25;
+    AppendDecision(*monitor.Observe(observation), &pending);
+    if (pending.size() > 1 << 16) {
+      digest = Sha256Of(digest + pending);
+      pending.clear();
+    }
+    if (!restarts || !when.Bernoulli(0.0005)) continue;
+    auto restored = Monitor::Restore(contract, policy, monitor.Save());
+    if (!restored.has_value()) std::abort();
+    monitor = *std::move(restored);
+  }
+  return {Sha256Of(digest + pending), Sha256Of(monitor.Save())};
+}
+
+bool CheckReplay(int64_t observations) {
+  const Replay whole = RunReplay(observations, false);
+  const Replay restarted = RunReplay(observations, true);
+  const bool same = whole.decisions == restarted.decisions && whole.state == restarted.state;
+  std::printf("%lld observations, with and without restarts: %s\n  decisions %s\n  state %s\n",
+              static_cast<long long>(observations), same ? "the same" : "NOT THE SAME",
+              whole.decisions.c_str(), whole.state.c_str());
+  return same;
+}
+
+// Memory over many requests of one clause, which are cheap to make.
+double MemoryGrowth(int64_t requests) {
+  Monitor monitor = *Monitor::Make(MonitorContract({testing::SoftKl(0.01)}), TestPolicy());
+  RandomStream random(47);
+  MonitorObservation observation = testing::GoodOrBad(0, false);
+  observation.train.reset();
+  double before = 0;
+  const double begin = CpuSeconds();
+  for (int64_t i = 0; i < requests; ++i) {
+    observation.infer.id = std::to_string(i);
+    observation.time_ms = i * 10000;
+    observation.tokens.columns[0].lo[0] = random.Bernoulli(0.005) ? 2 : 0.25;
+    if (!monitor.Observe(observation).has_value()) std::abort();
+    if (i == requests / 100) before = ResidentMegabytes();
+  }
+  const double grown = ResidentMegabytes() - before;
+  std::printf("%lld requests of one clause: memory grew by %.2f MB, %.2f CPU-us a request\n",
+              static_cast<long long>(requests), grown,
+              1e6 * (CpuSeconds() - begin) / static_cast<double>(requests));
+  return grown;
+}
+
 int Run(int64_t observations, size_t tokens, bool check) {
   Monitor monitor = *Monitor::Make(LargeContract(), TestPolicy());
   std::vector<MonitorObservation> pool = MakeObservations(512, tokens);
@@ -167,12 +251,19 @@ int Run(int64_t observations, size_t tokens, bool check) {
 int main(int argc, char** argv) {
   int64_t observations = 200'000;
   size_t tokens = 64;
+  int64_t requests = 10'000'000;
+  int64_t replayed = 1'000'000;
   bool check = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument.starts_with("--observations=")) observations = std::atoll(argv[i] + 15);
     if (argument.starts_with("--tokens=")) tokens = static_cast<size_t>(std::atoll(argv[i] + 9));
+    if (argument.starts_with("--requests=")) requests = std::atoll(argv[i] + 11);
+    if (argument.starts_with("--replayed=")) replayed = std::atoll(argv[i] + 11);
     check = check || argument == "--assert";
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  if (!kcc::CheckReplay(replayed)) return 1;
+  if (kcc::MemoryGrowth(requests) > 1 && check) return 1;
   return kcc::Run(observations, tokens, check);
 }

@@ -84,7 +84,8 @@ void DeclareSchema(Program& program) {
   add("--policy", options.policy, "Print what promotion policies are made of instead");
   add("--monitor", options.monitor, "Print what monitor policies are made of instead");
   add("--request", options.request, "Print the schema of stored requests instead");
-  add("--observation", options.observation, "Print the schema of the monitor's observations instead");
+  add("--observation", options.observation,
+      "Print the schema of the monitor's observations instead");
   add("--event", options.event, "Print the schema of the lines of a decision log instead");
 }
 

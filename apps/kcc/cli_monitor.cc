@@ -15,7 +15,8 @@ void DeclareMonitorRun(Program& program, CLI::App* group) {
   CLI::App* app = Declare(
       program, "run", "Judge observations as they come; print what changes, and where it ends",
       "kcc monitor run contract.yaml --policy policy.yaml < observations.jsonl\n"
-      "tail -F observations.jsonl | kcc monitor run contract.yaml --policy policy.yaml --log d.jsonl "
+      "tail -F observations.jsonl | kcc monitor run contract.yaml --policy policy.yaml --log "
+      "d.jsonl "
       "--state d.state",
       [&](Console& console) { return RunMonitorRun(options, console); }, group);
   Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
@@ -55,6 +56,45 @@ void DeclareMonitorReplay(Program& program, CLI::App* group) {
       ->type_name("DIGEST");
 }
 
+void DeclareMonitorExplain(Program& program, CLI::App* group) {
+  auto& options = program.monitor_explain;
+  CLI::App* app = Declare(
+      program, "explain", "Say what the gate will do, how soon, and what it costs",
+      "kcc monitor explain contract.yaml --policy policy.yaml",
+      [&](Console& console) { return RunMonitorExplain(options, console); }, group);
+  Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
+  DeclarePolicy(app, options.policy);
+  app->add_option("--audited-rate", options.audited_rate,
+                  "Share of requests that are audited; default: the policy's")
+      ->type_name("X")
+      ->check(Between(0, 1));
+  AddChoice(app, "--stage", options.stage, {"offline", "shadow", "canary", "full"},
+            "The clauses of this stage; default: full");
+}
+
+void DeclareMonitorSimulate(Program& program, CLI::App* group) {
+  auto& options = program.monitor_simulate;
+  CLI::App* app = Declare(
+      program, "simulate", "Draw how soon a clause's detector sees shifts, and its false alarms",
+      "kcc monitor simulate contract.yaml --policy policy.yaml --clause N-1 -o curves",
+      [&](Console& console) { return RunMonitorSimulate(options, console); }, group);
+  Argument(app, "CONTRACT", options.contract, kFileValue, "The contract")->required();
+  DeclarePolicy(app, options.policy);
+  app->add_option("--clause", options.clause, "Whose detector")->type_name("ID")->required();
+  app->add_option("--runs", options.runs, "Simulated streams for each shift; default: 400")
+      ->type_name("N")
+      ->check(Between(1, 1e6));
+  app->add_option("--observations", options.observations_max, "Longest stream; default: 50000")
+      ->type_name("N")
+      ->check(Between(1, 1e9));
+  app->add_option("--seed", options.seed, "Of the streams; default: 1")->type_name("N");
+  app->add_option("-o,--output", options.output, "Directory for operating.html and operating.json")
+      ->type_name("DIR")
+      ->required();
+  AddChoice(app, "--stage", options.stage, {"offline", "shadow", "canary", "full"},
+            "The clauses of this stage; default: full");
+}
+
 }  // namespace
 
 void DeclareMonitor(Program& program) {
@@ -64,6 +104,8 @@ void DeclareMonitor(Program& program) {
   group->require_subcommand(1);
   DeclareMonitorRun(program, group);
   DeclareMonitorReplay(program, group);
+  DeclareMonitorExplain(program, group);
+  DeclareMonitorSimulate(program, group);
 }
 
 }  // namespace kcc::cli

@@ -77,6 +77,8 @@ struct Program {
   PromoteOptions promote;
   MonitorRunOptions monitor_run;
   MonitorReplayOptions monitor_replay;
+  MonitorExplainOptions monitor_explain;
+  MonitorSimulateOptions monitor_simulate;
   CompletionOptions completion;
   CommandSpec spec;
 };

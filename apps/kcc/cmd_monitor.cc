@@ -6,6 +6,7 @@
 #include "kcc/format/line_reader.h"
 #include "kcc/monitorlog/log_replay.h"
 #include "kcc/monitorlog/monitor_session.h"
+#include "kcc/monitorlog/observation_json.h"
 #include "kcc/monitorlog/status_json.h"
 
 namespace kcc::cli {
@@ -15,7 +16,8 @@ namespace {
 // keep up with a pipe.
 class ObservationLines {
  public:
-  ObservationLines(std::string path, Console& console) : path_(std::move(path)), console_(console) {}
+  ObservationLines(std::string path, Console& console)
+      : path_(std::move(path)), console_(console) {}
 
   Result<> Open() {
     if (path_ == "-") {
@@ -94,8 +96,9 @@ void PrintChanges(const MonitorObservation& observation, const MonitorDecision& 
       console.out << json.Take();
       continue;
     }
-    const std::string kernel =
-        change.kernel.empty() || change.kind == MonitorChangeKind::kRoute ? "" : change.kernel + ", ";
+    const std::string kernel = change.kernel.empty() || change.kind == MonitorChangeKind::kRoute
+                                   ? ""
+                                   : change.kernel + ", ";
     console.out << decision.number << ' ' << observation.id() << ": "
                 << Paint(StyleOfChange(change.kind), Name(change.kind), console.colour_out) << ": "
                 << kernel << change.reason << '\n';
@@ -165,10 +168,10 @@ int RunMonitorRun(const MonitorRunOptions& options, Console& console) {
   if (!documents) return exit_code;
   ObservationLines lines(options.observations, console);
   if (auto opened = lines.Open(); !opened.has_value()) return ReportError(opened.error(), console);
-  auto session = MonitorSession::Open(
-      documents->contract, documents->policy,
-      {options.log, options.state, options.sync_every, options.save_every, StageNamed(options.stage),
-       std::string(Version())});
+  auto session =
+      MonitorSession::Open(documents->contract, documents->policy,
+                           {options.log, options.state, options.sync_every, options.save_every,
+                            StageNamed(options.stage), std::string(Version())});
   if (!session.has_value()) return ReportError(session.error(), console);
   PrintResumed(*session, options, console);
   const auto own = documents->contract.own_rows();
@@ -186,8 +189,7 @@ int RunMonitorReplay(const MonitorReplayOptions& options, Console& console) {
   const auto documents =
       RequireMonitorDocuments(options.contract, options.policy, console, &exit_code);
   if (!documents) return exit_code;
-  const auto replay =
-      ReplayLog(options.log, documents->contract, documents->policy, options.head);
+  const auto replay = ReplayLog(options.log, documents->contract, documents->policy, options.head);
   if (!replay.has_value()) return ReportError(replay.error(), console);
   const auto& difference = replay->difference;
   if (console.json) {

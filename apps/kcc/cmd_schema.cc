@@ -82,15 +82,15 @@ int RunSchema(const SchemaOptions& options, Console& console) {
                                       : KeyTables(MappingTables()) + FieldTable());
     return kExitOk;
   }
-  const std::string schema = options.report       ? ReportJsonSchema()
-                             : options.experiment ? ExperimentJsonSchema()
-                             : options.statement  ? StatementJsonSchema()
-                             : options.policy     ? PolicyJsonSchema()
-                             : options.monitor    ? MonitorJsonSchema()
-                             : options.request    ? StoredRequestSchema()
+  const std::string schema = options.report        ? ReportJsonSchema()
+                             : options.experiment  ? ExperimentJsonSchema()
+                             : options.statement   ? StatementJsonSchema()
+                             : options.policy      ? PolicyJsonSchema()
+                             : options.monitor     ? MonitorJsonSchema()
+                             : options.request     ? StoredRequestSchema()
                              : options.observation ? ObservationSchema()
                              : options.event       ? MonitorEventSchema()
-                                                  : ContractJsonSchema();
+                                                   : ContractJsonSchema();
   console.out << schema << (schema.ends_with('\n') ? "" : "\n");
   return kExitOk;
 }

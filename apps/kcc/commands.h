@@ -45,12 +45,12 @@ int RunDiff(const DiffOptions& options, Console& console);
 
 struct SchemaOptions {
   bool markdown = false;
-  bool report = false;      // of report.json instead
-  bool experiment = false;  // of the figures of kcc lab instead
-  bool statement = false;   // of signed statements instead
-  bool policy = false;      // of promotion policies instead
-  bool monitor = false;     // of monitor policies instead
-  bool request = false;     // of stored requests instead
+  bool report = false;       // of report.json instead
+  bool experiment = false;   // of the figures of kcc lab instead
+  bool statement = false;    // of signed statements instead
+  bool policy = false;       // of promotion policies instead
+  bool monitor = false;      // of monitor policies instead
+  bool request = false;      // of stored requests instead
   bool observation = false;  // of the monitor's observations instead
   bool event = false;        // of the lines of a decision log instead
 };
@@ -452,6 +452,23 @@ struct MonitorReplayOptions {
   std::string head;  // empty: not known
 };
 int RunMonitorReplay(const MonitorReplayOptions& options, Console& console);
+
+struct MonitorExplainOptions {
+  std::string contract, policy;
+  double audited_rate = 0;  // share of requests; 0: the policy's
+  std::string stage = "full";
+};
+int RunMonitorExplain(const MonitorExplainOptions& options, Console& console);
+
+struct MonitorSimulateOptions {
+  std::string contract, policy, clause;
+  int64_t runs = 400;
+  int64_t observations_max = 50'000;  // of one run
+  uint64_t seed = 1;
+  std::string output;  // a directory
+  std::string stage = "full";
+};
+int RunMonitorSimulate(const MonitorSimulateOptions& options, Console& console);
 
 struct RequestsMakeOptions {
   std::string prompts;

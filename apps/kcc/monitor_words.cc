@@ -14,7 +14,7 @@ std::string Requests(int64_t count) { return Counted(static_cast<size_t>(count),
 
 // The budget as it is stated, and what it bounds.
 void AddBudget(const FalseAlarmBudget& budget, std::vector<PlanSentence>* rows) {
-  std::string text = FalseAlarmsText(budget) + " while nothing is wrong";
+  std::string text = "at most " + FalseAlarmsText(budget) + " while nothing is wrong";
   if (budget.rate_per_sec) {
     text += ", which is " + ShortestNumber(budget.alarms) + " per " + Requests(budget.requests) +
             " at " + RateText(*budget.rate_per_sec);
@@ -47,7 +47,7 @@ MonitorPart AlarmsPart(const MonitorPolicy& policy) {
                             "metrics that only a population has are taken over "
                             "blocks of " +
                                 Requests(policy.block_requests)});
-  part.sentences.push_back({"shown", "health and rates over the last " +
+  part.sentences.push_back({"shown", "health and rates, over the last audited " +
                                          Requests(policy.window_requests) +
                                          "; no action comes from them"});
   return part;
@@ -83,7 +83,7 @@ std::string_view RoleMeaning(KernelRole role) {
     case KernelRole::kGuard:
       return "serves in place of a guarded kernel";
     case KernelRole::kFallback:
-      return "the safest: serves after a fallback, and until a rollback is carried out";
+      return "serves after a fallback, and until a rollback is carried out";
     case KernelRole::kCandidate:
       return "is watched, and never serves";
     case KernelRole::kAudit:
@@ -149,7 +149,8 @@ MonitorPart ReleasePart(const ReleasePolicy& release) {
       {"rule",
        "pass: every clause that alarmed holds on the probes since the last alarm, by a test "
        "that holds however often one looks; time alone releases nothing"});
-  std::string alpha = "errs with a chance of at most " + PercentText(release.alpha);
+  std::string alpha =
+      "a kernel that is still bad passes with a chance of at most " + PercentText(release.alpha);
   if (release.strikes_max > 0) {
     alpha += "; half of that after every alarm that follows a release, up to " +
              Counted(static_cast<size_t>(release.strikes_max), "time");

@@ -96,7 +96,7 @@ Monitor Fresh() { return *Monitor::Make(EveryKind(), QuickPolicy()); }
 TEST(MonitorProperty, StreamsOfThisTestAlarmAndRelease) {
   int alarms = 0;
   int releases = 0;
-  for (uint64_t seed = 0; seed < 20; ++seed) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
     Monitor monitor = Fresh();
     for (const MonitorObservation& observation : RandomStreamOf(seed, 400)) {
       const MonitorDecision decision = *monitor.Observe(observation);

@@ -234,13 +234,12 @@ TEST(Monitor, SeesASliceOfTokensAlone) {
   Monitor monitor = MakeMonitor({SoftKl(0.01, {"all", "late"})}, TestPolicy(), slices);
   MonitorDecision decision;
   int64_t n = 0;
-  while (decision.changes.empty() && n < 100) {
-    // Short requests are fine; the long one is bad beyond the position alone.
-    See(monitor, KlObservation(2 * n, {0.1, 0.1}));
-    MonitorObservation longer = KlObservation(2 * n + 1, {0.1, 3});
+  while (decision.changes.empty() && n < 2000) {
+    // Short requests are fine; one in thirty is long, and bad beyond the position alone.
+    for (int i = 0; i < 29; ++i) See(monitor, KlObservation(n++, {0.1, 0.1}));
+    MonitorObservation longer = KlObservation(n++, {0.1, 3});
     longer.tokens.position = {4095, 4096};
     decision = See(monitor, longer);
-    ++n;
   }
   ASSERT_FALSE(decision.changes.empty());
   EXPECT_EQ(decision.changes[0].slice, "late");

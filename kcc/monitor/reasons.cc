@@ -124,6 +124,10 @@ std::string VerdictReason(const SignalPlan& plan, const MonitorPolicy& policy,
            ReturnText(signal, policy.release, state.broken);
   }
   if (signal.kind == SignalKind::kNone) return signal.why;
+  if (state.observations == 0 && signal.kind == SignalKind::kBlock) {
+    return "no window is complete yet; " + std::to_string(state.requests) +
+           " requests were audited so far";
+  }
   if (state.observations == 0) return "nothing was audited on this slice yet";
   if (state.requests < clause.min_samples.requests || state.tokens < clause.min_samples.tokens) {
     return "below minSamples: " + std::to_string(state.requests) + " requests and " +

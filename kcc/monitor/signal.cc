@@ -77,16 +77,19 @@ struct Bets {
   DetectorKind kind;
   double alarm_level;
   std::vector<DetectorShift> shifts;
+  std::vector<DetectorShift> cut_off_shifts;  // of means that are cut off
 };
 
 // A detector and a PASS test on X against m, from the observation of a perfect stream.
 void AddTest(double m, double base, bool refutes, const Bets& bets, ClauseSignal* signal) {
+  const bool cut_off = !signal->tests.empty() && signal->tests[0].truncated;
   const auto pass = MakeBettingPlan(m);
   if (!pass) return;
   signal->passes.push_back(*pass);
   if (!refutes) return;
   if (const auto plan =
-          DetectorPlan::Make(bets.kind, m, bets.alarm_level, bets.shifts, base < m ? base : 0)) {
+          DetectorPlan::Make(bets.kind, m, bets.alarm_level,
+                             cut_off ? bets.cut_off_shifts : bets.shifts, base < m ? base : 0)) {
     signal->detectors.push_back(*plan);
   }
 }
@@ -159,9 +162,14 @@ void AddTests(const Clause& clause, const Bets& bets, ClauseSignal* signal) {
 std::vector<DetectorShift> ShiftsOf(const MonitorPolicy& policy) {
   if (policy.shifts.empty()) return {kDetectorShifts.begin(), kDetectorShifts.end()};
   std::vector<DetectorShift> shifts;
-  for (const double factor : policy.shifts) {
-    shifts.push_back({factor, 1.0 / static_cast<double>(policy.shifts.size())});
-  }
+  for (const double factor : policy.shifts) shifts.push_back({factor, 1});
+  return shifts;
+}
+
+std::vector<DetectorShift> CutOffShiftsOf(const MonitorPolicy& policy) {
+  if (policy.shifts.empty()) return {kCutOffShifts.begin(), kCutOffShifts.end()};
+  std::vector<DetectorShift> shifts = ShiftsOf(policy);
+  for (DetectorShift& shift : shifts) shift.factor = 1 + kCutOffStretch * (shift.factor - 1);
   return shifts;
 }
 
@@ -288,7 +296,7 @@ Result<SignalPlan> MakeSignalPlan(const Contract& contract, const MonitorPolicy&
         counting ? 2 : std::max(2.0, per_alarm * static_cast<double>(result.detectors));
     const Bets bets{policy.detector == DetectorWord::kCusum ? DetectorKind::kCusum
                                                             : DetectorKind::kShiryaevRoberts,
-                    result.alarm_level, ShiftsOf(policy)};
+                    result.alarm_level, ShiftsOf(policy), CutOffShiftsOf(policy)};
     result.signals.clear();
     result.pairs.clear();
     result.detectors = result.passes = result.blocks = 0;

@@ -37,7 +37,8 @@ class RawLines {
         return true;
       }
       scanned = buffer_.size() - begin_;
-      if (scanned > kLogLineBytesMax) return InvalidError("the line is too long for a decision log");
+      if (scanned > kLogLineBytesMax)
+        return InvalidError("the line is too long for a decision log");
       KCC_TRY(const bool more, Fill());
       if (more) continue;
       *line = std::string_view(buffer_).substr(begin_);

@@ -28,11 +28,11 @@ using LogVisitor = std::function<Result<>(const LogLine&)>;
 
 struct LogReading {
   LogStart start;
-  std::string head;           // digest of the last whole line; empty: there is none
-  int64_t decisions = 0;      // lines after the first
-  int64_t whole_bytes = 0;    // to the end of the last whole line
-  int64_t cut_bytes = 0;      // of a last line without an end
-  std::string cut;            // its beginning
+  std::string head;         // digest of the last whole line; empty: there is none
+  int64_t decisions = 0;    // lines after the first
+  int64_t whole_bytes = 0;  // to the end of the last whole line
+  int64_t cut_bytes = 0;    // of a last line without an end
+  std::string cut;          // its beginning
 };
 
 // Reads a log from its start to its end. Fails at the first line that is not chained to the one

@@ -31,8 +31,9 @@ Error NotALog(const std::string& why) {
 
 LogStart StartOf(const Contract& contract, const MonitorPolicy& policy, Stage stage,
                  std::string kcc_version) {
-  return {contract.name,  contract.version,     ContractDigest(contract), policy.name,
-          policy.version, PolicyDigest(policy), stage,                    std::move(kcc_version)};
+  return {contract.name, contract.version,      ContractDigest(contract),
+          policy.name,   policy.version,        PolicyDigest(policy),
+          stage,         std::move(kcc_version)};
 }
 
 std::string StartLine(const LogStart& start) {

@@ -20,8 +20,8 @@ std::string Excerpt(std::string_view line, size_t at) {
 Error Difference(std::string_view logged, std::string_view now) {
   const auto end = std::mismatch(logged.begin(), logged.end(), now.begin(), now.end()).first;
   const auto at = static_cast<size_t>(end - logged.begin());
-  return InvalidError("the log says\n  " + Excerpt(logged, at) + "\nand its observations decide\n  " +
-                          Excerpt(now, at),
+  return InvalidError("the log says\n  " + Excerpt(logged, at) +
+                          "\nand its observations decide\n  " + Excerpt(now, at),
                       Place{"", 0, static_cast<int>(at) + 1});
 }
 
@@ -65,12 +65,12 @@ Result<LogReplay> ReplayLog(const std::string& path, const Contract& contract,
   replay.head = reading->head;
   const int last = static_cast<int>(reading->decisions) + 1;
   if (reading->cut_bytes != 0 || reading->head.empty()) {
-    replay.difference = InvalidError(
-        reading->head.empty() && reading->cut_bytes == 0
-            ? "the log is empty"
-            : "the last line is cut after " + std::to_string(reading->cut_bytes) +
-                  " bytes; kcc monitor run drops it when it goes on with the log",
-        Place{path, reading->head.empty() ? 1 : last + 1});
+    replay.difference =
+        InvalidError(reading->head.empty() && reading->cut_bytes == 0
+                         ? "the log is empty"
+                         : "the last line is cut after " + std::to_string(reading->cut_bytes) +
+                               " bytes; kcc monitor run drops it when it goes on with the log",
+                     Place{path, reading->head.empty() ? 1 : last + 1});
   } else if (!head.empty() && head != replay.head) {
     replay.difference =
         InvalidError("the log ends with " + replay.head + ", not with " + head, Place{path, last});

@@ -11,8 +11,8 @@
 namespace kcc {
 
 struct LogReplay {
-  int64_t decisions = 0;  // that were found equal
-  std::string head;       // digest of the last line that was
+  int64_t decisions = 0;            // that were found equal
+  std::string head;                 // digest of the last line that was
   std::optional<Error> difference;  // the first, with its place; none: the log is as it should be
   std::string kcc;                  // the version that wrote the log
   std::optional<MonitorStatus> status;  // after the last observation that was folded

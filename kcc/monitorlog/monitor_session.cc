@@ -22,8 +22,9 @@ Result<> Repeat(const LogLine& line, Monitor* monitor) {
   KCC_TRY(const std::string text,
           DecisionLine(line.logged.previous, line.logged.observation, decision));
   if (text != line.text) {
-    return InvalidError("the same observation decides something else now; kcc monitor replay says "
-                        "what, and a new log must be begun");
+    return InvalidError(
+        "the same observation decides something else now; kcc monitor replay says "
+        "what, and a new log must be begun");
   }
   return {};
 }
@@ -65,7 +66,8 @@ Result<MonitorSession> MonitorSession::Open(const Contract& contract, const Moni
     KCC_TRY(session.log_, DecisionLog::Open(session.options_.log, start, own, visit));
     if (!met) {
       return InvalidError("the state in " + session.options_.state + " is that of " +
-                              std::to_string(saved) + " observations of another log, or this one "
+                              std::to_string(saved) +
+                              " observations of another log, or this one "
                               "lost lines; remove the state to go on from the log alone",
                           Place{session.options_.log});
     }

@@ -1,9 +1,10 @@
 // Observations as JSON, one object per line (docs/monitor.md "Observations").
 //
-// Read strictly: an unknown key is an error, since a misspelt `audited` must not become the default.
-// Numbers are finite; in the columns of tokens null means that a value is missing, and "inf" and
-// "-inf" are what JSON has no number for. Written in one way: what was read and is written gives the
-// same bytes whatever its spelling was.
+// Read strictly: an unknown key is an error, since a misspelt `audited` must not become the
+// default. Numbers are finite; in the columns of tokens null means that a value is missing, and
+// "inf" and
+// "-inf" are what JSON has no number for. Written in one way: what was read and is written gives
+// the same bytes whatever its spelling was.
 #pragma once
 
 #include <cstddef>

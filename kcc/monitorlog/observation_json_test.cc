@@ -56,9 +56,8 @@ TEST(Observation, OneObservationHasOneText) {
       R"( "request":"x", "infer":{"reward":-0.0, "seed":null}, "time_ms":1.0, "values":{}} )");
   ASSERT_TRUE(read.has_value()) << read.error().Format();
   const std::string text = Written(*read);
-  EXPECT_EQ(text,
-            R"({"time_ms":1,"request":"x","kernel":"a","infer":{"reward":0},)"
-            R"("tokens":{"position":[0],"kl":[0]}})");
+  EXPECT_EQ(text, R"({"time_ms":1,"request":"x","kernel":"a","infer":{"reward":0},)"
+                  R"("tokens":{"position":[0],"kl":[0]}})");
   const auto again = reader.Read(text);
   ASSERT_TRUE(again.has_value()) << again.error().Format();
   EXPECT_EQ(Written(*again), text);
@@ -121,7 +120,7 @@ TEST(Observation, ABadLineIsNamedWithItsPlace) {
     EXPECT_EQ(read.error().code(), ErrorCode::kInvalid);
     EXPECT_NE(read.error().message().find(bad.message), std::string::npos)
         << read.error().message();
-    if (bad.column != 0) EXPECT_EQ(read.error().place().column, bad.column);
+    EXPECT_EQ(bad.column == 0 ? 0 : read.error().place().column, bad.column);
   }
 }
 
@@ -138,8 +137,7 @@ TEST(Observation, NamesAndRowsAreBounded) {
 
 TEST(JsonPlace, LeadsToValuesAndKeys) {
   constexpr std::string_view text = R"({"a": {"b": [1, "x\"]", {"c": 3}]}, "d": null})";
-  const std::array<JsonStep, 4> c = {
-      {{"a"}, {"b"}, {{}, 2, true}, {"c"}}};
+  const std::array<JsonStep, 4> c = {{{"a"}, {"b"}, {{}, 2, true}, {"c"}}};
   EXPECT_EQ(text.substr(static_cast<size_t>(ColumnOfValue(text, c)) - 1, 1), "3");
   EXPECT_EQ(text.substr(static_cast<size_t>(ColumnOfKey(text, c)) - 1, 3), "\"c\"");
   const std::array<JsonStep, 1> d = {{{"d"}}};

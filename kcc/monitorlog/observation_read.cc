@@ -298,9 +298,9 @@ Result<> ReadOutputs(const Where& where, json::element element, OutputComparison
   });
 }
 
-constexpr std::array<std::string_view, 12> kKeys = {
-    "time_ms", "request", "kernel", "session", "probe",  "audited",
-    "infer",   "train",   "asked",  "tokens",  "values", "outputs"};
+constexpr std::array<std::string_view, 12> kKeys = {"time_ms", "request", "kernel", "session",
+                                                    "probe",   "audited", "infer",  "train",
+                                                    "asked",   "tokens",  "values", "outputs"};
 
 Result<> ReadMember(const Where& at, json::element value, OwnRows own, MonitorObservation* out) {
   const std::string_view key = at.step.key;
@@ -385,8 +385,8 @@ Result<MonitorObservation> ObservationReader::Read(std::string_view line) {
   const Where where{line};
   json::object object;
   if (root->get(object) != simdjson::SUCCESS) {
-    return Wrong(where, "an observation must be an object, this is " +
-                            std::string(JsonTypeName(*root)));
+    return Wrong(where,
+                 "an observation must be an object, this is " + std::string(JsonTypeName(*root)));
   }
   MonitorObservation observation;
   KCC_TRY_VOID(ForMembers(where, *root, [&](const Where& at, json::element value) {

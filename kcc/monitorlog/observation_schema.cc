@@ -20,10 +20,9 @@ Schema Closed(const std::vector<Property>& properties, std::string_view descript
 }
 
 Schema Column(const Schema& items, std::string_view description) {
-  return Described(
-      "\"type\":\"array\",\"maxItems\":" + std::to_string(kObservationRowsMax) + ",\"items\":" +
-          items,
-      description);
+  return Described("\"type\":\"array\",\"maxItems\":" + std::to_string(kObservationRowsMax) +
+                       ",\"items\":" + items,
+                   description);
 }
 
 Schema Integers(int low, std::string_view description) {
@@ -92,32 +91,34 @@ Definitions ObservationDefinitions() {
                 false}})}};
 }
 
-constexpr std::array kKinds = {
-    MonitorChangeKind::kAlarm,     MonitorChangeKind::kProof,   MonitorChangeKind::kBroken,
-    MonitorChangeKind::kGuard,     MonitorChangeKind::kRecovered, MonitorChangeKind::kRelease,
-    MonitorChangeKind::kProbationEnd, MonitorChangeKind::kPanic, MonitorChangeKind::kPanicEnd,
-    MonitorChangeKind::kRoute};
+constexpr std::array kKinds = {MonitorChangeKind::kAlarm,        MonitorChangeKind::kProof,
+                               MonitorChangeKind::kBroken,       MonitorChangeKind::kGuard,
+                               MonitorChangeKind::kRecovered,    MonitorChangeKind::kRelease,
+                               MonitorChangeKind::kProbationEnd, MonitorChangeKind::kPanic,
+                               MonitorChangeKind::kPanicEnd,     MonitorChangeKind::kRoute};
 constexpr std::array kHandlings = {Handling::kCounted, Handling::kUnaudited, Handling::kDuplicate,
                                    Handling::kSession, Handling::kLate};
 constexpr std::array kStageWords = {Stage::kOffline, Stage::kShadow, Stage::kCanary, Stage::kFull};
 
 Schema ChangeSchema() {
-  return Object({{"kind", OneOf(kKinds, "what changed")},
-                 {"kernel", Text("of a route: the one that serves; absent: none does"), false},
-                 {"clause", Text("absent: not about one clause"), false},
-                 {"slice", Text(""), false},
-                 {"action", Text("what is ordered"), false},
-                 {"target", Text("where requests go"), false},
-                 {"eValue", RefDescribed("anyNumber", "the statistic"), false},
-                 {"eLevel", RefDescribed("anyNumber", "what it had to reach"), false},
-                 {"value", RefDescribed("anyNumber", "the recent rate or mean, or the proof"), false},
-                 {"limit", RefDescribed("anyNumber", "what it is held to"), false},
-                 {"observations", Count("audited ones that the evidence rests on"), false},
-                 {"reason", Text("a sentence"), false}});
+  return Object(
+      {{"kind", OneOf(kKinds, "what changed")},
+       {"kernel", Text("of a route: the one that serves; absent: none does"), false},
+       {"clause", Text("absent: not about one clause"), false},
+       {"slice", Text(""), false},
+       {"action", Text("what is ordered"), false},
+       {"target", Text("where requests go"), false},
+       {"eValue", RefDescribed("anyNumber", "the statistic"), false},
+       {"eLevel", RefDescribed("anyNumber", "what it had to reach"), false},
+       {"value", RefDescribed("anyNumber", "the recent rate or mean, or the proof"), false},
+       {"limit", RefDescribed("anyNumber", "what it is held to"), false},
+       {"observations", Count("audited ones that the evidence rests on"), false},
+       {"reason", Text("a sentence"), false}});
 }
 
 Schema DocumentSchema(std::string_view description) {
-  return Object({{"name", Text("")}, {"version", Text("")}, {"digest", Ref("digest")}}, description);
+  return Object({{"name", Text("")}, {"version", Text("")}, {"digest", Ref("digest")}},
+                description);
 }
 
 }  // namespace

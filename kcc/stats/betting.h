@@ -35,8 +35,8 @@
 namespace kcc {
 
 inline constexpr int kBets = 16;
-// kCoarse: twelve bets on r = m 2^(+-j/1.5), which summaries of format version 1 hold and the
-// change detectors use. It never decides a rate between 0.8 m and 1.27 m.
+// kCoarse: twelve bets on r = m 2^(+-j/1.5), which summaries of format version 1 hold. It never
+// decides a rate between 0.8 m and 1.27 m.
 enum class BetGrid : uint8_t { kCoarse, kFine };
 int BetsOf(BetGrid grid);
 

@@ -89,10 +89,10 @@ TEST(Detectors, KeepTheirGuaranteeAndSeeShifts) {
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   const struct {
     DetectorKind kind;
-    double calm_low, calm_high;    // bands around 842 and 5932 observations
-    double delay_low, delay_high;  // at four times the rate: 31 and 42
-  } cases[] = {{DetectorKind::kShiryaevRoberts, 700, 1000, 27, 35},
-               {DetectorKind::kCusum, 5000, 7000, 37, 48}};
+    double calm_low, calm_high;    // bands around 731 and 9283 observations
+    double delay_low, delay_high;  // at four times the rate: 31 and 43
+  } cases[] = {{DetectorKind::kShiryaevRoberts, 620, 860, 27, 35},
+               {DetectorKind::kCusum, 7800, 10800, 37, 49}};
   for (const auto& c : cases) {
     const AlarmTimes calm = MeasureAlarms(c.kind, 0.05, kLevel, 0.05, kRuns, kSeed);
     EXPECT_GE(calm.mean + 3 * calm.standard_error, kLevel);

@@ -41,7 +41,7 @@ def complete(kcc, kcc_path, tmp_path):
             [""],
             ["check", "fmt", "diff", "schema", "metrics", "explain", "measure", "merge", "judge", "run"]
             + ["score", "generate", "attribute", "replay", "lab", "report", "compare", "bound", "calibrate", "author"]
-            + ["promote", "trace", "import", "rl", "register", "requests", "doctor", "completion"],
+            + ["promote", "monitor", "trace", "import", "rl", "register", "requests", "doctor", "completion"],
         ),
         (["trace", ""], ["info", "head", "verify"]),
         (["requests", ""], ["make"]),
@@ -51,6 +51,7 @@ def complete(kcc, kcc_path, tmp_path):
             + ["attest", "verify-attestation", "stamp"],
         ),
         (["promote", "a"], ["advance", "approve", "answer", "abort"]),
+        (["monitor", ""], ["run", "replay", "explain", "simulate"]),
         (["run", "--fail-on", ""], ["L1", "L2", "L3"]),
         (["--v"], ["--version"]),
         (["check", "--s"], ["--strict"]),
