@@ -152,6 +152,58 @@ inline void CheckRlNulls(kcc_rl_summary* rl) {
                  values == nullptr);
 }
 
+inline void CheckMonitorNulls(const kcc_contract* contract) {
+  constexpr char kPolicy[] =
+      "apiVersion: kcc/v1\nkind: MonitorPolicy\nmetadata: {name: p, version: 1.0.0}\nspec:\n"
+      "  falseAlarms: 1 per 10^6 requests\n  panic: serve-safest\n"
+      "  kernels: [{name: a, role: infer}, {name: b, role: fallback}]\n";
+  constexpr size_t kSize = sizeof kPolicy - 1;
+  kcc_monitor* monitor = nullptr;
+  kcc_monitor* no_monitor = nullptr;
+  kcc_observation observation{};
+  observation.struct_size = sizeof observation;
+  kcc_summary* no_summary = nullptr;
+  kcc_tokens* no_tokens = nullptr;
+  kcc_text text{};
+  int audit = -1;
+  if (kcc_monitor_new(contract, kPolicy, kSize, nullptr, nullptr, &monitor) != KCC_OK) {
+    NullsBroken("no monitor");
+  }
+  const kcc_status refused[] = {
+      kcc_monitor_new(nullptr, kPolicy, kSize, nullptr, nullptr, &no_monitor),
+      kcc_monitor_new(contract, nullptr, 1, nullptr, nullptr, &no_monitor),
+      kcc_monitor_new(contract, kPolicy, SIZE_MAX, nullptr, nullptr, &no_monitor),
+      kcc_monitor_new(contract, kPolicy, kSize, nullptr, nullptr, nullptr),
+      kcc_monitor_restore(nullptr, kPolicy, kSize, nullptr, nullptr, "", 0, &no_monitor),
+      kcc_monitor_restore(contract, nullptr, 1, nullptr, nullptr, "", 0, &no_monitor),
+      kcc_monitor_restore(contract, kPolicy, kSize, nullptr, nullptr, nullptr, 0, &no_monitor),
+      kcc_monitor_restore(contract, kPolicy, kSize, nullptr, nullptr, "", 0, nullptr),
+      kcc_monitor_save(nullptr, &text),
+      kcc_monitor_save(monitor, nullptr),
+      kcc_monitor_status(nullptr, &text),
+      kcc_monitor_status(monitor, nullptr),
+      kcc_monitor_observe(nullptr, "{}", 2, &text),
+      kcc_monitor_observe(monitor, nullptr, 2, &text),
+      kcc_monitor_observe(monitor, "{}", 2, nullptr),
+      kcc_monitor_observe_tokens(nullptr, &observation, &text),
+      kcc_monitor_observe_tokens(monitor, nullptr, &text),
+      kcc_monitor_observe_tokens(monitor, &observation, &text),
+      kcc_monitor_observe_tokens(monitor, &observation, nullptr),
+      kcc_monitor_should_audit(nullptr, "r", nullptr, "a", 0, &audit),
+      kcc_monitor_should_audit(monitor, nullptr, nullptr, "a", 0, &audit),
+      kcc_monitor_should_audit(monitor, "r", nullptr, nullptr, 0, &audit),
+      kcc_monitor_should_audit(monitor, "r", nullptr, "a", 0, nullptr),
+      kcc_measure_finish_tokens(nullptr, &no_summary, &no_tokens),
+      kcc_tokens_observation(nullptr, 0, &observation),
+  };
+  CheckRefused("monitor", refused);
+  CheckUnwritten(no_monitor == nullptr && text.data == nullptr && audit == -1 &&
+                 no_summary == nullptr && no_tokens == nullptr);
+  kcc_monitor_free(monitor);
+  kcc_monitor_free(nullptr);
+  kcc_tokens_free(nullptr);
+}
+
 inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
   kcc_rl_summary* rl = nullptr;
   if (kcc_rl_summary_new(&rl) != KCC_OK) NullsBroken("no summary");
@@ -160,6 +212,7 @@ inline void CheckNulls(const kcc_contract* contract, kcc_summary* summary) {
   CheckSummaryNulls(summary);
   CheckRlSummaryNulls(rl);
   CheckRlNulls(rl);
+  CheckMonitorNulls(contract);
   kcc_rl_summary_free(rl);
   kcc_contract_free(nullptr);
   kcc_summary_free(nullptr);

@@ -33,7 +33,7 @@ extern "C" {
 #define KCC_CUDA_API
 #endif
 
-#define KCC_ABI_VERSION 5
+#define KCC_ABI_VERSION 6
 
 /* For kcc_arrays.sampling_temperature. */
 #define KCC_GREEDY (-1.0)
@@ -286,6 +286,93 @@ KCC_API kcc_status kcc_measure_traces_on(const char* device, const char* train, 
 /* What measured the logits of a summary: "" for the CPU, "cuda", or both as "cpu,cuda". Since
  * version 4. */
 KCC_API kcc_status kcc_summary_backends(const kcc_summary* summary, kcc_text* out);
+
+/* ---- The online monitor -------------------------------------------------------------------- */
+
+/* A contract watched while a kernel serves: alarms, who serves, and what brings a kernel back
+ * (docs/monitor.md). Time is data, and the same observations give the same decisions. All of it
+ * since version 6. */
+typedef struct kcc_monitor kcc_monitor;
+
+/* policy: the text of a document of kind MonitorPolicy; policy_name stands in messages for its
+ * file, may be NULL. stage: whose clauses are watched, "offline", "shadow", "canary" or "full"
+ * (NULL). The contract may be freed before the monitor. */
+KCC_API kcc_status kcc_monitor_new(const kcc_contract* contract, const char* policy,
+                                   size_t policy_size, const char* policy_name, const char* stage,
+                                   kcc_monitor** out);
+/* The whole state, of a bounded size; equal states give equal bytes. */
+KCC_API kcc_status kcc_monitor_save(const kcc_monitor* monitor, kcc_text* out);
+/* What kcc_monitor_save gave, with the same contract, policy and stage: a monitor that decides as
+ * the saved one would have. Fails on anything else. */
+KCC_API kcc_status kcc_monitor_restore(const kcc_contract* contract, const char* policy,
+                                       size_t policy_size, const char* policy_name,
+                                       const char* stage, const char* bytes, size_t size,
+                                       kcc_monitor** out);
+KCC_API void kcc_monitor_free(kcc_monitor* monitor);
+
+/* Folds one observation: a JSON object as `kcc monitor run` reads it from a line. Gives what became
+ * of it: {"number", "handling", "serves", "changes": [{"kind", "kernel", "clause", "slice",
+ * "reason", …}]}. An observation that cannot be read, or of a kernel that the policy lacks, is
+ * refused and changes nothing. After KCC_INTERNAL the monitor may hold half of it: further calls
+ * are refused until it is restored from what was saved. */
+KCC_API kcc_status kcc_monitor_observe(kcc_monitor* monitor, const char* json, size_t size,
+                                       kcc_text* out);
+
+/* One quantity of every token of a request. */
+typedef struct kcc_column {
+  /* a token quantity of the catalog ("kl", "train_entropy"), a token metric of the contract's own,
+     or logprob, train_logprob, confidence, train_confidence */
+  const char* name;
+  const double* values; /* NaN: missing */
+  const double* upper;  /* upper ends of intervals; NULL: the values are exact */
+} kcc_column;
+
+/* One request. Records are JSON objects as in a trace, {"id": "a", "tags": ["math"]}. */
+typedef struct kcc_observation {
+  size_t struct_size; /* sizeof(kcc_observation) */
+  int64_t time_ms;
+  const char* kernel;        /* of the policy: who served the request */
+  const char* session;       /* NULL: the request is a session of its own */
+  int probe;                 /* 1: a copy that nobody was answered with */
+  int audited;               /* 0: counted as served, and evidence of nothing */
+  int one_record;            /* 1: infer's record speaks for both sides, as in kcc_arrays */
+  const char* infer_request; /* what the kernel recorded */
+  const char* train_request; /* what the audit recorded; NULL: it has no word */
+  const char* asked_request; /* what was asked of both; NULL: not known */
+  int64_t rows;              /* tokens that both sides scored, masked ones left out */
+  int64_t masked;            /* tokens of the output that were left out */
+  const int32_t* positions;  /* NULL: counted from 0 */
+  const int32_t* tokens;     /* NULL: not known, and so of what follows */
+  const int32_t* gold;       /* labels; -1: none */
+  const int32_t* infer_argmax;
+  const int32_t* train_argmax;
+  const double* advantages;
+  const kcc_column* columns;
+  int64_t column_count;
+} kcc_observation;
+/* kcc_monitor_observe from arrays. */
+KCC_API kcc_status kcc_monitor_observe_tokens(kcc_monitor* monitor,
+                                              const kcc_observation* observation, kcc_text* out);
+
+/* Whether a request is to be audited, or shown to a guarded kernel as a probe, at the kernel's
+ * current rate: *out is 1 or 0. A question alone; session may be NULL. */
+KCC_API kcc_status kcc_monitor_should_audit(const kcc_monitor* monitor, const char* request,
+                                            const char* session, const char* kernel,
+                                            int64_t time_ms, int* out);
+/* {"serves", "panic", "kernels": [{"name", "state", "health", "clauses": [{"clause", "slice",
+ * "verdict", "reason", …}]}], …} */
+KCC_API kcc_status kcc_monitor_status(const kcc_monitor* monitor, kcc_text* out);
+
+/* What a measurement made of every token: kcc_measure_finish that gives both. */
+typedef struct kcc_tokens kcc_tokens;
+KCC_API kcc_status kcc_measure_finish_tokens(kcc_measurement* measurement, kcc_summary** out,
+                                             kcc_tokens** tokens);
+/* Fills `observation`, whose struct_size the caller sets, with request r of the arrays: its record,
+ * audited, and its tokens as views that live as long as the handle. Kernel, time and session are
+ * the caller's to set. */
+KCC_API kcc_status kcc_tokens_observation(const kcc_tokens* tokens, int64_t request,
+                                          kcc_observation* observation);
+KCC_API void kcc_tokens_free(kcc_tokens* tokens);
 
 /* ---- The CUDA library ---------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include "kcc/monitorlog/log_replay.h"
 #include "kcc/monitorlog/monitor_session.h"
 #include "kcc/monitorlog/observation_json.h"
+#include "kcc/monitorlog/status_json.h"
 
 namespace kcc::cli {
 namespace {

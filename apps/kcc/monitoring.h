@@ -26,6 +26,5 @@ bool IsBad(const MonitorStatus& status);
 
 // The table at the end of a run, and what keeps clauses from being decided.
 void PrintMonitorStatus(const MonitorStatus& status, Console& console);
-void WriteMonitorStatus(const MonitorStatus& status, JsonWriter* json);
 
 }  // namespace kcc::cli

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "kcc/api/document_errors.h"
 #include "kcc/api/guard.h"
 #include "kcc/api/handles.h"
 #include "kcc/base/json_writer.h"
@@ -14,18 +15,9 @@
 namespace kcc::api {
 namespace {
 
-// Every error of the document in one message, as `kcc check` prints them.
 Result<std::unique_ptr<kcc_contract>> Make(ReadOutcome outcome, std::string_view text,
                                            const std::string& name) {
-  if (!outcome.contract) {
-    std::string message;
-    for (const Diagnostic& diagnostic : outcome.diagnostics) {
-      if (diagnostic.kind != DiagnosticKind::kError) continue;
-      if (!message.empty()) message += '\n';
-      message += FormatDiagnostic(diagnostic, name, text);
-    }
-    return InvalidError(message);
-  }
+  if (!outcome.contract) return InvalidError(JoinErrors(outcome.diagnostics, name, text));
   return std::make_unique<kcc_contract>(kcc_contract{name, std::move(*outcome.contract)});
 }
 

@@ -11,6 +11,8 @@
 #include "kcc/api/guard.h"
 #include "kcc/contract/contract.h"
 #include "kcc/measure/measure_arrays.h"
+#include "kcc/monitor/monitor.h"
+#include "kcc/monitorlog/observation_json.h"
 #include "kcc/rl/diagnostics.h"
 #include "kcc/rl/dialect.h"
 #include "kcc/rl/dump.h"
@@ -30,6 +32,27 @@ struct kcc_summary {
 struct kcc_measurement {
   std::vector<kcc::Request> requests;
   std::optional<kcc::ArrayMeasurement> measurement;  // none: finished
+};
+
+// The columns and names point into the tokens.
+struct kcc_tokens {
+  std::vector<std::string> records;  // JSON, by request
+  std::vector<kcc::ObservedTokens> requests;
+  std::vector<std::string> slot_names;
+  std::vector<std::vector<kcc_column>> columns;  // by request
+};
+
+// The reader points to the metrics.
+struct kcc_monitor {
+  explicit kcc_monitor(kcc::Monitor made)
+      : monitor(std::move(made)), own(monitor.contract().own_rows()), reader(own) {}
+
+  kcc::Monitor monitor;
+  const std::vector<const kcc::Quantity*> own;  // of the contract
+  kcc::ObservationReader reader;
+  // An observation was not folded to its end, since memory ran out: the state is neither the one
+  // before it nor the one after it.
+  bool torn = false;
 };
 
 struct kcc_rl_summary {

@@ -10,7 +10,9 @@
 
 #include "kcc/api/guard.h"
 #include "kcc/api/handles.h"
+#include "kcc/api/observation_arrays.h"
 #include "kcc/api/sized.h"
+#include "kcc/api/token_rows.h"
 #include "kcc/device/cuda_device.h"
 #include "kcc/drift/c_dtype.h"
 #include "kcc/measure/measure.h"
@@ -211,6 +213,24 @@ Result<> Finish(kcc_measurement* measurement, kcc_summary** out) {
   return GiveSummary(taken->Finish(), out);
 }
 
+Result<> FinishTokens(kcc_measurement* measurement, kcc_summary** out, kcc_tokens** tokens) {
+  if (!measurement->measurement) return InvalidError("the measurement has been finished before");
+  std::optional<ArrayMeasurement> taken = std::move(measurement->measurement);
+  measurement->measurement.reset();
+  TokenRows rows(taken->pair(), taken->plan());
+  auto made = std::make_unique<kcc_tokens>();
+  KCC_TRY(Summary summary, taken->Finish(&rows));
+  made->requests = rows.Finish();
+  made->slot_names = SlotNames();
+  for (size_t i = 0; i < made->requests.size(); ++i) {
+    made->records.push_back(RequestJson(measurement->requests[i]));
+    made->columns.push_back(ColumnsOf(made->requests[i], made->slot_names));
+  }
+  KCC_TRY_VOID(GiveSummary(std::move(summary), out));
+  *tokens = made.release();
+  return {};
+}
+
 // `device` may be null.
 Result<Summary> MeasureFiles(const char* device, const char* train, const char* infer,
                              const kcc_contract* contract, int threads) {
@@ -276,6 +296,16 @@ kcc_status kcc_measure_finish(kcc_measurement* measurement, kcc_summary** out) {
     KCC_TRY_VOID(RequirePointer(measurement, "measurement"));
     KCC_TRY_VOID(RequirePointer(out, "out"));
     return Finish(measurement, out);
+  });
+}
+
+kcc_status kcc_measure_finish_tokens(kcc_measurement* measurement, kcc_summary** out,
+                                     kcc_tokens** tokens) {
+  return Guard([&]() -> Result<> {
+    KCC_TRY_VOID(RequirePointer(measurement, "measurement"));
+    KCC_TRY_VOID(RequirePointer(out, "out"));
+    KCC_TRY_VOID(RequirePointer(tokens, "tokens"));
+    return FinishTokens(measurement, out, tokens);
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "kcc/api/guard.h"
 #include "kcc/api/handles.h"
+#include "kcc/api/stage_name.h"
 #include "kcc/api/version.h"
 #include "kcc/judge/judge.h"
 #include "kcc/report/from_summary.h"
@@ -18,16 +19,7 @@ namespace {
 Result<JudgeOptions> OptionsOf(const char* stage, const char* about) {
   JudgeOptions options;
   if (stage != nullptr) {
-    bool found = false;
-    for (const Stage each : {Stage::kOffline, Stage::kShadow, Stage::kCanary, Stage::kFull}) {
-      if (Name(each) != stage) continue;
-      options.stage = each;
-      found = true;
-    }
-    if (!found) {
-      return InvalidError("stage: '" + std::string(stage) +
-                          "' is none of offline, shadow, canary, full");
-    }
+    KCC_TRY(options.stage, StageOf(stage));
   }
   if (about == nullptr) return options;
   for (const Population each : {Population::kEvaluationSet, Population::kTraffic}) {

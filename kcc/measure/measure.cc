@@ -21,10 +21,12 @@ namespace {
 // One thread's statistics.
 class SummaryVisitor final : public PairVisitor {
  public:
-  SummaryVisitor(const Plan& plan, std::span<const WantedQuantile> quantiles)
-      : accumulator_(plan, {}), quantiles_(quantiles, plan) {}
+  SummaryVisitor(const Plan& plan, std::span<const WantedQuantile> quantiles, TokenSink* sink)
+      : accumulator_(plan, {}), quantiles_(quantiles, plan), sink_(sink) {}
 
-  Result<> BeginRequest(size_t, const RequestPair& request, const SliceBits& bits) override {
+  Result<> BeginRequest(size_t index, const RequestPair& request, const SliceBits& bits) override {
+    index_ = index;
+    if (sink_ != nullptr) sink_->Begin(index, request);
     accumulator_.BeginRequest(request, bits);
     if (request.rows_missing > 0) accumulator_.AddMissingTokens(request.rows_missing);
     if (!quantiles_.empty()) quantiles_.AddRequest(request, bits);
@@ -39,6 +41,7 @@ class SummaryVisitor final : public PairVisitor {
     for (const Unvouched& one : unvouched) accumulator_.AddUnvouched(one);
   }
   Result<> Add(const MeasuredToken& token) override {
+    if (sink_ != nullptr) sink_->Take(index_, token);
     if (!quantiles_.empty()) quantiles_.AddToken(token);
     const auto& estimates = token.reading.estimates;
     return accumulator_.AddToken({token.position, token.token, token.reading.gold},
@@ -59,6 +62,8 @@ class SummaryVisitor final : public PairVisitor {
  private:
   Accumulator accumulator_;
   QuantileCollector quantiles_;
+  TokenSink* const sink_;  // null: none
+  size_t index_ = 0;       // of the request
   float advantage_abs_max_ = -1;
 };
 
@@ -135,7 +140,7 @@ Result<Summary> MeasureSource(const PairSource& source, std::span<const int32_t>
   std::vector<std::unique_ptr<SummaryVisitor>> parts;
   std::vector<PairVisitor*> visitors;
   for (size_t t = 0; t < threads; ++t) {
-    parts.push_back(std::make_unique<SummaryVisitor>(plan, quantiles));
+    parts.push_back(std::make_unique<SummaryVisitor>(plan, quantiles, options.tokens));
     visitors.push_back(parts.back().get());
   }
   WalkOptions walk;

@@ -20,6 +20,8 @@
 
 namespace kcc {
 
+class TokenSink;  // pair_walk.h
+
 struct MeasureProgress {
   int64_t requests = 0;
   int64_t requests_total = 0;
@@ -44,6 +46,8 @@ struct MeasureOptions {
   bool request_set = false;  // take the digest of the requests, for a contract that binds it
   // Read every byte of both traces first: check it, and record its digest. Arrays have none.
   bool verify = false;
+  // Is shown every token beside the statistics; null: nobody is.
+  TokenSink* tokens = nullptr;
 };
 
 // Fails on the first broken evidence in the order of reading, naming trace, request and position;

@@ -405,13 +405,15 @@ Result<ArrayMeasurement> ArrayMeasurement::Begin(const ArrayPair& pair, const Pl
   return measurement;
 }
 
-Result<Summary> ArrayMeasurement::Finish() {
+Result<Summary> ArrayMeasurement::Finish(TokenSink* tokens) {
   if (table_) KCC_TRY_VOID(table_->Wait());
   // In the order of the arrays; the summary does not show it.
   std::vector<int32_t> order(pair_.requests.size());
   std::iota(order.begin(), order.end(), 0);
   const ArraySource source(pair_, table_ ? &*table_ : nullptr);
-  KCC_TRY(Summary summary, MeasureSource(source, order, plan_, options_));
+  MeasureOptions options = options_;
+  options.tokens = tokens;
+  KCC_TRY(Summary summary, MeasureSource(source, order, plan_, options));
   summary.sources = {Describe(pair_)};
   if (table_) summary.sources[0].backend = options_.device->name();
   if (options_.request_set && !pair_.tokens.empty()) {

@@ -72,7 +72,11 @@ class ArrayMeasurement {
  public:
   static Result<ArrayMeasurement> Begin(const ArrayPair& pair, const Plan& plan,
                                         const MeasureOptions& options = {});
-  Result<Summary> Finish();
+  // `tokens`: is shown every token; may be null.
+  Result<Summary> Finish(TokenSink* tokens = nullptr);
+
+  const ArrayPair& pair() const { return pair_; }
+  const Plan& plan() const { return plan_; }
 
  private:
   ArrayMeasurement(const ArrayPair& pair, const Plan& plan, const MeasureOptions& options)

@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "kcc/contract/reader.h"
+#include "kcc/measure/pair_walk.h"
+#include "kcc/metric/token_slots.h"
 #include "kcc/summary/file.h"
 #include "kcc/summary/series.h"
 #include "kcc/trace/pairing.h"
@@ -230,6 +232,55 @@ TEST(MeasureArrays, PaddingAndMaskedRowsDoNotCount) {
   const Summary summary = MeasureArrays(pair, Plan::Default()).value();
   EXPECT_EQ(summary.sources[0].tokens, 3u);
   EXPECT_EQ(summary.FindSlice("all")->tokens, 3u);
+}
+
+// Positions and KL of every token that a sink was shown, by request.
+class SeenTokens final : public TokenSink {
+ public:
+  explicit SeenTokens(size_t requests) : output_rows(requests), positions(requests), kl(requests) {}
+  void Begin(size_t request, const RequestPair& pair) override {
+    output_rows[request] = pair.output_rows;
+  }
+  void Take(size_t request, const MeasuredToken& token) override {
+    positions[request].push_back(token.position);
+    kl[request].push_back(token.reading.drift.lo[TokenSlot("kl")]);
+  }
+
+  std::vector<int64_t> output_rows;
+  std::vector<std::vector<int32_t>> positions;
+  std::vector<std::vector<double>> kl;
+};
+
+TEST(MeasureArrays, ASinkIsShownEveryTokenThatCountsOnceAndInOrder) {
+  // Two tokens of two entries each; the second request's first row is masked.
+  const std::vector<float> train = {1, 0, 0, 1, 5, 5, 2, 0};
+  const std::vector<float> infer = {1, 0, 1, 0, 9, 9, 0, 0};
+  const std::vector<Request> requests = {{"a", {}}, {"b", {}}};
+  const std::vector<int64_t> first = {0, 2}, counts = {2, 2};
+  const std::vector<uint8_t> mask = {1, 1, 0, 1};
+  ArrayPair pair;
+  pair.train.logits = train.data();
+  pair.infer.logits = infer.data();
+  pair.requests = requests;
+  pair.first_rows = first;
+  pair.row_counts = counts;
+  pair.mask = mask;
+  pair.vocab_size = 2;
+  for (const int threads : {1, 2}) {
+    MeasureOptions options;
+    options.threads = threads;
+    auto measurement = ArrayMeasurement::Begin(pair, TestPlan(), options);
+    ASSERT_TRUE(measurement.has_value());
+    SeenTokens seen(2);
+    const Result<Summary> summary = measurement->Finish(&seen);
+    ASSERT_TRUE(summary.has_value());
+    EXPECT_EQ(EncodeSummary(*summary), EncodeSummary(*MeasureArrays(pair, TestPlan(), options)));
+    EXPECT_EQ(seen.positions, (std::vector<std::vector<int32_t>>{{0, 1}, {1}}));
+    EXPECT_EQ(seen.output_rows, (std::vector<int64_t>{2, 1}));
+    EXPECT_EQ(seen.kl[0][0], 0);
+    // p = softmax(0, 1), q = softmax(1, 0): KL(p || q) = p1 - p0 = tanh(1/2).
+    EXPECT_NEAR(seen.kl[0][1], std::tanh(0.5), 1e-6);
+  }
 }
 
 TEST(MeasureArrays, PartsMergeToTheBytesOfTheWhole) {

@@ -45,6 +45,17 @@ class PairVisitor {
   virtual Result<> EndRequest();
 };
 
+// For who needs the tokens of a measurement one by one (MeasureOptions::tokens). Called from
+// several threads at once, but for one request by one thread alone: Begin, then its tokens in
+// order.
+class TokenSink {
+ public:
+  virtual ~TokenSink() = default;
+  // `request`: its place in the source. The pair lives until the request's last token.
+  virtual void Begin(size_t request, const RequestPair& pair) = 0;
+  virtual void Take(size_t request, const MeasuredToken& token) = 0;
+};
+
 struct WalkProgress {
   int64_t requests = 0;
   int64_t tokens = 0;

@@ -436,6 +436,29 @@ TEST(Monitor, ALongerRequestThanAssumedIsAnError) {
   EXPECT_EQ(KernelIn(monitor.Status(), "fast").verdict, Verdict::kError);
 }
 
+TEST(Monitor, OneRecordOfBothSidesVouchesForSlicesAndComparesNothing) {
+  Contract contract =
+      MonitorContract({MonitorClause("drift", "reward_drift", 0.1), SoftKl(0.01, {"code"})},
+                      {MonitorSlice("all"), MonitorSlice("code", "kind == 'code'")});
+  Monitor monitor = *Monitor::Make(contract, TestPolicy());
+  for (int64_t i = 0; i < 2000; ++i) {
+    MonitorObservation observation = KlObservation(i, {0.1});
+    observation.train.reset();
+    observation.one_record = true;
+    observation.infer.fields["kind"] = std::string("code");
+    observation.infer.fields["reward"] = 1.0;
+    See(monitor, observation);
+  }
+  const KernelStatus status = KernelIn(monitor.Status(), "fast");
+  ASSERT_EQ(status.pairs.size(), 2u);
+  EXPECT_EQ(status.pairs[0].verdict, Verdict::kInconclusive);
+  EXPECT_EQ(status.pairs[1].verdict, Verdict::kSatisfied);
+
+  MonitorObservation both = KlObservation(9999, {0.1});
+  both.one_record = true;
+  EXPECT_FALSE(monitor.Observe(both).has_value());
+}
+
 TEST(Monitor, NeedsAClauseOfItsStage) {
   Clause offline = SoftKl();
   offline.stages = {Stage::kOffline};

@@ -44,6 +44,9 @@ Result<> CheckObservation(const MonitorObservation& observation) {
       return Unreadable(observation, "another record of it has the id '" + (*other)->id + "'");
     }
   }
+  if (observation.one_record && observation.train) {
+    return Unreadable(observation, "one record for both sides, and another of train's");
+  }
   const ObservedTokens& tokens = observation.tokens;
   const size_t rows = tokens.rows();
   bool fits = Fits(tokens.token, rows) && Fits(tokens.gold, rows) && Fits(tokens.advantage, rows);

@@ -66,6 +66,9 @@ struct MonitorObservation {
   Request infer;                 // its id is the request's
   std::optional<Request> train;  // the audit side's record; none: it has no word
   std::optional<Request> asked;  // what was asked of both sides
+  // Infer's record speaks for both sides, as those that come with arrays (summary/population.h): of
+  // train's own run nothing is known, nor how the two compare. Then `train` is none.
+  bool one_record = false;
   ObservedTokens tokens;
   // Metrics of the request that the emitter computed itself, by name ("mean_kl"), for one that has
   // no tokens to show. They stand for the request as a whole: soft clauses by request and extremes

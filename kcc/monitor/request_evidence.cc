@@ -59,7 +59,7 @@ void RequestEvidence::ReadPair(std::string_view fingerprint) {
   pair_.id = from.id();
   pair_.infer = &from.infer;
   nobody_.id = from.id();
-  pair_.train = from.train ? &*from.train : &nobody_;
+  pair_.train = from.one_record ? &from.infer : from.train ? &*from.train : &nobody_;
   pair_.asked = from.asked ? &*from.asked : nullptr;
   pair_.infer_fingerprint = fingerprint;
   pair_.outputs = from.outputs ? &*from.outputs : nullptr;

@@ -5,9 +5,9 @@
     report = kcc.judge(contract, kcc.measure(train_logprobs, rollout_logprobs, contract, mask=mask))
     print(report.verdict)
 
-`kcc.rl` holds the RL diagnostics and corrections, `kcc.Monitor` watches a training run; `kcc.trl`,
-`kcc.verl` and `kcc.ray` are for those frameworks. The names
-below load libkcc when they are first used, so that `kcc.trace` and the kernels of `kcc.kernels`
+`kcc.rl` holds the RL diagnostics and corrections, `kcc.Monitor` watches a training run,
+`kcc.OnlineMonitor` kernels that serve; `kcc.trl`, `kcc.verl` and `kcc.ray` are for those frameworks. The
+names below load libkcc when they are first used, so that `kcc.trace` and the kernels of `kcc.kernels`
 need nothing but Python.
 """
 
@@ -22,6 +22,8 @@ _HOMES = {
     "check": "contract",
     "Monitor": "monitor",
     "Step": "monitor",
+    "MonitorPolicy": "online",
+    "OnlineMonitor": "online",
     "Report": "summary",
     "Summary": "summary",
     "judge": "summary",
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from .lists import TopK
     from .metrics import register_metric
     from .monitor import Monitor, Step
+    from .online import MonitorPolicy, OnlineMonitor
     from .summary import Measurement, Report, Summary, begin_measure, judge, measure, measure_traces
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from . import errors
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 NAME = "libkcc.so"
 
 
@@ -92,6 +92,35 @@ class RlBatch(Structure):
     ]
 
 
+class Column(Structure):
+    _fields_ = [("name", c_char_p), ("values", c_void_p), ("upper", c_void_p)]
+
+
+class Observation(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("time_ms", c_int64),
+        ("kernel", c_char_p),
+        ("session", c_char_p),
+        ("probe", c_int),
+        ("audited", c_int),
+        ("one_record", c_int),
+        ("infer_request", c_char_p),
+        ("train_request", c_char_p),
+        ("asked_request", c_char_p),
+        ("rows", c_int64),
+        ("masked", c_int64),
+        ("positions", c_void_p),
+        ("tokens", c_void_p),
+        ("gold", c_void_p),
+        ("infer_argmax", c_void_p),
+        ("train_argmax", c_void_p),
+        ("advantages", c_void_p),
+        ("columns", POINTER(Column)),
+        ("column_count", c_int64),
+    ]
+
+
 _HANDLE = POINTER(c_void_p)
 _TEXT = POINTER(Text)
 _BATCH = POINTER(RlBatch)
@@ -131,6 +160,15 @@ _FUNCTIONS = {
     "kcc_rl_dump_read": [POINTER(c_char_p), c_size_t, c_char_p, _HANDLE],
     "kcc_rl_dump_batch": [c_void_p, _BATCH],
     "kcc_bound": [c_char_p, _TEXT],
+    "kcc_measure_finish_tokens": [c_void_p, _HANDLE, _HANDLE],
+    "kcc_tokens_observation": [c_void_p, c_int64, POINTER(Observation)],
+    "kcc_monitor_new": [c_void_p, c_char_p, c_size_t, c_char_p, c_char_p, _HANDLE],
+    "kcc_monitor_restore": [c_void_p, c_char_p, c_size_t, c_char_p, c_char_p, c_char_p, c_size_t, _HANDLE],
+    "kcc_monitor_save": [c_void_p, _TEXT],
+    "kcc_monitor_observe": [c_void_p, c_char_p, c_size_t, _TEXT],
+    "kcc_monitor_observe_tokens": [c_void_p, POINTER(Observation), _TEXT],
+    "kcc_monitor_should_audit": [c_void_p, c_char_p, c_char_p, c_char_p, c_int64, POINTER(c_int)],
+    "kcc_monitor_status": [c_void_p, _TEXT],
     "kcc_rl_dialect_array": [c_void_p, c_char_p, _HANDLE, _HANDLE, POINTER(c_int64)],
 }
 _EXCEPTIONS = {
@@ -175,7 +213,7 @@ def _load() -> ctypes.CDLL:
     for name in ("kcc_summary_tokens", "kcc_summary_requests"):
         getattr(library, name).argtypes = [c_void_p]
         getattr(library, name).restype = c_int64
-    for kind in ("contract", "measurement", "summary", "rl_summary", "rl_dialect", "rl_dump"):
+    for kind in ("contract", "measurement", "summary", "rl_summary", "rl_dialect", "rl_dump", "monitor", "tokens"):
         free = getattr(library, f"kcc_{kind}_free")
         free.argtypes = [c_void_p]
         free.restype = None
@@ -301,6 +339,17 @@ def thread_count(threads: Any) -> int:
         return max(-1, min(operator.index(threads), 1024))
     except TypeError as error:
         raise errors.DTypeError(f"threads is a {type(threads).__name__}; pass an integer, 0 for all cores") from error
+
+
+def integer(value: Any, name: str) -> int:
+    """One that the library's 64 bits hold."""
+    try:
+        found = operator.index(value)
+    except TypeError as error:
+        raise errors.DTypeError(f"{name} is {value!r:.60}; pass an integer") from error
+    if not -(2**63) <= found < 2**63:
+        raise errors.InvalidInput(f"{name} is {value!r:.60}; it must fit 64 bits")
+    return found
 
 
 def real(value: Any, name: str) -> float:

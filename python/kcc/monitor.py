@@ -5,6 +5,9 @@ and a flat dict of metrics for W&B or TensorBoard. Under torch.distributed every
 verdict of all ranks together, from the same bytes as one rank with all rows would have. Threads may
 share a monitor: every step gets a number of its own and is in the total.
 
+With a monitor policy (docs/monitor.md) the rows of all steps are one stream, too: changes that no single
+step shows raise alarms. A step's verdict stays that of its own evidence.
+
 Tensors may lie on a CUDA device. Log-probs are copied to the host, a few bytes a token; logits are
 measured where they are (docs/gpu.md).
 """
@@ -12,19 +15,19 @@ measured where they are (docs/gpu.md).
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from . import _arrays as arrays
 from . import _library as c
 from . import errors, rl
+from ._step_rows import StepRows, fields_of, ids_of, sessions_of, tags_of
 from .contract import Contract
-from .summary import Measurement, Report, Summary, begin_measure, judge, truth
+from .observations import Row, StepWatch, Watched
+from .online import MonitorPolicy, OnlineMonitor
+from .summary import Measurement, Report, Summary, begin_measure, judge
 
 
 @dataclasses.dataclass
@@ -40,6 +43,10 @@ class Step:
     figures: dict[str, Any]  # rl diagnostics by slice, "" is everything
     weights: Any = None  # of the batch's shape; None without a correction
     mask: Any = None  # after rejection
+    # With a policy, from all steps so far; they change nothing above.
+    alarms: list[dict[str, Any]] = dataclasses.field(default_factory=list)  # "clause", "slice", "reason" …
+    guarded: bool = False  # whether the kernel must not serve until evidence releases it
+    serves: str | None = None  # the kernel that serves from now on; None: none does
 
 
 class Monitor:
@@ -54,6 +61,9 @@ class Monitor:
     sampling where that differs; 0 where the tokens were not drawn from the whole distribution.
     `train_fingerprint` and `infer_fingerprint` name the two builds, e.g. "vllm-0.18 fp8": a contract
     that asks for `kernel_fingerprint` needs infer's.
+
+    `policy` is a MonitorPolicy or a path: every row of a step is then an audited request of `kernel`, one of
+    the policy (default: its only one of role infer), and a step has `alarms`, `guarded` and `serves`.
     """
 
     def __init__(
@@ -71,6 +81,8 @@ class Monitor:
         sampling_temperature: float | None = None,
         train_fingerprint: str = "",
         infer_fingerprint: str = "",
+        policy: MonitorPolicy | str | os.PathLike | None = None,
+        kernel: str | None = None,
     ):
         if contract is None and limits is None:
             raise errors.InvalidInput("Monitor needs a contract or limits")
@@ -100,6 +112,39 @@ class Monitor:
             else c.real(sampling_temperature, "sampling_temperature"),
         }
         self._names = {"train_fingerprint": train_fingerprint, "infer_fingerprint": infer_fingerprint}
+        self._watch: StepWatch | None = None
+        if policy is not None:
+            if self.contract is None:
+                raise errors.InvalidInput("policy: what is watched are the clauses of a contract, and there is none")
+            self._policy = policy if isinstance(policy, MonitorPolicy) else MonitorPolicy.read(policy)
+            self._watch = StepWatch(OnlineMonitor(self.contract, self._policy, stage=stage), kernel)
+        elif kernel is not None:
+            raise errors.InvalidInput("kernel: kernels are those of a policy, and there is none")
+
+    @property
+    def online(self) -> OnlineMonitor | None:
+        """What watches the rows of all steps; None without a policy."""
+        return None if self._watch is None else self._watch.online
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint: plain values and bytes. A monitor made with the same arguments restores it."""
+        with self._lock:
+            online = None if self.online is None else self.online.save()
+            return {"steps": self.steps, "total": self.total.to_bytes(), "online": online}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continues where `state` was taken; on failure nothing has changed."""
+        if not isinstance(state, Mapping) or not {"steps", "total", "online"} <= state.keys():
+            raise errors.DTypeError("state: pass what Monitor.state() gave")
+        if (state["online"] is None) != (self._watch is None):
+            raise errors.InvalidInput("state: taken with a policy and restored without, or the other way round")
+        steps, total = c.integer(state["steps"], "steps"), rl.RlSummary.from_bytes(state["total"])
+        watch = None
+        if self._watch is not None:
+            online = OnlineMonitor.restore(self.contract, self._policy, state["online"], stage=self._judging["stage"])
+            watch = StepWatch(online, self._watch.kernel)
+        with self._lock:
+            self.steps, self.total, self._watch = steps, total, watch
 
     def step(
         self,
@@ -116,6 +161,9 @@ class Monitor:
         fields: Mapping[str, Sequence[Any]] | None = None,
         logits: tuple[Any, Any] | None = None,
         tokens: Any = None,
+        sessions: Sequence[Any] | None = None,
+        time_ms: int | None = None,
+        kernel: str | None = None,
     ) -> Step:
         """One batch [rows, columns] of log-probs. `slices` names a slice a row for the diagnostics; `tags`
         are what the contract's slices read (default: the row's slice). `advantages`, one per row or per token,
@@ -123,10 +171,15 @@ class Monitor:
         requests' fields that slices and clauses read; `output_tokens` is up to the last token that counts, unless
         it is given. `ids` must be unique over ranks (default: rank and row). `logits` are both sides'
         [rows, columns, vocabulary]: the contract is then judged on them, with the sampled `tokens` if its clauses
-        ask for them."""
+        ask for them.
+
+        With a policy: `sessions` names the prompt of each row. Samples of one prompt are alike, and of one
+        session one row counts in the policy's epoch; without it every row is taken to be independent of the others.
+        `time_ms` is the time of the step, by default its number in seconds; `kernel` is who sampled, where that is
+        not the monitor's."""
         return self.begin(
             train, rollout, mask, advantages=advantages, old=old, tags=tags, slices=slices, ids=ids, rewards=rewards,
-            fields=fields, logits=logits, tokens=tokens,
+            fields=fields, logits=logits, tokens=tokens, sessions=sessions, time_ms=time_ms, kernel=kernel,
         ).finish()  # fmt: skip
 
     def begin(
@@ -144,6 +197,9 @@ class Monitor:
         fields: Mapping[str, Sequence[Any]] | None = None,
         logits: tuple[Any, Any] | None = None,
         tokens: Any = None,
+        sessions: Sequence[Any] | None = None,
+        time_ms: int | None = None,
+        kernel: str | None = None,
     ) -> PendingStep:
         """`step` in two parts. This one starts to measure logits on the device that holds them, and to copy
         what else lies there, and waits for neither; `finish` of what it returns gives the step. A trainer
@@ -163,9 +219,11 @@ class Monitor:
         rows = shape[0]
         if tags is None and slices is not None:
             tags = [[name] for name in slices]
-        tags = None if tags is None else _tags(tags, rows)
-        ids = None if ids is None else _ids(ids, rows)
-        fields = _fields(fields, rewards, rows)
+        tags = None if tags is None else tags_of(tags, rows)
+        ids = None if ids is None else ids_of(ids, rows)
+        fields = fields_of(fields, rewards, rows)
+        sessions = None if sessions is None else sessions_of(sessions, rows)
+        stream = self._stream(sessions, time_ms, kernel)
         if logits is None and tokens is not None:
             raise errors.InvalidInput("tokens: they are read with logits alone")
         measure = None
@@ -173,50 +231,79 @@ class Monitor:
             if self.contract is None:
                 raise errors.InvalidInput("logits are judged under a contract, and the monitor has none")
             pair = _logits(logits, shape)
-            about = _Rows(shape, mask, arrays.to_host(advantages), ids, tags, fields)
-            measure = self._begin(*pair, about, logits=True, tokens=tokens).finish
+            about = StepRows(shape, mask, arrays.to_host(advantages), ids, tags, fields)
+            begun = self._begin(*pair, about, logits=True, tokens=tokens)
+            measure = lambda: self._measured(begun, rows, sessions)  # noqa: E731
         elif self.contract is not None:
             # The copies have arrived when this is called.
-            about = _Rows(shape, host["mask"], host["advantages"], ids, tags, fields)
-            measure = lambda: self._begin(host["train"], host["rollout"], about).finish()  # noqa: E731
+            about = StepRows(shape, host["mask"], host["advantages"], ids, tags, fields)
+            measure = lambda: self._measured(  # noqa: E731
+                self._begin(host["train"], host["rollout"], about), rows, sessions
+            )
         # A batch may convert what it is given, so it is made of copies that have arrived.
         make = lambda: batch if batch is not None else rl.Batch(**host, slices=slices)  # noqa: E731
-        return PendingStep(self, copies, make, measure)
+        return PendingStep(self, copies, make, measure, stream)
+
+    def _stream(self, sessions: Any, time_ms: Any, kernel: Any) -> dict[str, Any]:
+        """What the policy's monitor is told of a step beside its rows."""
+        if self._watch is None:
+            for name, value in {"sessions": sessions, "time_ms": time_ms, "kernel": kernel}.items():
+                if value is not None:
+                    raise errors.InvalidInput(f"{name}: read by the monitor of a policy, and there is none")
+            return {}
+        return {
+            "time_ms": None if time_ms is None else c.integer(time_ms, "time_ms"),
+            "kernel": None if kernel is None else self._watch.check(kernel),
+        }
+
+    def _measured(self, begun: Measurement, rows: int, sessions: list[str] | None) -> tuple[Summary, list[Row]]:
+        if self._watch is None:
+            return begun.finish(), []
+        summary, tokens = begun.finish_tokens()
+        return summary, tokens.rows(sessions, rows)
 
     def _finish(
-        self, copies: _Copies, make: Callable[[], rl.Batch], measure: Callable[[], Summary] | None
-    ) -> Step:
+        self, copies: _Copies, make: Callable[[], rl.Batch], measure: Callable[[], tuple[Summary, list[Row]]] | None,
+        stream: dict[str, Any],
+    ) -> Step:  # fmt: skip
         copies.wait()
         batch = make()
-        summary = None if measure is None else measure()
+        summary, rows = (None, []) if measure is None else measure()
         corrected = None
         if self.correction is None:
             diagnostics = rl.RlSummary().add(batch, threads=self.threads)
         else:
             diagnostics, corrected = rl.step_batch(batch, self.correction, threads=self.threads)
-        summary, diagnostics = self._gather(summary, diagnostics)
+        summary, diagnostics, rows = self._gather(summary, diagnostics, rows)
 
         report = None if summary is None else judge(self.contract, summary, **self._judging)
         judgements = [] if self.limits is None else diagnostics.judge(self.limits)
         figures = diagnostics.figures()
+        watched = Watched([], False, None, {})
         with self._lock:
+            number = self.steps + 1
+            if self._watch is not None:
+                watched = self._watch.fold(rows, step=number, **stream)
             self.summary = summary
             self.total.merge(diagnostics)
-            self.steps += 1
-            number = self.steps
+            self.steps = number
+        metrics = self._metrics(report, judgements, figures, corrected)
         return Step(
             number=number,
             verdict=_worst(report, judgements),
             action="log" if report is None else report.action,
-            metrics=self._metrics(report, judgements, figures, corrected),
+            metrics=metrics | {self.prefix + name: value for name, value in watched.metrics.items()},
             report=report,
             judgements=judgements,
             figures=figures,
             weights=None if corrected is None else copies.back(corrected.weights),
             mask=None if corrected is None else copies.back(corrected.mask),
+            alarms=watched.alarms,
+            guarded=watched.guarded,
+            serves=watched.serves,
         )
 
-    def _begin(self, train: Any, rollout: Any, about: _Rows, **more: Any) -> Measurement:
+    def _begin(self, train: Any, rollout: Any, about: StepRows, **more: Any) -> Measurement:
         rank, _ = self._world()
         lengths = about.lengths()
         return begin_measure(
@@ -260,20 +347,23 @@ class Monitor:
             return 0, None
         return distributed.get_rank(self._group), distributed
 
-    def _gather(self, summary: Summary | None, diagnostics: rl.RlSummary) -> tuple[Summary | None, rl.RlSummary]:
+    def _gather(
+        self, summary: Summary | None, diagnostics: rl.RlSummary, rows: list[Row]
+    ) -> tuple[Summary | None, rl.RlSummary, list[Row]]:
         _, distributed = self._world()
         if distributed is None:
-            return summary, diagnostics
+            return summary, diagnostics, rows
         parts: list[Any] = [None] * distributed.get_world_size(self._group)
-        mine = (None if summary is None else summary.to_bytes(), diagnostics.to_bytes())
+        mine = (None if summary is None else summary.to_bytes(), diagnostics.to_bytes(), rows)
         distributed.all_gather_object(parts, mine, group=self._group)
         summary = None if summary is None else Summary.from_bytes(parts[0][0])
         diagnostics = rl.RlSummary.from_bytes(parts[0][1])
-        for measured, diagnosed in parts[1:]:
+        rows = [row for part in parts for row in part[2]]
+        for measured, diagnosed, _ in parts[1:]:
             if summary is not None:
                 summary.merge(Summary.from_bytes(measured))
             diagnostics.merge(rl.RlSummary.from_bytes(diagnosed))
-        return summary, diagnostics
+        return summary, diagnostics, rows
 
 
 class _Copies:
@@ -332,99 +422,6 @@ def _logits(logits: Any, shape: tuple) -> tuple[Any, Any]:
         if len(its) != 3 or its[:2] != tuple(shape):
             raise errors.ShapeError(f"the {side} logits have shape {its}; they must have {shape} and the vocabulary")
     return logits[0], logits[1]
-
-
-def _tags(tags: Any, rows: int) -> list[list[str]]:
-    tags = c.row_list(tags, "tags", "a list of texts")
-    if len(tags) != rows:
-        raise errors.ShapeError(f"tags: {len(tags)} lists for {rows} rows")
-    for row, each in enumerate(tags):
-        if isinstance(each, (str, bytes)) or not isinstance(each, Iterable):
-            raise errors.DTypeError(f"tags: row {row} has a {type(each).__name__}; pass a list of texts for each")
-        tags[row] = list(each)
-        if not all(isinstance(tag, str) for tag in tags[row]):
-            raise errors.DTypeError(f"tags: row {row} holds something other than texts")
-    return tags
-
-
-def _ids(ids: Any, rows: int) -> list[str]:
-    ids = c.row_list(ids, "ids", "a text")
-    if len(ids) != rows:
-        raise errors.ShapeError(f"ids: {len(ids)} for {rows} rows")
-    return ids
-
-
-def _fields(fields: Any, rewards: Any, rows: int) -> dict[str, list[Any]]:
-    """A list of `rows` plain values by name; None where a row has none."""
-    if fields is not None and not isinstance(fields, Mapping):
-        raise errors.DTypeError(f"fields is a {type(fields).__name__}; pass a dict of lists, a value for each row")
-    given = dict(fields or {})
-    if rewards is not None:
-        if "reward" in given:
-            raise errors.InvalidInput("fields has a \"reward\", and rewards are given too")
-        given["reward"] = rewards
-    for reserved in ("id", "tags"):
-        if reserved in given:
-            raise errors.InvalidInput(f"fields: pass {reserved!r} as `{'ids' if reserved == 'id' else 'tags'}`")
-    for name, values in given.items():
-        values = arrays.to_host(values)
-        if hasattr(values, "tolist"):
-            values = values.tolist()
-        values = c.row_list(values, f"fields[{name!r}]", "a value")
-        if len(values) != rows:
-            raise errors.ShapeError(f"fields[{name!r}]: {len(values)} values for {rows} rows")
-        given[name] = [_plain(value) for value in values]
-    return given
-
-
-def _plain(value: Any) -> Any:
-    """A scalar of NumPy or torch as Python's; None for nan, which frameworks write for "none"."""
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
-@dataclasses.dataclass
-class _Rows:
-    """What is known of a batch's rows beside the two sides' numbers."""
-
-    shape: tuple
-    mask: Any
-    advantages: Any
-    ids: list[str] | None
-    tags: list[list[str]] | None
-    fields: dict[str, list[Any]]
-
-    def lengths(self) -> np.ndarray:
-        """Tokens up to the last that counts: what follows is padding, and no output."""
-        if self.mask is None:
-            return np.full(self.shape[0], self.shape[1], dtype=np.int64)
-        counts = truth(self.mask).reshape(self.shape[0], -1)
-        last = counts.shape[1] - np.argmax(counts[:, ::-1], axis=1) if counts.shape[1] else np.zeros(len(counts))
-        return np.where(counts.any(axis=1), last, 0).astype(np.int64)
-
-    def token_advantages(self) -> np.ndarray | None:
-        """One per token, as slices read them."""
-        if self.advantages is None:
-            return None
-        values = arrays.column(self.advantages, "advantages", np.float32)
-        if values.size == self.shape[0]:
-            values = np.repeat(values, self.shape[1])
-        if values.size != self.shape[0] * self.shape[1]:
-            raise errors.ShapeError(f"advantages: {values.size} for {self.shape[0]} rows of {self.shape[1]} tokens")
-        return values
-
-    def requests(self, rank: int, lengths: np.ndarray) -> list[dict[str, Any]]:
-        made = []
-        for row in range(self.shape[0]):
-            request = {
-                "id": f"{rank:06d}-{row:08d}" if self.ids is None else self.ids[row],
-                "output_tokens": int(lengths[row]),
-            }
-            if self.tags is not None:
-                request["tags"] = self.tags[row]
-            request |= {name: values[row] for name, values in self.fields.items() if values[row] is not None}
-            made.append(request)
-        return made
 
 
 _ORDER = ("violated", "error", "inconclusive", "satisfied")

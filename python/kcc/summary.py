@@ -18,6 +18,7 @@ from . import _library as c
 from . import cuda, errors, metrics
 from .contract import Contract
 from .lists import ListView, TopK
+from .observations import Tokens
 
 
 class Summary(c.Owned):
@@ -132,6 +133,13 @@ class Measurement(c.Owned):
         summary = Summary(c.handle("kcc_measure_finish", self))
         self._keep = []  # after a failure they stay until the measurement is freed, which is what reads them
         return summary
+
+    def finish_tokens(self) -> tuple[Summary, Tokens]:
+        """`finish`, and what was made of every token."""
+        summary, tokens = ctypes.c_void_p(), ctypes.c_void_p()
+        c.call("kcc_measure_finish_tokens", self, ctypes.byref(summary), ctypes.byref(tokens))
+        self._keep = []
+        return Summary(summary), Tokens(tokens)
 
 
 def measure_traces(

@@ -15,6 +15,7 @@ from less than the whole distribution (top-p, top-k, min-p, penalties), nothing 
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -104,6 +105,7 @@ class KccCallback(TrainerCallback):
             advantages=advantages.detach().float().cpu(),
             slices=None if self._slices is None else self._slices(inputs),
             fields=_request_fields(inputs),
+            sessions=None if self.monitor.online is None else _prompts(inputs),
         )
         self.steps.append(step)
         if step.weights is not None:
@@ -111,9 +113,15 @@ class KccCallback(TrainerCallback):
             inputs["advantages"] = per_token * step.weights.to(advantages)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
-        if self.last is not None and self.last.verdict == "violated" and self.last.action in self._stop_on:
+        if self.last is not None and self._stops(self.last):
             control.should_training_stop = True
         return control
+
+    def _stops(self, step: Step) -> bool:
+        ordered = {step.action} if step.verdict == "violated" else set()
+        for alarm in step.alarms:
+            ordered |= {"alarm", f"alarm:{alarm['clause']}", alarm["action"]}
+        return not self._stop_on.isdisjoint(ordered)
 
 
 # What samples from the whole distribution. TRL leaves out top-k by 0, by -1 or by None.
@@ -143,10 +151,17 @@ def _request_fields(inputs: dict[str, Any]) -> dict[str, Any]:
     return {} if prompt is None else {"prompt_tokens": prompt.sum(dim=1).cpu()}
 
 
+def _prompts(inputs: dict[str, Any]) -> list[str]:
+    """A name for the prompt of each row, by its tokens: TRL shuffles the samples of a group."""
+    ids, mask = inputs["prompt_ids"].cpu(), inputs["prompt_mask"].cpu()
+    return [hashlib.sha256(repr(row[counts != 0].tolist()).encode()).hexdigest() for row, counts in zip(ids, mask)]
+
+
 def _actions(names: Iterable[str]) -> frozenset[str]:
     names = frozenset([names] if isinstance(names, str) else names)
-    for name in sorted(names - frozenset(ACTIONS)):
-        raise errors.InvalidInput(f"stop_on: {name!r} is no action; there are {', '.join(ACTIONS)}")
+    for name in sorted(names - frozenset(ACTIONS) - {"alarm"}):
+        if not name.startswith("alarm:"):
+            raise errors.InvalidInput(f"stop_on: {name!r} is no action; there are {', '.join(ACTIONS)}, alarm, alarm:CLAUSE")
     return names
 
 
@@ -161,7 +176,8 @@ def watch(
 ) -> KccCallback:
     """Watches a GRPOTrainer under a contract. `stop_on`: actions of a violation that end the training; by
     default those that order no further update: freeze, which contracts/rl-post-training.yaml orders for its
-    L3 clauses, fallback and rollback. `stop_on=()` only logs. `slices` names the slice of every row of a
+    L3 clauses, fallback and rollback. `stop_on=()` only logs. With a `policy` its alarms end the training, too,
+    where they order one of these; "alarm" names all of them, "alarm:N-1" those of a clause. `slices` names the slice of every row of a
     batch. Further options are Monitor's; `temperature` and `sampling_temperature` are the trainer's unless
     given."""
     if not {"temperature", "sampling_temperature"} <= options.keys():

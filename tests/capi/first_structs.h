@@ -48,4 +48,33 @@ typedef struct first_rl_batch {
   int32_t slice_count;
 } first_rl_batch;
 
+typedef struct first_column {
+  const char* name;
+  const double* values;
+  const double* upper;
+} first_column;
+
+typedef struct first_observation {
+  size_t struct_size;
+  int64_t time_ms;
+  const char* kernel;
+  const char* session;
+  int probe;
+  int audited;
+  int one_record;
+  const char* infer_request;
+  const char* train_request;
+  const char* asked_request;
+  int64_t rows;
+  int64_t masked;
+  const int32_t* positions;
+  const int32_t* tokens;
+  const int32_t* gold;
+  const int32_t* infer_argmax;
+  const int32_t* train_argmax;
+  const double* advantages;
+  const first_column* columns;
+  int64_t column_count;
+} first_observation;
+
 #endif /* KCC_TESTS_CAPI_FIRST_STRUCTS_H_ */

@@ -16,6 +16,14 @@ namespace {
 
 constexpr int kRows = 4, kColumns = 8, kVocab = 8;
 const char* const kRequests = "{\"id\": \"a\", \"tags\": [\"odd\"]}\n{\"id\": \"b\"}\n";
+const char* const kPolicy =
+    "apiVersion: kcc/v1\nkind: MonitorPolicy\nmetadata: {name: pool, version: 1.0.0}\nspec:\n"
+    "  falseAlarms: 1 per 10^6 requests\n  panic: serve-safest\n  audit: {sessionFilter: 1KiB}\n"
+    "  kernels: [{name: fast, role: infer}, {name: safe, role: fallback}]\n";
+const size_t kPolicySize = std::string_view(kPolicy).size();
+const char* const kObserved =
+    R"({"time_ms": 1, "request": "r1", "kernel": "fast", "audited": true, "train": {},)"
+    R"( "tokens": {"position": [0, 1], "kl": [0.25, 9], "abs_log_ratio": [0.1, 3]}})";
 const char* const kRule =
     R"({"weight": {"mode": "truncate", "high": 1.01}, "reject": [{"statistic": "ratio",)"
     R"( "aggregate": "token", "low": 0.5, "high": 2}]})";
@@ -57,6 +65,7 @@ struct World {
   kcc_rl_dialect* made_dialect = nullptr;
   kcc_rl_dump* made_dump = nullptr;
   kcc_rl_batch made_batch{};
+  kcc_monitor* made_monitor = nullptr;
   const double* values = nullptr;
   std::array<float, kRows * kColumns> weights{};
   std::array<uint8_t, kRows * kColumns> mask{};
@@ -162,6 +171,8 @@ void World::ClearMade() {
   made_rl_summary = rl_into = nullptr;
   made_dialect = nullptr;
   made_dump = nullptr;
+  kcc_monitor_free(made_monitor);
+  made_monitor = nullptr;
   made_batch = {};
   made_batch.struct_size = sizeof made_batch;
   values = nullptr;
@@ -193,7 +204,8 @@ class CallSubject final : public Subject {
     if (outcome.failed) outcome.message = kcc_error();
     const World& w = world_;
     const bool made = w.text.data != nullptr || w.made_contract || w.made_summary ||
-                      w.made_rl_summary || w.made_dialect || w.made_dump || w.values;
+                      w.made_rl_summary || w.made_dialect || w.made_dump || w.made_monitor ||
+                      w.values;
     if (outcome.failed && made) outcome.broken = "failed, but an output was touched";
     outcome.results = FilesOf(TheInputs().out());
     outcome.results["into"] = Encoded(w.into);
@@ -289,6 +301,38 @@ void AddContractsAndSummaries(std::vector<Case>* cases) {
       [](World& w) { return kcc_bound(R"({"linf": 0.05, "reward_max": 1})", &w.text); });
 }
 
+void AddMonitor(std::vector<Case>* cases) {
+  Add(cases, "kcc_monitor_new", [](World& w) {
+    return kcc_monitor_new(w.contract, kPolicy, kPolicySize, nullptr, nullptr, &w.made_monitor);
+  });
+  // A monitor of its own: where memory runs out it is torn, says so, and takes nothing more.
+  Add(cases, "kcc_monitor_observe", [](World& w) {
+    kcc_monitor* monitor = nullptr;
+    kcc_status status =
+        kcc_monitor_new(w.contract, kPolicy, kPolicySize, nullptr, nullptr, &monitor);
+    if (status == KCC_OK) {
+      status = kcc_monitor_observe(monitor, kObserved, std::string_view(kObserved).size(), &w.text);
+    }
+    kcc_monitor_free(monitor);
+    return status;
+  });
+  Add(cases, "kcc_measure_finish_tokens and kcc_tokens_observation", [](World& w) {
+    kcc_measurement* measurement = nullptr;
+    kcc_tokens* tokens = nullptr;
+    kcc_summary* summary = nullptr;
+    kcc_observation observation{};
+    observation.struct_size = sizeof observation;
+    kcc_status status = kcc_measure_begin(&w.logits, w.contract, 2, &measurement);
+    if (status == KCC_OK) status = kcc_measure_finish_tokens(measurement, &summary, &tokens);
+    if (status == KCC_OK) status = kcc_tokens_observation(tokens, 1, &observation);
+    if (status == KCC_OK) std::swap(summary, w.made_summary);
+    kcc_summary_free(summary);
+    kcc_tokens_free(tokens);
+    kcc_measurement_free(measurement);
+    return status;
+  });
+}
+
 void AddRl(std::vector<Case>* cases) {
   Add(cases, "kcc_rl_summary_new", [](World& w) { return kcc_rl_summary_new(&w.made_rl_summary); });
   for (const int threads : {1, 3}) {
@@ -358,6 +402,7 @@ void AddRl(std::vector<Case>* cases) {
 std::vector<Case> CCases() {
   std::vector<Case> cases;
   AddContractsAndSummaries(&cases);
+  AddMonitor(&cases);
   AddRl(&cases);
   return cases;
 }

@@ -23,6 +23,15 @@ spec:
   numerical:
     - {id: N-1, metric: mean_abs_log_ratio, atMost: 0.02, level: L3}
 """)
+POLICY = kcc.MonitorPolicy("""
+apiVersion: kcc/v1
+kind: MonitorPolicy
+metadata: {name: test, version: 1.0.0}
+spec:
+  falseAlarms: 1 per 10^6 requests
+  panic: serve-safest
+  kernels: [{name: fast, role: infer}, {name: safe, role: fallback}]
+""")
 ROLLOUT = np.full((4, 8), -1.0)
 TRAIN = ROLLOUT + 0.01 * np.arange(-8, 0)
 TRUNCATE = {"weight": {"mode": "truncate", "high": 2.0}}
@@ -105,6 +114,24 @@ TABLE = {
                       "tags": [*NOTHINGS, 5, [], ["math"] * 4, [5] * 4, [[5]] * 4, [["a"]] * 3, "abcd"], "slices": [*NOTHINGS, 5, [], "abcd", [5] * 4, [""] * 4, ["a"] * 3],
                       "ids": [*NOTHINGS, 5, [], [5] * 4, ["a"] * 4, ["a"] * 3, "abc"],
                       "logits": [*NOTHINGS, 5, "ab", (1, 2), (Odd(), Odd()), (None, None), (TRAIN, ROLLOUT)], "tokens": [*NOTHINGS, 5, TRAIN]}),
+    "Monitor with a policy": (kcc.Monitor, {"contract": CONTRACT, "policy": POLICY},
+                              {"policy": [*NOTHINGS, 5, 2.5, [], "/no/such", kcc.MonitorPolicy("x: 1")], "kernel": [*TEXTS, "slow", np.zeros(3)]}),
+    "Monitor.step with a policy": (kcc.Monitor(CONTRACT, policy=POLICY, group=False).step, {"train": TRAIN, "rollout": ROLLOUT},
+                                   {"sessions": [*NOTHINGS, 5, [], "abcd", [2.5] * 4, [""] * 4, ["a\0b"] * 4, ["\ud800"] * 4, ["a"] * 3, np.zeros(4)],
+                                    "time_ms": [*COUNTS[:-2], 10**400], "kernel": [*TEXTS, "slow", np.zeros(3)]}),
+    "Monitor.restore": (kcc.Monitor(CONTRACT, policy=POLICY).restore, {"state": {}},
+                        {"state": [*NOTHINGS, None, 5, [], {}, kcc.Monitor(CONTRACT).state(), {"steps": "x", "total": b"", "online": b""},
+                                   {**kcc.Monitor(CONTRACT, policy=POLICY).state(), "online": b"x"}]}),
+    "MonitorPolicy": (kcc.MonitorPolicy, {"yaml": "x: 1"}, {"yaml": [each for each in [*TEXTS, None] if each != "a\0b"], "name": TEXTS}),
+    "MonitorPolicy.read": (kcc.MonitorPolicy.read, {"path": "x"}, {"path": [*NOTHINGS, None, 5, 2.5, [], "/no/such", "/", ""]}),
+    "OnlineMonitor": (kcc.OnlineMonitor, {"contract": CONTRACT, "policy": POLICY},
+                      {"contract": [*HANDLES, None, SUMMARY], "policy": [*HANDLES, None, kcc.MonitorPolicy("x: 1")], "stage": [*TEXTS, "late"]}),
+    "OnlineMonitor.restore": (kcc.OnlineMonitor.restore, {"contract": CONTRACT, "policy": POLICY, "data": b""},
+                              {"data": [*NOTHINGS, None, "text", 5, [], b"", kcc.OnlineMonitor(CONTRACT, POLICY).save()[:-1]]}),
+    "OnlineMonitor.observe": (kcc.OnlineMonitor(CONTRACT, POLICY).observe, {"observation": {}},
+                              {"observation": [*NOTHINGS, None, "text", 5, [], {}, "{}", {"request": "a"}, {"request": "a", "kernel": "slow", "time_ms": 0}]}),
+    "OnlineMonitor.should_audit": (kcc.OnlineMonitor(CONTRACT, POLICY).should_audit, {"request": "a", "kernel": "fast"},
+                                   {"request": [*TEXTS, None], "kernel": [*TEXTS, None, "slow"], "session": TEXTS, "time_ms": [*NOTHINGS, None, 2.5, "x", 2**63]}),
     "rl.Batch": (kcc.rl.Batch, {"train": TRAIN, "rollout": ROLLOUT},
                  {"train": [each for each in ARRAYS if not (isinstance(each, np.ndarray) and each.dtype == float and np.isnan(each).any())],
                   "offsets": OPTIONAL_ARRAYS, "slices": [*NOTHINGS, 5, "abcd", [None] * 4, ["\ud800"] * 4]}),

@@ -181,3 +181,37 @@ def test_what_is_sampled_from_less_than_everything_estimates_nothing(tmp_path):
         trainer.train()
         assert watch.last.verdict in ("inconclusive", "error")
         assert reason in watch.last.report.clauses[0]["slices"][0]["reason"]
+
+
+HARD = """
+apiVersion: kcc/v1
+kind: KernelContract
+metadata: {name: hard, version: 1.0.0}
+spec:
+  numerical:
+    - {id: N-1, metric: max_abs_log_ratio, atMost: 1e-9, level: L1}
+  escalation: {L1: log}
+"""
+POLICY = """
+apiVersion: kcc/v1
+kind: MonitorPolicy
+metadata: {name: training, version: 1.0.0}
+spec:
+  falseAlarms: 1 per 10^6 requests
+  panic: serve-safest
+  kernels: [{name: rollout, role: infer}, {name: trainer, role: fallback}]
+"""
+
+
+@pytest.mark.parametrize(("stop_on", "steps"), [("alarm", 1), ("alarm:N-1", 1), ("alarm:N-2", 2), ("freeze", 2)])
+def test_an_alarm_stops_the_run_if_asked(tmp_path, stop_on, steps):
+    import kcc
+    import kcc.trl
+
+    trainer = make_trainer(tmp_path, steps=2)
+    watch = kcc.trl.watch(trainer, kcc.Contract(HARD), policy=kcc.MonitorPolicy(POLICY), stop_on=stop_on)
+    trainer.train()
+    assert trainer.state.global_step == steps
+    first = watch.steps[0]
+    assert [(alarm["kind"], alarm["clause"]) for alarm in first.alarms] == [("proof", "N-1")]
+    assert first.metrics["kcc/monitor/counted"] == 1, "four samples of one prompt"
