@@ -26,8 +26,11 @@ class AnswerWriter::Body {
   Body(const AnswerWriter& writer, bool chunk) : writer_(writer), chunk_(chunk) {
     json_.BeginObject();
     const AnswerHead& head = writer.head_;
-    json_.Field(kind() == ApiKind::kGenerate ? "request_id" : "id", head.id);
-    if (kind() != ApiKind::kGenerate) json_.Field("object", ObjectName());
+    if (kind() == ApiKind::kGenerate) {
+      json_.Field("output_mode", "tokens").Field("request_id", head.id);
+    } else {
+      json_.Field("id", head.id).Field("object", ObjectName());
+    }
     json_.Field("created", head.created_s).Field("model", writer.model_.name);
   }
 

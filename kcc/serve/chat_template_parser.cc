@@ -12,6 +12,7 @@ using Node = ChatTemplate::Node;
 using Kind = Node::Kind;
 
 constexpr int kDepthMax = 64;
+constexpr int kLinksMax = 256;  // of one chain: a + b + c has two
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 bool IsWordStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -72,6 +73,10 @@ class Parser {
     node.children.push_back(std::move(left));
     return node;
   }
+  // Chains are nested on their left side, so that they need a limit as nesting does.
+  void CountLink(int* links) {
+    if (++*links > kLinksMax) Fail("an expression is too long");
+  }
   static Node Make(Kind kind, Node left, Node right) {
     Node node = Make(kind, std::move(left));
     node.children.push_back(std::move(right));
@@ -81,13 +86,21 @@ class Parser {
   Node Expression() {
     if (++depth_ > kDepthMax) Fail("nested too deeply");
     Node node = Conjunction();
-    while (!fault_ && TakeWord("or")) node = Make(Kind::kOr, std::move(node), Conjunction());
+    int links = 0;
+    while (!fault_ && TakeWord("or")) {
+      CountLink(&links);
+      node = Make(Kind::kOr, std::move(node), Conjunction());
+    }
     --depth_;
     return node;
   }
   Node Conjunction() {
     Node node = Negation();
-    while (!fault_ && TakeWord("and")) node = Make(Kind::kAnd, std::move(node), Negation());
+    int links = 0;
+    while (!fault_ && TakeWord("and")) {
+      CountLink(&links);
+      node = Make(Kind::kAnd, std::move(node), Negation());
+    }
     return node;
   }
   Node Negation() {
@@ -113,13 +126,18 @@ class Parser {
   }
   Node Sum() {
     Node node = Filtered();
-    while (!fault_ && (Take("+") || Take("~")))
+    int links = 0;
+    while (!fault_ && (Take("+") || Take("~"))) {
+      CountLink(&links);
       node = Make(Kind::kAdd, std::move(node), Filtered());
+    }
     return node;
   }
   Node Filtered() {
     Node node = Member();
+    int links = 0;
     while (!fault_ && Take("|")) {
+      CountLink(&links);
       if (!TakeWord("trim")) Fail("the only filter that is known is `trim`");
       node = Make(Kind::kTrim, std::move(node));
     }
@@ -127,7 +145,9 @@ class Parser {
   }
   Node Member() {
     Node node = Atom();
+    int links = 0;
     while (!fault_) {
+      CountLink(&links);
       if (Take("[")) {
         node = Make(Kind::kMember, std::move(node), Expression());
         if (!Take("]")) Fail("expected ]");
@@ -154,8 +174,11 @@ class Parser {
       }
       node.text += c;
     }
-    if (at_ == text_.size()) Fail("a text does not end");
-    ++at_;
+    if (at_ == text_.size()) {
+      Fail("a text does not end");
+    } else {
+      ++at_;
+    }
     return node;
   }
   Node Atom() {
@@ -236,8 +259,11 @@ class Parser {
       const char kind = text_[at_ + 1];
       if (kind == '#') {
         const size_t end = text_.find("#}", at_ + 2);
-        if (end == std::string_view::npos) Fail("a comment does not end");
-        trim_next_ = end != std::string_view::npos && text_[end - 1] == '-';
+        if (end == std::string_view::npos) {
+          Fail("a comment does not end");
+          break;
+        }
+        trim_next_ = text_[end - 1] == '-';
         drop_newline_ = true;
         at_ = end + 2;
         continue;

@@ -14,6 +14,12 @@ std::string Render(std::string_view text, std::vector<ChatMessage> messages = {{
   return out.has_value() ? *out : "! " + out.error().message();
 }
 
+std::string Repeated(std::string_view text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
 TEST(ChatTemplate, TheModelsOwn) {
   EXPECT_EQ(Render(testing::kTemplate), "<s><user>hi<assistant>");
   EXPECT_EQ(Render(testing::kTemplate, {{"user", "a"}, {"assistant", "b"}, {"user", "c"}}),
@@ -64,6 +70,10 @@ TEST(ChatTemplate, WhatItDoesNotKnowIsRefusedWithItsLine) {
       {"{% if true %}a{% else %}b", "a block does not end"},
       {"{{ a", "expected }}"},
       {"{{ " + std::string(200, '(') + "1", "nested too deeply"},
+      {"{{ a" + std::string(300, '+') + "b }}", "expected a value"},
+      {"{{ a" + Repeated(" + a", 300) + " }}", "an expression is too long"},
+      {"{{ a" + Repeated(".b", 300) + " }}", "an expression is too long"},
+      {Repeated("{% if x %}", 100), "nested too deeply"},
       {"{% if x %}" + std::string(100, ' ') + "{% elif y %}", "a block does not end"},
   };
   for (const auto& [text, expected] : cases) {

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -273,7 +274,12 @@ def test_a_second_signal_ends_it_at_once(start):
     connection.request("POST", "/v1/completions", json.dumps({"prompt": PROMPT, "max_tokens": 9000, "ignore_eos": True, "stream": True}))
     assert connection.getresponse().read(10)
     server.process.send_signal(signal.SIGTERM)
+    with pytest.raises(ConnectionError):
+        while True:  # until the first has been seen: two at once may be one
+            server.ask("GET", "/health")
+    began = time.monotonic()
     assert server.end()[0] == 0
+    assert time.monotonic() - began < 15  # it would wait 30 s for the stream
 
 
 def test_usage(kcc, server):

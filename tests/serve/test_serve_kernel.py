@@ -30,13 +30,13 @@ def requests(tmp_path_factory):
     return file
 
 
-@pytest.mark.parametrize("kernel", ["lab:f32", "lab:train", "lab:bf16-invariant", "lab:int4"])
+@pytest.mark.parametrize("kernel", ["lab:f32", "lab:train", "lab:bf16-invariant", "lab:int4?batch=invariant"])
 @pytest.mark.parametrize("path", ["prefill", "decode"])
 def test_scores_are_the_labs_to_the_bit(kcc, start, requests, tmp_path, kernel, path):
     server = start(kernel)
     scored = kcc("score", f"{server.uri}&path={path}", "--requests", requests, "-o", tmp_path / "server", "--batch", 64)
     assert scored.code == 0, scored.err
-    assert kcc("score", f"{kernel}?path={path}", "--requests", requests, "-o", tmp_path / "lab").code == 0
+    assert kcc("score", f"{kernel}{'&' if '?' in kernel else '?'}path={path}", "--requests", requests, "-o", tmp_path / "lab").code == 0
     assert same_bits(tmp_path / "server", tmp_path / "lab", "token")
     assert same_bits(tmp_path / "server", tmp_path / "lab", "logprob")
     assert server.end() == (0, "")
