@@ -55,9 +55,9 @@ empty :=
 space := $(empty) $(empty)
 any-of = ^($(subst $(space),|,$(strip $(1))))$$
 
-READERS := format predicate contract trace summary statement kernel rl capi
+READERS := format predicate contract trace summary statement kernel serve rl capi
 FUZZED := contract promotion predicate safetensors npy requests kld import import_files conform arrays summary report statement \
-  register_import stored_request observation capi capi_files exec_answers server_answers
+  register_import stored_request observation capi capi_files exec_answers server_answers serve_requests
 test-readers: configure-asan
 	@cmake --build --preset asan -j $(JOBS) --target $(READERS:%=kcc_%_test) $(FUZZED:%=%_fuzz)
 	@$(CTEST) --test-dir build/asan -LE slow -R '$(call any-of,$(READERS) $(FUZZED:%=fuzz-%))'
@@ -76,7 +76,7 @@ test-asan: configure-asan
 
 # Threads live in few modules: the tests of those, and of what is built on them, are all that is
 # built here.
-TSAN_TESTS := numeric summary kernel lab attribution experiment rl capi
+TSAN_TESTS := numeric summary kernel lab serve attribution experiment rl capi
 test-tsan: configure-tsan
 	@cmake --build --preset tsan -j $(JOBS) --target $(TSAN_TESTS:%=kcc_%_test)
 	@$(CTEST) --test-dir build/tsan -R '$(call any-of,$(TSAN_TESTS))'

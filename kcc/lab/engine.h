@@ -19,6 +19,7 @@
 #include "kcc/lab/forward.h"
 #include "kcc/lab/lab_model.h"
 #include "kcc/lab/scheduler.h"
+#include "kcc/lab/stepper.h"
 #include "kcc/lab/switches.h"
 
 namespace kcc {
@@ -57,27 +58,21 @@ class Engine {
                                                const Sampling& sampling, const LogitsSink& sink);
 
   const EngineStats& stats() const { return stats_; }
-  Forward& forward() { return forward_; }
+  Forward& forward() { return stepper_.forward(); }
 
  private:
   struct Batch;
   Result<> CheckRequests(std::span<const KernelRequest> batch, size_t extra_tokens) const;
   Result<> Drive(Batch* batch, const LogitsSink& sink);
-  Result<> Step(Batch* batch, std::span<const ScheduledRun> runs, const LogitsSink& sink);
-  Result<> Deliver(Batch* batch, std::span<const ScheduledRun> runs,
-                   std::span<const size_t> logits_from, std::span<const float> logits,
-                   const LogitsSink& sink);
-  Result<> Compute(Batch* batch, std::span<const ScheduledRun> runs, const StepChoice& choice,
+  Result<> Deliver(Batch* batch, Sequence* sequence, size_t position, std::span<const float> logits,
                    const LogitsSink& sink);
   void Append(Batch* batch, int32_t token, Sequence* sequence);
-  StepChoice ChoiceFor(size_t step_tokens, bool variant) const;
-  size_t VariantFrom(const KernelRequest& request) const;
 
   const LabModel& model_;
   LabSwitches switches_;
   const Clock& clock_;
   ForkJoin pool_;
-  Forward forward_;
+  Stepper stepper_;
   EngineStats stats_;
 };
 

@@ -1,10 +1,9 @@
 #include "kcc/lab/lab_kernel.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kcc/kernel/exec_protocol.h"
-#include "kcc/numeric/double_math.h"
+#include "kcc/lab/logprob.h"
 #include "kcc/trace/writer.h"
 
 namespace kcc {
@@ -23,17 +22,6 @@ std::string Fingerprint(const LabModel& model, const LabSwitches& switches) {
     if (counts) text += " " + name + "=" + value;
   }
   return text;
-}
-
-// In double, from the logits that are stored, so that a reader who computes it again finds the
-// same. At most 0: rounding may take the log-prob of a certain token past it, and evidence above 0
-// is refused.
-float LogprobOf(std::span<const float> logits, int32_t token) {
-  const double top = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += Exp(static_cast<double>(logit) - top);
-  const double own = static_cast<double>(logits[static_cast<size_t>(token)]) - top;
-  return std::min(0.0f, static_cast<float>(own - Log(sum)));
 }
 
 // Rows of one request until all of them are there: requests finish in any order.
@@ -196,7 +184,7 @@ Result<> LabKernel::WriteTrace(std::span<const KernelRequest> batch, const std::
     RequestRows& into = rows[request];
     into.positions.push_back(position);
     into.tokens.push_back(token);
-    into.logprobs.push_back(LogprobOf(logits, token));
+    into.logprobs.push_back(RowLogprobs(logits).Of(token));
     StoreLogits(logits, switches_.logits, &into.logits);
     return {};
   };

@@ -94,4 +94,10 @@ void Scheduler::Retire() {
   std::erase_if(running_, [](const Sequence* sequence) { return sequence->done(); });
 }
 
+void Scheduler::Remove(Sequence* sequence) {
+  cache_->Release(&sequence->table);
+  std::erase(running_, sequence);
+  std::erase(waiting_, sequence);
+}
+
 }  // namespace kcc

@@ -9,12 +9,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <vector>
 
 #include "kcc/base/result.h"
+#include "kcc/lab/audit.h"
 #include "kcc/lab/kv_cache.h"
+#include "kcc/lab/switches.h"
 
 namespace kcc {
+
+// Sequence::variant_from of a sequence that never takes the other kernel variant.
+inline constexpr size_t kNoVariant = std::numeric_limits<size_t>::max();
 
 struct Sequence {
   size_t request = 0;  // index in the batch; lower arrived earlier
@@ -24,6 +30,8 @@ struct Sequence {
   bool open_ended = false;  // tokens are appended as they are sampled
   size_t computed = 0;      // tokens whose keys are in the cache
   size_t emitted = 0;       // tokens whose logits were handed out, or are never wanted
+  size_t variant_from = kNoVariant;  // position from which the other kernel variant is taken
+  AuditTrail* audit = nullptr;       // may be null
   BlockTable table;
   size_t preemptions = 0;
 
@@ -39,6 +47,10 @@ struct SchedulerLimits {
   size_t chunk = 256;
   size_t concurrency = 16;
   size_t step_tokens = 512;
+
+  static SchedulerLimits Of(const LabSwitches& switches) {
+    return {switches.chunk, switches.concurrency, switches.chunk + switches.concurrency};
+  }
 };
 
 class Scheduler {
@@ -49,12 +61,15 @@ class Scheduler {
   void Add(Sequence* sequence) { waiting_.push_back(sequence); }
   bool idle() const { return waiting_.empty() && running_.empty(); }
   size_t running() const { return running_.size(); }
+  size_t waiting() const { return waiting_.size(); }
   uint64_t preemptions() const { return preemptions_; }
 
   // The next step's runs, blocks reserved; fails if one sequence alone does not fit the cache.
   Result<std::vector<ScheduledRun>> Next();
   // Takes sequences that are done out and gives their blocks back.
   void Retire();
+  // Takes one out that is not done, wherever it is: nobody wants it any more. Between steps.
+  void Remove(Sequence* sequence);
 
  private:
   size_t Wanted(const Sequence& sequence) const;
