@@ -14,6 +14,7 @@
 #include "apps/kcc/cli_checks.h"
 #include "apps/kcc/command_spec.h"
 #include "apps/kcc/commands.h"
+#include "apps/kcc/commands_monitor.h"
 #include "apps/kcc/register_statement.h"
 #include "kcc/base/check.h"
 

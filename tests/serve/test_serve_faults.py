@@ -117,8 +117,9 @@ def test_the_admin_port_is_for_the_operator(faulty, server):
     assert faulty.started["adminUrl"].startswith("http://127.0.0.1:")
     body = json.dumps({"latency_ms": 1})
     assert faulty.ask("POST", "/faults", body, admin=True, headers={"Content-Type": "text/plain"}).status == 415
-    elsewhere = {"Content-Type": "application/json", "Host": "evil.example"}
-    assert faulty.ask("POST", "/faults", body, admin=True, headers=elsewhere).status == 403
+    for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80"):
+        elsewhere = {"Content-Type": "application/json", "Host": host}
+        assert faulty.ask("POST", "/faults", body, admin=True, headers=elsewhere).status == 403
     wrong = faulty.ask("POST", "/faults", {"swtiches": "kv=e4m3"}, admin=True)
     assert wrong.status == 400 and "did you mean 'switches'" in wrong.json["error"]["message"]
     assert faulty.ask("GET", "/v1/models", admin=True).status == 404
