@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "apps/kcc/commands_monitor.h"
 #include "apps/kcc/monitoring.h"
 #include "kcc/base/strings.h"
 #include "kcc/monitor/forecast.h"

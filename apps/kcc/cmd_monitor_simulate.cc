@@ -2,6 +2,7 @@
 #include <array>
 #include <filesystem>
 
+#include "apps/kcc/commands_monitor.h"
 #include "apps/kcc/monitoring.h"
 #include "kcc/base/file.h"
 #include "kcc/base/strings.h"
