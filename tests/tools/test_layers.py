@@ -116,7 +116,7 @@ VIOLATIONS = {
     "a test that is too long": ({"tests/shared/x_test.cc": "\n" * 501}, "tests/shared/x_test.cc: has 501 lines"),
     "a library from a folder that may not": ({JUDGE: "#include <openssl/sha.h>\n"},
                                              "openssl/sha.h may be included from kcc/base, kcc/statement only"),
-    "a library that nobody listed": ({JUDGE: "#include <boost/asio.hpp>\n"}, "boost/asio.hpp is of a library that is not"),
+    "a library that nobody listed": ({JUDGE: "#include <folly/Uri.h>\n"}, "folly/Uri.h is of a library that is not"),
     "a test library in what is no test": ({JUDGE: "#include <gtest/gtest.h>\n"}, "gtest/gtest.h belongs into tests"),
     "output in a pure folder": ({JUDGE: '\n\nvoid F() { std::cout << "x"; }\n'}, f"{JUDGE}:3: kcc/judge is pure"),
     "files in a pure folder": ({JUDGE: '#include "kcc/base/file.h"\n'}, "this is input or output"),
