@@ -12,6 +12,7 @@ namespace kcc::cli {
 namespace {
 
 constexpr std::array kFactors = {2.0, 3.0};
+constexpr int64_t kRuns = 100;
 
 void PrintLine(std::string_view text, size_t indent, Console& console) {
   console.out << std::string(indent, ' ')
@@ -110,9 +111,10 @@ void PrintWhole(const MonitorForecast& forecast, const MonitorPolicy& policy, Co
             0, console);
   PrintLine("Where every kernel is bad: " + std::string(Name(policy.panic)) + ".", 0, console);
   PrintLine(
-      "How soon: means of 200 simulated streams of the detector itself, from a fixed seed, whose "
-      "observations are 0 or 1 and shifted from the first one on. Values in between are seen "
-      "sooner.",
+      "How soon: means of " + std::to_string(kRuns) +
+          " simulated streams of the detector itself, from a fixed seed, whose "
+          "observations are 0 or 1 and shifted from the first one on. Values in between are seen "
+          "sooner.",
       0, console);
 }
 
@@ -147,6 +149,8 @@ int RunMonitorExplain(const MonitorExplainOptions& options, Console& console) {
   if (!documents) return exit_code;
   ForecastOptions how;
   how.stage = StageNamed(options.stage);
+  how.runs = kRuns;
+  how.observations_max = 50'000;  // a second or two for a contract of twenty clauses
   const auto forecast = ForecastMonitor(documents->contract, documents->policy, kFactors, how);
   if (!forecast.has_value()) return ReportError(forecast.error(), console);
   if (console.json) {

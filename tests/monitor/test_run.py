@@ -163,7 +163,8 @@ def test_a_tampered_log_is_named(kcc, run, tmp_path):
     last = lines[-1].replace('"serves":"bf16"', '"serves":"fp8"')
     assert last != lines[-1]
     assert "copy:361:" in difference(lines[:-1] + [last]) and '"serves":"bf16"' in difference(lines[:-1] + [last])
-    assert "copy:1:" in difference([lines[0].replace("full", "canary")] + lines[1:])
+    assert "copy:1:" in difference([lines[0].replace("full", "wide")] + lines[1:])
+    assert "copy:2: the chain is broken" in difference([lines[0].replace("full", "canary")] + lines[1:])
     assert "is cut after" in difference(lines + ['{"previous"'])
     assert "the log is empty" in difference([])
     other = tmp_path / "other.yaml"
