@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "apps/kcc/commands.h"
+#include "apps/kcc/commands_monitor.h"
 #include "kcc/contract/monitor_policy.h"
 #include "kcc/monitor/monitor.h"
 
