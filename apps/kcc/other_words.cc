@@ -16,8 +16,10 @@ constexpr std::string_view kStatus =
     "status --register R' where promotions are, and 'kcc doctor' says whether everything that kcc "
     "needs is there";
 constexpr std::string_view kWatch =
-    "'kcc run' judges what two kernels do now, and 'kcc compare before after' says what changed "
-    "between two reports; kcc.Monitor in Python watches a training run (docs/python.md)";
+    "'kcc monitor run' judges a kernel while it serves (docs/monitor.md), 'kcc run' what two "
+    "kernels "
+    "do now, and 'kcc compare before after' says what changed between two reports; kcc.Monitor in "
+    "Python watches a training run (docs/python.md)";
 constexpr std::string_view kRun =
     "'kcc run CONTRACT --train KERNEL --infer KERNEL' measures two kernels and judges them";
 constexpr std::string_view kCheck = "'kcc check CONTRACT' validates a contract";
@@ -44,7 +46,6 @@ constexpr Instead kInstead[] = {
     {"ps", kStatus},
     {"list", kStatus},
     {"watch", kWatch},
-    {"monitor", kWatch},
     {"tail", kWatch},
     {"top", kWatch},
     {"live", kWatch},

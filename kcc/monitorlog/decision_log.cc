@@ -201,10 +201,8 @@ Result<> DecisionLog::Write(const std::string& line) {
   return {};
 }
 
-Result<> DecisionLog::Append(const MonitorObservation& observation,
-                             const MonitorDecision& decision) {
-  KCC_TRY(const std::string line, DecisionLine(head_, observation, decision));
-  KCC_TRY_VOID(Write(line));
+Result<> DecisionLog::Append(const std::string& observation_text, const MonitorDecision& decision) {
+  KCC_TRY_VOID(Write(DecisionLine(head_, observation_text, decision)));
   ++decisions_;
   return {};
 }

@@ -99,22 +99,25 @@ void WriteChange(const MonitorChange& change, JsonWriter* writer) {
   writer->EndObject();
 }
 
-Result<std::string> DecisionLine(const std::string& previous, const MonitorObservation& observation,
-                                 const MonitorDecision& decision) {
+Result<std::string> ObservationText(const MonitorObservation& observation) {
+  JsonWriter writer(JsonWriter::Style::kCompact);
+  WriteObservation(observation, &writer);
+  std::string text = Line(&writer);
+  if (text.size() > kObservationLineBytesMax) {
+    return InvalidError("written out, the observation has more than " +
+                        std::to_string(kObservationLineBytesMax) + " bytes");
+  }
+  return text;
+}
+
+std::string DecisionLine(const std::string& previous, const std::string& observation_text,
+                         const MonitorDecision& decision) {
   JsonWriter writer(JsonWriter::Style::kCompact);
   writer.BeginObject().Field("previous", previous).Field("number", decision.number);
   writer.Field("handling", Name(decision.handling)).Field("serves", decision.serves);
   writer.Key("changes").BeginArray();
   for (const MonitorChange& change : decision.changes) WriteChange(change, &writer);
-  writer.EndArray();
-  JsonWriter inner(JsonWriter::Style::kCompact);
-  WriteObservation(observation, &inner);
-  const std::string text = Line(&inner);
-  if (text.size() > kObservationLineBytesMax) {
-    return InvalidError("written out, the observation has more than " +
-                        std::to_string(kObservationLineBytesMax) + " bytes");
-  }
-  writer.Key("observation").Raw(text).EndObject();
+  writer.EndArray().Key("observation").Raw(observation_text).EndObject();
   return Line(&writer);
 }
 

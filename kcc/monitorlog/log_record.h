@@ -36,9 +36,11 @@ LogStart StartOf(const Contract& contract, const MonitorPolicy& policy, Stage st
 std::string StartLine(const LogStart& start);
 Result<LogStart> ReadStartLine(std::string_view line);
 
-// Fails where the observation, written out, is longer than what can be read back.
-Result<std::string> DecisionLine(const std::string& previous, const MonitorObservation& observation,
-                                 const MonitorDecision& decision);
+// Fails where the observation, written out, is longer than what can be read back. Asked for before
+// the observation is decided, so that nothing is decided that cannot be logged.
+Result<std::string> ObservationText(const MonitorObservation& observation);
+std::string DecisionLine(const std::string& previous, const std::string& observation_text,
+                         const MonitorDecision& decision);
 
 // Of a line that holds a decision: what is needed to decide it again.
 struct LoggedObservation {

@@ -19,9 +19,8 @@ Result<Monitor> StartMonitor(const Contract& contract, const MonitorPolicy& poli
 // Folds a line of the log that came after the state, which must decide as it did.
 Result<> Repeat(const LogLine& line, Monitor* monitor) {
   KCC_TRY(const MonitorDecision decision, monitor->Observe(line.logged.observation));
-  KCC_TRY(const std::string text,
-          DecisionLine(line.logged.previous, line.logged.observation, decision));
-  if (text != line.text) {
+  KCC_TRY(const std::string text, ObservationText(line.logged.observation));
+  if (DecisionLine(line.logged.previous, text, decision) != line.text) {
     return InvalidError(
         "the same observation decides something else now; kcc monitor replay says "
         "what, and a new log must be begun");
@@ -77,9 +76,16 @@ Result<MonitorSession> MonitorSession::Open(const Contract& contract, const Moni
 }
 
 Result<MonitorDecision> MonitorSession::Observe(const MonitorObservation& observation) {
+  std::string text;
+  if (log_) {
+    KCC_TRY(text, ObservationText(observation));
+  }
   KCC_TRY(MonitorDecision decision, monitor_.Observe(observation));
   ++observations_;
-  if (log_) KCC_TRY_VOID(log_->Append(observation, decision));
+  // Until the line is in the log the monitor is ahead of it, and its state must not be kept.
+  ahead_ = log_.has_value();
+  if (log_) KCC_TRY_VOID(log_->Append(text, decision));
+  ahead_ = false;
   const bool save = !options_.state.empty() && observations_ % options_.save_every == 0;
   if (save) {
     KCC_TRY_VOID(Persist());
@@ -96,6 +102,9 @@ Result<> MonitorSession::Persist() {
   return WriteState(options_.state, {observations_, head(), monitor_.Save()});
 }
 
-Result<> MonitorSession::Close() { return Persist(); }
+Result<> MonitorSession::Close() {
+  if (ahead_) return {};
+  return Persist();
+}
 
 }  // namespace kcc

@@ -32,7 +32,7 @@ class MonitorSession {
   // Fails with kInvalid, and changes nothing, where the monitor cannot take the observation. After
   // any other failure the session must be opened again.
   Result<MonitorDecision> Observe(const MonitorObservation& observation);
-  // Syncs the log and saves the state.
+  // Syncs the log and saves the state; does nothing after a line could not be written.
   Result<> Close();
 
   const Monitor& monitor() const { return monitor_; }
@@ -51,6 +51,7 @@ class MonitorSession {
   std::optional<DecisionLog> log_;
   int64_t observations_ = 0;
   int64_t resumed_ = 0;
+  bool ahead_ = false;  // of the log
 };
 
 }  // namespace kcc

@@ -96,7 +96,7 @@ def test_wrong_usage_is_exit_code_2(kcc, arguments, message):
 @pytest.mark.parametrize(
     ("word", "leads_to"),
     [("status", "kcc report out/report.json"), ("status", "kcc doctor"), ("watch", "kcc run"),
-     ("monitor", "kcc.Monitor"), ("health", "kcc doctor"), ("validate", "kcc check CONTRACT"), ("test", "kcc run CONTRACT"), ("init", "kcc author"),
+     ("watch", "kcc monitor run"), ("health", "kcc doctor"), ("validate", "kcc check CONTRACT"), ("test", "kcc run CONTRACT"), ("init", "kcc author"),
      ("serve", "kcc starts no server"), ("rollback", "kcc report"), ("tokenize", "kcc requests make"),
      ("help", "kcc --help"), ("version", "kcc --version")],
 )  # fmt: skip

@@ -143,6 +143,18 @@ def test_kill_9_loses_nothing_that_was_decided(run, kcc_path, tmp_path):
     assert log.read_bytes() == whole.read_bytes()
 
 
+def test_a_full_disk_leaves_a_log_that_goes_on(run, kcc_path, tmp_path):
+    log, state = tmp_path / "log", tmp_path / "state"
+    limited = f"ulimit -f 20; trap '' XFSZ; exec {kcc_path} monitor run {CONTRACT} --policy {POLICY} --log {log} --state {state}"
+    outcome = subprocess.run(["bash", "-c", limited], input="".join(LINES), capture_output=True, text=True)
+    assert outcome.returncode == 4 and "cannot write" in outcome.stderr
+    assert not state.exists()  # it would be ahead of the log
+    assert run(LINES, "--log", log, "--state", state, "--skip-folded").code == 0
+    whole = tmp_path / "whole"
+    run(LINES, "--log", whole)
+    assert log.read_bytes() == whole.read_bytes()
+
+
 def test_a_tampered_log_is_named(kcc, run, tmp_path):
     log = tmp_path / "log"
     run(LINES[:360], "--log", log)
