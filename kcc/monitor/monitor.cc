@@ -44,7 +44,7 @@ Result<> CheckPolicy(const MonitorPolicy& policy) {
   }
   for (const RouteOverride& row : policy.overrides) {
     const MonitorKernel* const target = policy.FindKernel(row.target);
-    if (!row.target.empty() && (target == nullptr || !MayServe(target->role))) {
+    if (!row.target.empty() && (target == nullptr || !IsServable(target->role))) {
       return wrong("'" + row.target + "' is the target of an override and cannot serve");
     }
   }

@@ -31,7 +31,7 @@ uint64_t Monitor::State::SessionKey(std::string_view request, std::string_view s
 double Monitor::State::AuditRate(const KernelRecord& record) const {
   const AuditPolicy& audit = policy.audit;
   if (record.probation_left > 0) return 1;
-  if (!MayServe(record.kernel->role)) return audit.probe_rate;
+  if (!IsServable(record.kernel->role)) return audit.probe_rate;
   if (!record.guarded) return audit.rate;
   const bool serves = route.kernel == record.kernel->name;
   return serves ? std::max(audit.rate, audit.probe_rate) : audit.probe_rate;

@@ -14,13 +14,13 @@ const RouteKernel* FindRouteKernel(std::span<const RouteKernel> kernels, std::st
   return found == kernels.end() ? nullptr : &*found;
 }
 
-bool Usable(const RouteKernel& row) { return MayServe(row.kernel->role) && !row.guarded; }
+bool Usable(const RouteKernel& row) { return IsServable(row.kernel->role) && !row.guarded; }
 
 // All kernels that may serve, by role: the order in which equals are preferred.
 std::vector<const RouteKernel*> ByRole(std::span<const RouteKernel> kernels) {
   std::vector<const RouteKernel*> rows;
   for (const RouteKernel& row : kernels) {
-    if (MayServe(row.kernel->role)) rows.push_back(&row);
+    if (IsServable(row.kernel->role)) rows.push_back(&row);
   }
   std::stable_sort(rows.begin(), rows.end(), [](const RouteKernel* a, const RouteKernel* b) {
     return a->kernel->role < b->kernel->role;
@@ -47,10 +47,6 @@ Route InPanic(std::span<const RouteKernel> kernels, PanicRule rule) {
 }
 
 }  // namespace
-
-bool MayServe(KernelRole role) {
-  return role == KernelRole::kInfer || role == KernelRole::kGuard || role == KernelRole::kFallback;
-}
 
 Route ChooseRoute(std::span<const RouteKernel> kernels, PanicRule panic) {
   const std::vector<const RouteKernel*> rows = ByRole(kernels);

@@ -27,9 +27,6 @@ struct Route {
   bool operator==(const Route&) const = default;
 };
 
-// Whether requests may be routed to kernels of the role at all.
-bool MayServe(KernelRole role);
-
 // Precondition: there is a kernel of role infer.
 Route ChooseRoute(std::span<const RouteKernel> kernels, PanicRule panic);
 

@@ -259,23 +259,12 @@ void SetWeights(SignalPlan* plan) {
 
 Order OrderFor(const MonitorPolicy& policy, Action action) {
   Order order{action, ""};
-  const auto take = [&](KernelRole role) {
-    if (!order.target.empty()) return;
-    if (const MonitorKernel* kernel = policy.FirstOf(role)) order.target = kernel->name;
-  };
-  switch (action) {
-    case Action::kLog:
-    case Action::kFreeze:  // serve what is there
-      break;
-    case Action::kGuard:
-      take(KernelRole::kGuard);
-      take(KernelRole::kFallback);
-      break;
-    case Action::kFallback:
-    case Action::kRollback:
-      take(KernelRole::kFallback);
-      break;
-  }
+  const std::optional<KernelRole> role = RoleFor(action);
+  if (!role) return order;  // serve what is there
+  const MonitorKernel* kernel = policy.FirstOf(*role);
+  // Without a guard, what would be guarded goes to the fallback.
+  if (kernel == nullptr) kernel = policy.FirstOf(KernelRole::kFallback);
+  if (kernel != nullptr) order.target = kernel->name;
   return order;
 }
 
