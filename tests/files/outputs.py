@@ -160,6 +160,9 @@ def table(inputs):
         Output("replay", variants("replay", inputs / "stored.json", "--train", "lab:f32?threads=1", "--infer", "lab:bf16?threads=1",
                                   "--no-attribution", *scratch, b=["--alone"])),
         Output("lab", variants(*lab, a=["--engine", "f32"], b=["--engine", "bf16"]), vouches="e2.json"),
+        Output("monitor simulate", variants("monitor", "simulate", ROOT / "examples/monitor/contract.yaml", "--policy", ROOT / "examples/monitor/policy.yaml",
+                                            "--clause", "N-1", "--runs", 50, "--observations", 1000, "-o", "{}/sim", a=["--seed", 1], b=["--seed", 2]),
+               vouches="operating.json"),
         Output("rl diagnose", variants("rl", "diagnose", "-o", "{}/s.kccrl", a=[rl], b=[inputs / "step.npz"])),
         Output("rl correct", variants("rl", "correct", rl, "-o", "{}/w.safetensors",
                                       a=["--rule", '{"weight": {"mode": "truncate", "high": 3}}'], b=["--rule", '{"weight": {"mode": "truncate", "high": 2}}'])),
@@ -181,5 +184,5 @@ def table(inputs):
 
 
 NAMES = ["measure", "measure engines", "merge", "run", "run summary", "run engines", "judge", "report", "author", "fmt", "import", "import npy",
-         "import --replace", "score", "generate", "attribute page", "attribute", "replay", "lab", "rl diagnose", "rl correct", "requests",
+         "import --replace", "score", "generate", "attribute page", "attribute", "replay", "lab", "monitor simulate", "rl diagnose", "rl correct", "requests",
          "register export", "register page", "register blob", "register head", "register attest", "register stamp", "rl replay", "rl judge"]  # fmt: skip

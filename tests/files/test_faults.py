@@ -91,7 +91,7 @@ def test_every_output_is_in_the_table(inputs, kcc):
     """A command that gains -o, --report or --summary must be tried here too."""
     assert [output.name for output in outputs.table(inputs)] == outputs.NAMES
     tried = {tuple(word for word in output.arguments["a"][:2] if str(word).isalnum()) for output in outputs.table(inputs)}
-    tried = {words[:2] if words[0] in ("rl", "lab", "requests", "register") else words[:1] for words in tried}
+    tried = {words[:2] if words[0] in ("rl", "lab", "monitor", "requests", "register") else words[:1] for words in tried}
     commands = [line.split()[0] for line in kcc("--help").out.split("Commands:\n")[1].split("\n\n")[0].splitlines()]
     for command in commands:
         text = kcc(command, "--help").out
