@@ -2,6 +2,7 @@
 // decided again. What they mean is kcc/monitor's, what they look like kcc/monitorlog's.
 #include <memory>
 
+#include "apps/kcc/commands.h"
 #include "apps/kcc/commands_monitor.h"
 #include "apps/kcc/monitoring.h"
 #include "kcc/format/line_reader.h"

@@ -37,7 +37,7 @@ Style StyleOfState(KernelState state) {
 
 // Probes are audited and not served, so that a share is said only where it is one.
 std::string Audited(const KernelStatus& kernel) {
-  const std::string count = std::to_string(kernel.audited);
+  std::string count = std::to_string(kernel.audited);
   if (kernel.served == 0) return count;
   if (kernel.audited > kernel.served) return count + " with probes";
   return count + " (" +

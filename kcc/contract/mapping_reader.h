@@ -40,7 +40,7 @@ class MappingReader {
   // What `read` makes of the text; its error is reported under `code`.
   template <class T>
   std::optional<T> ReadAs(std::string_view key, Result<T> (*read)(std::string_view),
-                          std::string code) const {
+                          const std::string& code) const {
     const KeyRow& row = KeyOf(table_, key);
     const YamlNode* value = Scalar(row, Value(key));
     if (value == nullptr) return {};

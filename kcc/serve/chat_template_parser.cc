@@ -63,7 +63,7 @@ class Parser {
     return true;
   }
   std::string NeedWord(std::string_view what) {
-    const std::string word(PeekWord());
+    std::string word(PeekWord());
     if (word.empty()) Fail("expected " + std::string(what));
     at_ += word.size();
     return word;

@@ -47,6 +47,7 @@ void RestrictClusters(const std::vector<size_t>& kept, ClusterStats* clusters) {
   const auto keep_splits = [&](ClusterSums* sums) {
     if (sums->splits.empty()) return;
     std::vector<ClusterSplit> splits;
+    splits.reserve(kept.size());
     for (const size_t place : kept) splits.push_back(sums->splits[place]);
     sums->splits = std::move(splits);
   };
