@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "kcc/summary/series.h"
@@ -11,12 +12,28 @@ namespace {
 
 using Stream = SeriesStats::End;
 
+// Values, and their mean where the metric is one. The exact mean takes longer than a comparison, so
+// it is taken once for all thresholds.
+struct MeanTally {
+  MeanTally(const Metric& metric, const Tally& of)
+      : tally(of), mean(ComparesMean(metric) ? of.Mean() : 0) {}
+
+  // Also of a request's one value.
+  static bool ComparesMean(const Metric& metric) {
+    return metric.aggregate != Aggregate::kRate && PercentilePpm(metric.aggregate) < 0;
+  }
+
+  const Tally& tally;
+  double mean;
+};
+
 // -1, 0, 1: the metric of the values against the threshold, decided in integers.
-int CompareMetric(const Plan& plan, const Metric& metric, const Tally& tally, double threshold) {
-  const Aggregate aggregate = metric.aggregate;
-  if (aggregate == Aggregate::kRate) return tally.CompareRate(threshold);
-  const int ppm = PercentilePpm(aggregate);
-  if (ppm < 0) return tally.CompareMean(threshold);  // also of a request's one value
+int CompareMetric(const Plan& plan, const Metric& metric, const MeanTally& values,
+                  double threshold) {
+  const Tally& tally = values.tally;
+  if (metric.aggregate == Aggregate::kRate) return tally.CompareRate(threshold);
+  if (MeanTally::ComparesMean(metric)) return tally.CompareMean(threshold, values.mean);
+  const int ppm = PercentilePpm(metric.aggregate);
   const size_t series = plan.SeriesOf(*metric.quantity, metric.side);
   const Split split = tally.SplitAt(static_cast<size_t>(plan.FindThreshold(series, threshold)));
   using Wide = unsigned __int128;
@@ -81,6 +98,18 @@ bool HoldsImpossible(const Quantity& quantity, const SeriesStats& series) {
   return series.point.min < quantity.min || series.point.max > quantity.max;
 }
 
+// As CompareTallies, of values whose means are at hand.
+Beyond CompareEnds(const Plan& plan, const Metric& metric, const MeanTally& lower,
+                   const MeanTally* upper, double threshold) {
+  const int low = CompareMetric(plan, metric, lower, threshold);
+  const int high = upper == nullptr ? low : CompareMetric(plan, metric, *upper, threshold);
+  Beyond beyond = MakeBeyond(low, high);
+  if (metric.aggregate == Aggregate::kMean && lower.tally.count > 1) {
+    DoubtInfinities(lower.tally, upper == nullptr ? lower.tally : upper->tally, &beyond);
+  }
+  return beyond;
+}
+
 }  // namespace
 
 void WindowState::Merge(const WindowState& other, const PlanWindow& window) {
@@ -125,22 +154,22 @@ WindowValue TakeMetric(const Plan& plan, const PlanWindow& window, const WindowS
   value.value = {EndOf(window, lower, Stream::kLow), EndOf(window, upper, Stream::kHigh)};
   // Infinities of both signs have no mean: nothing is then known about it.
   if (std::isnan(value.value.lo) || std::isnan(value.value.hi)) return WindowValue();
+  const MeanTally lower_values(window.metric, lower.tally);
+  std::optional<MeanTally> upper_values;
+  if (!exact) upper_values.emplace(window.metric, upper.tally);
   for (const double threshold : window.thresholds) {
-    value.beyond.push_back(CompareTallies(plan, window.metric, lower.tally,
-                                          exact ? nullptr : &upper.tally, threshold));
+    value.beyond.push_back(CompareEnds(plan, window.metric, lower_values,
+                                       exact ? nullptr : &*upper_values, threshold));
   }
   return value;
 }
 
 Beyond CompareTallies(const Plan& plan, const Metric& metric, const Tally& lower,
                       const Tally* upper, double threshold) {
-  const int low = CompareMetric(plan, metric, lower, threshold);
-  const int high = upper == nullptr ? low : CompareMetric(plan, metric, *upper, threshold);
-  Beyond beyond = MakeBeyond(low, high);
-  if (metric.aggregate == Aggregate::kMean && lower.count > 1) {
-    DoubtInfinities(lower, upper == nullptr ? lower : *upper, &beyond);
-  }
-  return beyond;
+  const MeanTally lower_values(metric, lower);
+  if (upper == nullptr) return CompareEnds(plan, metric, lower_values, nullptr, threshold);
+  const MeanTally upper_values(metric, *upper);
+  return CompareEnds(plan, metric, lower_values, &upper_values, threshold);
 }
 
 void WindowTally::Fold(const WindowValue& value) {
