@@ -43,21 +43,27 @@ bool OnlyImmutable(const std::string& path) {
          !std::filesystem::exists(path + "-wal", failed);
 }
 
-// Why no file can be made beside `path`; 0: one can, or the file system cannot be asked without
-// leaving a name behind. SQLite loses the reason: where it cannot make its log, it looks whether
-// there is one to read, and then "no such file" is the last thing that it heard.
+// Of the index that SQLite keeps beside a write-ahead log; it makes one to read a register, too.
+constexpr off_t kIndexBytes = 32 << 10;
+
+// Why no file of the index's size can be made beside `path`; 0: one can, or the file system cannot
+// be asked without leaving a name behind. SQLite loses the reason: where it cannot make its log, it
+// looks whether there is one to read, and then "no such file" is the last thing that it heard;
+// where it cannot write its index, it keeps no reason at all.
 int WhyNoFileBeside(const std::string& path) {
   std::error_code failed;
   const std::string folder = std::filesystem::absolute(path, failed).parent_path().string();
   const FileDescriptor made(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (made.get() >= 0 || errno == EOPNOTSUPP || errno == EISDIR) return 0;
-  return errno;
+  if (made.get() < 0) return errno == EOPNOTSUPP || errno == EISDIR ? 0 : errno;
+  return ::pwrite(made.get(), "", 1, kIndexBytes - 1) == 1 ? 0 : errno;
 }
 
 // The system's error behind SQLite's; 0: none is known.
 int ReasonOf(sqlite3* database, int code, const std::string& path) {
   const int reason = database != nullptr ? sqlite3_system_errno(database) : 0;
-  if ((code & 0xff) != SQLITE_CANTOPEN || reason != ENOENT) return reason;
+  const bool lost = ((code & 0xff) == SQLITE_CANTOPEN && reason == ENOENT) ||
+                    (code == SQLITE_IOERR_SHMSIZE && reason == 0);
+  if (!lost) return reason;
   const int beside = WhyNoFileBeside(path);
   return beside != 0 ? beside : reason;
 }
@@ -73,8 +79,8 @@ Error SqliteProblem(sqlite3* database, int code, const std::string& path) {
   const int reason = ReasonOf(database, code, path);
   // Room that lacks for the write-ahead log or its index is no SQLITE_FULL to SQLite.
   const bool may_lack_room = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
-  const bool no_room =
-      code == SQLITE_IOERR_SHMSIZE || (may_lack_room && (reason == ENOSPC || reason == EDQUOT));
+  const bool no_room = (code == SQLITE_IOERR_SHMSIZE && reason != EFBIG) ||
+                       (may_lack_room && (reason == ENOSPC || reason == EDQUOT));
   switch (no_room ? SQLITE_FULL : code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
