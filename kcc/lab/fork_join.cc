@@ -7,6 +7,8 @@ namespace kcc {
 namespace {
 
 constexpr int kSpins = 4000;
+constexpr int kRoundShift = 32;
+constexpr uint64_t kPartMask = (uint64_t{1} << kRoundShift) - 1;
 
 inline void Pause() {
 #if defined(__x86_64__)
@@ -23,7 +25,7 @@ ForkJoin::ForkJoin(size_t threads) {
   workers_.reserve(thrown_.size() - 1);
   for (size_t i = 1; i < threads; ++i) {
     try {
-      workers_.emplace_back([this, i] { Work(i); });
+      workers_.emplace_back([this] { Work(); });
     } catch (const std::exception&) {  // no thread to be had, or no memory for one
       break;
     }
@@ -34,15 +36,16 @@ ForkJoin::~ForkJoin() {
   {
     const std::lock_guard lock(mutex_);
     stop_.store(true);
-    round_.fetch_add(1);
+    // A round without a part: a thread that still looks for more of the last one finds none.
+    state_.store(((state_.load() | kPartMask) + 1) | kPartMask);
   }
   wake_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
 void ForkJoin::Part(size_t index) noexcept {
-  const size_t begin = count_ * index / parts_;
-  const size_t end = count_ * (index + 1) / parts_;
+  const size_t begin = count_ * index / threads();
+  const size_t end = count_ * (index + 1) / threads();
   if (begin >= end) return;
   try {
     (*job_)(begin, end);
@@ -55,18 +58,17 @@ void ForkJoin::Part(size_t index) noexcept {
 void ForkJoin::Run(size_t count, const std::function<void(size_t, size_t)>& job) {
   if (count == 0) return;
   if (workers_.empty() || count == 1) return job(0, count);
-  // Workers read these after they have seen round_ rise, so they are written before it rises. The
-  // loop below ends when pending_ is 0, so no worker reads them when they are next written.
+  // Written before the round begins, and read only by those that took a part of it.
   job_ = &job;
   count_ = count;
-  parts_ = threads();
-  pending_.store(workers_.size(), std::memory_order_relaxed);
+  pending_.store(threads(), std::memory_order_relaxed);
   {
     const std::lock_guard lock(mutex_);  // so that no worker misses the wake-up
-    round_.fetch_add(1, std::memory_order_release);
+    state_.store((state_.load(std::memory_order_relaxed) | kPartMask) + 1,
+                 std::memory_order_release);
   }
   wake_.notify_all();
-  Part(0);
+  TakeParts();
   for (int spin = 0; pending_.load(std::memory_order_acquire) != 0; ++spin) {
     if (spin < kSpins) {
       Pause();
@@ -84,20 +86,31 @@ void ForkJoin::Run(size_t count, const std::function<void(size_t, size_t)>& job)
   std::rethrow_exception(first);
 }
 
-void ForkJoin::Work(size_t index) {
-  uint64_t seen = 0;
-  for (;;) {
-    for (int spin = 0; spin < kSpins && round_.load(std::memory_order_acquire) == seen; ++spin) {
-      Pause();
+void ForkJoin::TakeParts() {
+  uint64_t state = state_.load(std::memory_order_acquire);
+  while ((state & kPartMask) < threads()) {
+    if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel,
+                                      std::memory_order_acquire)) {
+      continue;  // `state` is the present one now
     }
-    if (round_.load(std::memory_order_acquire) == seen) {
+    Part(state & kPartMask);
+    pending_.fetch_sub(1, std::memory_order_release);
+    state = state_.load(std::memory_order_acquire);
+  }
+}
+
+void ForkJoin::Work() {
+  uint64_t seen = 0;  // the last round in which nothing was left
+  const auto round = [&] { return state_.load(std::memory_order_acquire) >> kRoundShift; };
+  for (;;) {
+    for (int spin = 0; spin < kSpins && round() == seen; ++spin) Pause();
+    if (round() == seen) {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return round_.load(std::memory_order_acquire) != seen; });
+      wake_.wait(lock, [&] { return round() != seen; });
     }
     if (stop_.load()) return;
-    seen = round_.load(std::memory_order_acquire);
-    Part(index);
-    pending_.fetch_sub(1, std::memory_order_release);
+    seen = round();
+    TakeParts();
   }
 }
 

@@ -1,14 +1,18 @@
 // ForkJoin: a few threads that do one job together and meet at its end.
 //
-// Work is cut by index into contiguous parts, one a thread, so what a thread computes is fixed
-// before it starts. Waiting threads spin briefly, since a decode step forks every few
-// microseconds, and then sleep. Run is called from one thread at a time. Where a thread cannot be
-// started there are fewer of them: slower, with the same result.
+// Work is cut by index into contiguous parts, one a thread, before any of them starts, so what is
+// computed depends on the number of threads alone. Which thread takes a part does not matter: each
+// takes the next one that is left. So where the other cores are busy with something else, the
+// caller does the work of a thread that has not come, and does not wait for it. Waiting threads
+// spin briefly, since a decode step forks every few microseconds, and then sleep. Run is called
+// from one thread at a time. Where a thread cannot be started there are fewer of them: slower, with
+// the same result.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -32,7 +36,8 @@ class ForkJoin {
   void Run(size_t count, const std::function<void(size_t begin, size_t end)>& job);
 
  private:
-  void Work(size_t index);
+  void Work();
+  void TakeParts();
   void Part(size_t index) noexcept;
 
   std::vector<std::thread> workers_;
@@ -40,9 +45,12 @@ class ForkJoin {
   std::atomic<bool> any_thrown_{false};
   const std::function<void(size_t, size_t)>* job_ = nullptr;
   size_t count_ = 0;
-  size_t parts_ = 1;
-  std::atomic<uint64_t> round_{0};
-  std::atomic<size_t> pending_{0};
+  // The round in the upper half, the next part of it that nobody has taken in the lower one. A part
+  // is taken by adding 1. Whoever succeeds has seen what Run wrote for this very round, and Run
+  // does not return before the part is done; so a thread that comes late finds no part, or one of
+  // the round that is under way, and never the job of a round that is over.
+  std::atomic<uint64_t> state_{0};
+  std::atomic<size_t> pending_{0};  // parts of the round that are not done
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -6,6 +6,8 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace kcc {
 namespace {
@@ -46,6 +48,37 @@ TEST(ForkJoin, OfSeveralThrowsTheLowestPartsAndCanBeUsedAgain) {
     pool.Run(30, [&](size_t begin, size_t end) { sum += end - begin; });
     EXPECT_EQ(sum, 30u);
   }
+}
+
+// Threads that come late, to a round that is over or to a pool that is being taken down.
+TEST(ForkJoin, NothingIsDoneTwiceOrLateInManyShortRounds) {
+  for (int pools = 0; pools < 50; ++pools) {
+    ForkJoin pool(4);
+    for (size_t round = 1; round <= 200; ++round) {
+      std::vector<size_t> seen(round,
+                               0);  // of this round alone: a late part would write to freed memory
+      pool.Run(round, [&](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) seen[i] += round;
+      });
+      for (const size_t one : seen) ASSERT_EQ(one, round);
+    }
+  }
+}
+
+// One part waits until another has been done: the caller takes what no worker has, so at most one
+// thread besides the one that waits is needed.
+TEST(ForkJoin, TheCallerTakesThePartsOfThreadsThatDoNotCome) {
+  ForkJoin pool(3);
+  std::atomic<int> done{0};
+  std::atomic<int> blocked{0};
+  pool.Run(3, [&](size_t, size_t) {
+    // Of the first two threads to come one waits until both other parts are done.
+    if (blocked.fetch_add(1) == 0) {
+      while (done.load() < 2) std::this_thread::yield();
+    }
+    ++done;
+  });
+  EXPECT_EQ(done, 3);
 }
 
 }  // namespace
