@@ -46,7 +46,7 @@ class MappingReader {
     if (value == nullptr) return {};
     Result<T> made = read(value->text);
     if (made.has_value()) return std::move(*made);
-    problems_.Error(*value, std::move(code), std::string(row.name) + ": " + made.error().message());
+    problems_.Error(*value, code, std::string(row.name) + ": " + made.error().message());
     return {};
   }
   struct NumberItem {

@@ -44,7 +44,7 @@ class PostgresStore final : public EventStore {
       return connection_.Script("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
     }
     // The number is "kccr"; a schema has a lock of its own. Readers do not take it.
-    const Result<> begun = connection_.Script(
+    Result<> begun = connection_.Script(
         "BEGIN ISOLATION LEVEL READ COMMITTED;"
         "SELECT pg_advisory_xact_lock(1801675634, hashtext(current_schema()))");
     if (!begun.has_value()) Rollback();  // BEGIN itself may have been done
@@ -168,6 +168,7 @@ Result<std::vector<BlobInfo>> PostgresStore::ListBlobs() {
           connection_.Query(
               "SELECT digest, octet_length(bytes)::bigint FROM kcc_blob ORDER BY digest"));
   std::vector<BlobInfo> blobs;
+  blobs.reserve(static_cast<size_t>(rows.count()));
   for (int row = 0; row < rows.count(); ++row) {
     blobs.push_back({std::string(rows.Text(row, 0)), rows.Integer(row, 1)});
   }

@@ -10,17 +10,17 @@ constexpr std::string_view kBase64Digits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 // By character: its value, or -1.
-constexpr std::array<int8_t, 256> Base64Values() {
-  std::array<int8_t, 256> values{};
+constexpr std::array<int16_t, 256> Base64Values() {
+  std::array<int16_t, 256> values{};
   values.fill(-1);
   for (size_t i = 0; i < kBase64Digits.size(); ++i) {
-    values[static_cast<unsigned char>(kBase64Digits[i])] = static_cast<int8_t>(i);
+    values[static_cast<unsigned char>(kBase64Digits[i])] = static_cast<int16_t>(i);
   }
   values['-'] = 62;
   values['_'] = 63;
   return values;
 }
-constexpr std::array<int8_t, 256> kBase64Values = Base64Values();
+constexpr std::array<int16_t, 256> kBase64Values = Base64Values();
 
 }  // namespace
 

@@ -103,7 +103,7 @@ std::vector<std::pair<std::string, JsonFields>> JsonFields::Members() const {
 }
 
 std::string JsonFields::Sha256() const {
-  const std::string digest = "sha256:" + At("sha256").Text();
+  std::string digest = "sha256:" + At("sha256").Text();
   if (!IsSha256(digest)) Fail("is not a SHA-256 of 64 lower-case hexadecimal digits");
   return digest;
 }
