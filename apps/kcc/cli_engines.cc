@@ -57,6 +57,7 @@ void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags) {
       ->check(Between(1, 1024));
   // All of them, so that help does not depend on the CPU; one it lacks is refused when run.
   std::vector<std::string> targets;
+  targets.reserve(std::size(kAllTargets));
   for (const Target target : kAllTargets) {
     targets.emplace_back(TargetName(target));
   }

@@ -21,7 +21,7 @@ std::string ContractWords(const BlameContract& contract) {
 // A fingerprint may list every option of its build; what differs is printed apart.
 std::string KernelWords(const std::string& fingerprint) {
   constexpr size_t kShown = 40;
-  const std::string text = ShortId(fingerprint);
+  std::string text = ShortId(fingerprint);
   if (IsSha256(fingerprint) || text.size() <= kShown) return text;
   size_t end = kShown;  // not within a character
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;

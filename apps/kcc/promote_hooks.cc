@@ -56,7 +56,7 @@ HookAnswer CallAddress(const PolicyHook& hook, const std::string& payload) {
       [&](size_t) {
         return HttpCall{where, payload};
       },
-      [&](size_t, HttpReply) -> Result<> {
+      [&](size_t, const HttpReply&) -> Result<> {
         answer.yes = true;
         return {};
       });

@@ -97,6 +97,7 @@ void WriteEvent(const Event& event, JsonWriter* json) {
 Result<EntryTable> TableOf(const std::string& name) {
   if (const EntryTable* table = FindTable(name)) return *table;
   std::vector<std::string_view> known;
+  known.reserve(std::size(kEntryTables));
   for (const EntryTable table : kEntryTables) known.push_back(Name(table));
   const auto nearest = NearestWord(name, known);
   return InvalidError("'" + name + "' is not a table of the register; " +
