@@ -22,7 +22,7 @@ namespace kcc {
 
 enum class RecordedAs : uint8_t { kCount, kNumber, kNumberOrText, kFlag, kText, kTexts };
 
-struct RequestField {
+struct RecordField {
   std::string_view name;
   RecordedAs as;
   std::string_view doc;
@@ -34,7 +34,7 @@ inline constexpr double kRecordedNumberMax = 0x1p53;
 inline constexpr double kRecordedCountMax = 2147483647;
 
 // By name.
-std::span<const RequestField> RequestFields();
+std::span<const RecordField> RecordFields();
 
 // What the first field that does not keep to the schema must be: "'latency_ms' must be a number
 // from 0 to 2^53". Nothing where all of them do.

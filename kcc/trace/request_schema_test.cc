@@ -19,8 +19,8 @@ std::string FaultOf(const std::string& members) {
   return request.has_value() ? SchemaFault(*request).value_or("") : "not read";
 }
 
-const RequestField* Find(std::string_view name) {
-  for (const RequestField& row : RequestFields()) {
+const RecordField* Find(std::string_view name) {
+  for (const RecordField& row : RecordFields()) {
     if (row.name == name) return &row;
   }
   return nullptr;
@@ -28,7 +28,7 @@ const RequestField* Find(std::string_view name) {
 
 TEST(RequestSchema, RowsAreInOrderAndHaveWords) {
   std::string_view before;
-  for (const RequestField& row : RequestFields()) {
+  for (const RecordField& row : RecordFields()) {
     EXPECT_LT(before, row.name);
     EXPECT_FALSE(row.doc.empty()) << row.name;
     before = row.name;
@@ -40,7 +40,7 @@ TEST(RequestSchema, AgreesWithWhatPredicatesRead) {
   for (const PredicateField& field : PredicateFields()) {
     if (field.name.starts_with(kTokenFieldPrefix) || field.name == "id") continue;
     SCOPED_TRACE(field.name);
-    const RequestField* const row = Find(field.name);
+    const RecordField* const row = Find(field.name);
     ASSERT_NE(row, nullptr);
     switch (field.type) {
       case FieldType::kNumber:
@@ -63,7 +63,7 @@ TEST(RequestSchema, AgreesWithWhatPredicatesRead) {
 // A value that the judge calls impossible does not keep to the schema either.
 TEST(RequestSchema, AgreesWithTheRangesOfTheCatalog) {
   for (const Quantity& quantity : Catalog()) {
-    const RequestField* const row = Find(quantity.id);
+    const RecordField* const row = Find(quantity.id);
     if (row == nullptr || row->as == RecordedAs::kCount) continue;
     EXPECT_EQ(row->as, RecordedAs::kNumber) << quantity.id;
     EXPECT_EQ(row->min == 0, quantity.min == 0) << quantity.id;
