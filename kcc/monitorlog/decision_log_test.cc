@@ -15,6 +15,7 @@ namespace {
 
 using testing::GoodOrBad;
 using testing::MonitorContract;
+using testing::MonitorSlice;
 using testing::SoftKl;
 using testing::TestPolicy;
 
@@ -78,6 +79,34 @@ TEST_F(DecisionLogTest, ALogDecidesAgainToTheByte) {
   EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
   EXPECT_EQ(replay->decisions, kStory);
   EXPECT_TRUE(ReplayLog(Path("whole"), contract_, policy_, "sha256:0")->difference.has_value());
+}
+
+// One record vouches for the slice; a log that did not say so would decide otherwise.
+TEST_F(DecisionLogTest, ObservationsOfArraysDecideAgainToTheByte) {
+  contract_ = MonitorContract({SoftKl(0.05, {"code"})},
+                              {MonitorSlice("all"), MonitorSlice("code", "kind == 'code'")});
+  const auto verdict = [](const MonitorSession& session) {
+    return session.monitor().Status().kernels[0].pairs[0].verdict;
+  };
+  {
+    auto session = Open(Options("log"));
+    ASSERT_TRUE(session.has_value()) << session.error().Format();
+    for (int64_t i = 0; i < 200; ++i) {
+      MonitorObservation observation = GoodOrBad(i, false);
+      observation.train.reset();
+      observation.one_record = true;
+      observation.infer.fields["kind"] = std::string("code");
+      ASSERT_TRUE(session->Observe(observation).has_value());
+    }
+    EXPECT_EQ(verdict(*session), Verdict::kSatisfied);
+  }
+  const auto replay = ReplayLog(Path("log"), contract_, policy_);
+  ASSERT_TRUE(replay.has_value());
+  EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
+  EXPECT_EQ(replay->decisions, 200);
+  auto again = Open(Options("log"));
+  ASSERT_TRUE(again.has_value()) << again.error().Format();
+  EXPECT_EQ(verdict(*again), Verdict::kSatisfied);
 }
 
 TEST_F(DecisionLogTest, ARestartAnywhereGivesTheSameLog) {

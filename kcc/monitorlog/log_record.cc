@@ -100,6 +100,7 @@ void WriteChange(const MonitorChange& change, JsonWriter* writer) {
 }
 
 Result<std::string> ObservationText(const MonitorObservation& observation) {
+  KCC_TRY_VOID(CheckWritable(observation));
   JsonWriter writer(JsonWriter::Style::kCompact);
   WriteObservation(observation, &writer);
   std::string text = Line(&writer);
