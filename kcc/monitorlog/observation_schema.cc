@@ -113,7 +113,7 @@ constexpr std::array kKinds = {MonitorChangeKind::kAlarm,        MonitorChangeKi
                                MonitorChangeKind::kProbationEnd, MonitorChangeKind::kPanic,
                                MonitorChangeKind::kPanicEnd,     MonitorChangeKind::kRoute};
 constexpr std::array kHandlings = {Handling::kCounted, Handling::kUnaudited, Handling::kDuplicate,
-                                   Handling::kSession, Handling::kLate};
+                                   Handling::kSession, Handling::kLate,      Handling::kUnread};
 constexpr std::array kStageWords = {Stage::kOffline, Stage::kShadow, Stage::kCanary, Stage::kFull};
 
 Schema ChangeSchema() {
@@ -130,6 +130,15 @@ Schema ChangeSchema() {
        {"limit", RefDescribed("anyNumber", "what it is held to"), false},
        {"observations", Count("audited ones that the evidence rests on"), false},
        {"reason", Text("a sentence"), false}});
+}
+
+Schema UnreadSchema() {
+  return Object({{"reason", Text("why it could not be read")},
+                 {"kernel", Text("whose line it is, where that is known"), false},
+                 {"column", Count("where, from 1"), false},
+                 {"bytes", Count("of the line"), false},
+                 {"digest", RefDescribed("digest", "of the line; absent: it was too long"), false}},
+                "a line that could not be read");
 }
 
 Schema DocumentSchema(std::string_view description) {
@@ -157,15 +166,17 @@ std::string MonitorEventSchema() {
                                             {"stage", OneOf(kStageWords, "whose clauses count")},
                                             {"kcc", Text("the version that wrote the log")}},
                                            "the first line of a log"));
-  definitions.emplace_back(
-      "decision",
+  Schema decision =
       Object({{"previous", RefDescribed("digest", "of the line before, its end left out")},
               {"number", Count("of the observation, from 1")},
               {"handling", OneOf(kHandlings, "what became of it")},
               {"serves", Text("the kernel that serves after it; empty: none")},
               {"changes", ListOf(ChangeSchema(), "what it changed, with reasons")},
-              {"observation", Ref("observation")}},
-             "every later line"));
+              {"observation", Ref("observation"), false},
+              {"unread", UnreadSchema(), false}},
+             "every later line");
+  decision.insert(1, R"("oneOf":[{"required":["observation"]},{"required":["unread"]}],)");
+  definitions.emplace_back("decision", decision);
   return Document("kcc monitor event", definitions,
                   "{\"oneOf\":[" + Ref("start") + "," + Ref("decision") + "]}");
 }
