@@ -159,8 +159,9 @@ class UnreadLines {
                  << (count_ > kReportedMax
                          ? " (the first " + std::to_string(kReportedMax) + " are named above)"
                          : "")
-                 << "; what they would have said is missing for every clause, and "
-                    "event_conformance counts them\n";
+                 << "; what " << (count_ == 1 ? "it" : "they")
+                 << " would have said is missing for every clause, and event_conformance counts "
+                 << (count_ == 1 ? "it" : "them") << '\n';
   }
   int64_t count() const { return count_; }
 
