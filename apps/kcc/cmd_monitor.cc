@@ -11,6 +11,7 @@
 #include "kcc/monitorlog/monitor_session.h"
 #include "kcc/monitorlog/observation_json.h"
 #include "kcc/monitorlog/status_json.h"
+#include "kcc/monitorlog/unread_line.h"
 
 namespace kcc::cli {
 namespace {
