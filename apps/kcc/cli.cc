@@ -87,6 +87,7 @@ void DeclareSchema(Program& program) {
   add("--observation", options.observation,
       "Print the schema of the monitor's observations instead");
   add("--event", options.event, "Print the schema of the lines of a decision log instead");
+  add("--trace", options.trace, "Print the schema of trace.json and requests.jsonl instead");
 }
 
 void DeclareMetrics(Program& program) {

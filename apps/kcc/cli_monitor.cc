@@ -37,6 +37,8 @@ void DeclareMonitorRun(Program& program, CLI::App* group) {
       ->check(Between(1, 1e9));
   AddSwitch(app, "--skip-folded", options.skip_folded,
             "The input begins at its start again: skip what log or state have folded");
+  AddSwitch(app, "--strict", options.strict,
+            "End the run at a line that cannot be read; default: count it and go on");
   AddChoice(app, "--stage", options.stage, {"offline", "shadow", "canary", "full"},
             "Judge the clauses of this stage; default: full");
 }

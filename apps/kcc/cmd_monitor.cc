@@ -1,5 +1,6 @@
 // kcc monitor run and replay: observations, line by line, into decisions; and a log of decisions
 // decided again. What they mean is kcc/monitor's, what they look like kcc/monitorlog's.
+#include <limits>
 #include <memory>
 
 #include "apps/kcc/commands.h"
@@ -10,6 +11,7 @@
 #include "kcc/monitorlog/monitor_session.h"
 #include "kcc/monitorlog/observation_json.h"
 #include "kcc/monitorlog/status_json.h"
+#include "kcc/monitorlog/unread_line.h"
 
 namespace kcc::cli {
 namespace {
@@ -31,7 +33,8 @@ class ObservationLines {
     file_ = std::make_unique<LineReader>(std::move(*file));
     return {};
   }
-  // The next line that is not blank; false at the end.
+  // The next line that is not blank; false at the end. kInvalid: it is too long, and SkipRest leads
+  // to the one after.
   Result<bool> Next(std::string_view* line) {
     if (file_) {
       auto more = file_->Next(line);
@@ -54,6 +57,13 @@ class ObservationLines {
       if (!line->empty() && line->back() == '\r') line->remove_suffix(1);
       if (line->find_first_not_of(" \t") != std::string_view::npos) return true;
     }
+  }
+  Result<> SkipRest() {
+    if (file_) return file_->SkipRest();
+    console_.in.clear(console_.in.rdstate() & ~std::ios::failbit);
+    console_.in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+    if (console_.in.bad()) return IoError("cannot read", Place{name()});
+    return {};
   }
   std::string name() const { return DisplayName(path_); }
   int number() const { return number_; }
@@ -86,13 +96,18 @@ Style StyleOfChange(MonitorChangeKind kind) {
   return Style::kCyan;
 }
 
-void PrintChanges(const MonitorObservation& observation, const MonitorDecision& decision,
+// `observation`: null of a line that could not be read.
+void PrintChanges(const MonitorObservation* observation, const MonitorDecision& decision,
                   Console& console) {
+  const std::string what = observation == nullptr ? "an unread line" : observation->id();
   for (const MonitorChange& change : decision.changes) {
     if (console.json) {
       JsonWriter json(JsonWriter::Style::kCompact);
-      json.BeginObject().Field("number", decision.number).Field("request", observation.id());
-      json.Field("time_ms", observation.time_ms).Key("change");
+      json.BeginObject().Field("number", decision.number);
+      if (observation != nullptr) {
+        json.Field("request", observation->id()).Field("time_ms", observation->time_ms);
+      }
+      json.Key("change");
       WriteChange(change, &json);
       json.EndObject();
       console.out << json.Take();
@@ -101,7 +116,7 @@ void PrintChanges(const MonitorObservation& observation, const MonitorDecision& 
     // A sentence that starts with the kernel's name needs it no second time.
     const bool named = change.kernel.empty() || change.reason.starts_with(change.kernel);
     const std::string kernel = named ? "" : change.kernel + ", ";
-    console.out << decision.number << ' ' << observation.id() << ": "
+    console.out << decision.number << ' ' << what << ": "
                 << Paint(StyleOfChange(change.kind), Name(change.kind), console.colour_out) << ": "
                 << kernel << change.reason << '\n';
   }
@@ -124,31 +139,111 @@ void PrintEnd(const MonitorSession& session, Console& console) {
   if (!session.head().empty()) console.out << "the log ends with " << session.head() << '\n';
 }
 
-Result<> FoldAll(ObservationLines& lines, OwnRows own, bool skip_folded, MonitorSession& session,
+// Lines that could not be read, and what is said of them: each of the first ones, and how many
+// there were. A stream of nothing else must not bury what else a log holds.
+class UnreadLines {
+ public:
+  explicit UnreadLines(Console& console) : console_(console) {}
+
+  void Report(const Error& error) {
+    ++count_;
+    if (count_ > kReportedMax) return;
+    PrintError(error, console_);
+    if (count_ > 1) return;
+    console_.err
+        << "the line is counted as one that could not be read, and the run goes on; correct "
+           "what writes it, or let --strict end the run there\n";
+  }
+  void ReportCount() const {
+    if (count_ == 0) return;
+    console_.err << Counted(static_cast<size_t>(count_), "line") << " could not be read"
+                 << (count_ > kReportedMax
+                         ? " (the first " + std::to_string(kReportedMax) + " are named above)"
+                         : "")
+                 << "; what " << (count_ == 1 ? "it" : "they")
+                 << " would have said is missing for every clause, and event_conformance counts "
+                 << (count_ == 1 ? "it" : "them") << '\n';
+  }
+  int64_t count() const { return count_; }
+
+ private:
+  static constexpr int64_t kReportedMax = 20;
+  Console& console_;
+  int64_t count_ = 0;
+};
+
+void PrintUnread(const UnreadLine& unread, const MonitorDecision& decision, int line,
                  Console& console) {
-  ObservationReader reader(own);
-  int64_t skip = skip_folded ? session.resumed() : 0;
-  std::string_view line;
-  while (true) {
-    KCC_TRY(const bool more, lines.Next(&line));
-    if (!more) return {};
-    if (skip > 0) {
-      --skip;
-      continue;
+  if (!console.json) return;
+  JsonWriter json(JsonWriter::Style::kCompact);
+  json.BeginObject().Field("number", decision.number).Field("line", line).Key("unread");
+  WriteUnread(unread, &json);
+  console.out << json.EndObject().Take();
+}
+
+// Folds the lines of one input, readable or not.
+class Folding {
+ public:
+  Folding(ObservationLines& lines, OwnRows own, bool strict, MonitorSession& session,
+          UnreadLines& unread, Console& console)
+      : lines_(lines),
+        reader_(own),
+        strict_(strict),
+        session_(session),
+        unread_(unread),
+        console_(console) {}
+
+  Result<> All(int64_t skip) {
+    std::string_view line;
+    while (true) {
+      auto more = lines_.Next(&line);
+      const bool too_long = !more.has_value() && more.error().code() == ErrorCode::kInvalid;
+      if (!more.has_value() && !too_long) return std::move(more.error());
+      if (!too_long && !*more) return {};
+      if (too_long) KCC_TRY_VOID(lines_.SkipRest());
+      if (skip > 0) {
+        --skip;
+      } else if (too_long) {
+        KCC_TRY_VOID(TakeUnread(std::nullopt, more.error()));
+      } else {
+        KCC_TRY_VOID(Take(line));
+      }
     }
-    auto observation = reader.Read(line);
-    if (!observation.has_value()) {
-      return AtLine(observation.error(), lines.name(), lines.number());
-    }
-    auto decision = session.Observe(*observation);
+  }
+
+ private:
+  Result<> Take(std::string_view line) {
+    const auto observation = reader_.Read(line);
+    if (!observation.has_value()) return TakeUnread(line, observation.error());
+    const auto decision = session_.Observe(*observation);
     if (!decision.has_value()) {
       const Error& error = decision.error();
-      return error.code() == ErrorCode::kInvalid ? AtLine(error, lines.name(), lines.number())
-                                                 : error;
+      if (error.code() != ErrorCode::kInvalid) return error;
+      return TakeUnread(line, error);
     }
-    PrintChanges(*observation, *decision, console);
+    PrintChanges(&*observation, *decision, console_);
+    return {};
   }
-}
+
+  // The error is of the line alone; the place is ours.
+  Result<> TakeUnread(std::optional<std::string_view> line, const Error& error) {
+    const Error placed = AtLine(error, lines_.name(), lines_.number());
+    if (strict_) return placed;
+    unread_.Report(placed);
+    const UnreadLine unread = UnreadLineOf(line, error, session_.monitor().policy());
+    KCC_TRY(const MonitorDecision decision, session_.ObserveUnread(unread));
+    PrintUnread(unread, decision, lines_.number(), console_);
+    PrintChanges(nullptr, decision, console_);
+    return {};
+  }
+
+  ObservationLines& lines_;
+  ObservationReader reader_;
+  bool strict_;
+  MonitorSession& session_;
+  UnreadLines& unread_;
+  Console& console_;
+};
 
 void PrintResumed(const MonitorSession& session, const MonitorRunOptions& options,
                   Console& console) {
@@ -177,13 +272,17 @@ int RunMonitorRun(const MonitorRunOptions& options, Console& console) {
   if (!session.has_value()) return ReportError(session.error(), console);
   PrintResumed(*session, options, console);
   const auto own = documents->contract.own_rows();
-  const auto folded = FoldAll(lines, own, options.skip_folded, *session, console);
-  // What was decided before a bad line stays decided.
+  UnreadLines unread(console);
+  Folding folding(lines, own, options.strict, *session, unread, console);
+  const auto folded = folding.All(options.skip_folded ? session->resumed() : 0);
+  // What was decided before a line that ends the run stays decided.
   const auto closed = session->Close();
   if (!folded.has_value()) return ReportError(folded.error(), console);
   if (!closed.has_value()) return ReportError(closed.error(), console);
   PrintEnd(*session, console);
-  return IsBad(session->monitor().Status()) ? kExitViolated : kExitOk;
+  unread.ReportCount();
+  if (IsBad(session->monitor().Status())) return kExitViolated;
+  return unread.count() > 0 ? kExitInvalid : kExitOk;
 }
 
 int RunMonitorReplay(const MonitorReplayOptions& options, Console& console) {

@@ -19,8 +19,13 @@ void PrintLine(std::string_view text, size_t indent, Console& console) {
               << WrapText(text, indent, static_cast<size_t>(console.width)) << '\n';
 }
 
-std::string SignalText(const PairForecast& pair, double alarm_level) {
+std::string SignalText(const PairForecast& pair) {
+  const double alarm_level = pair.alarm_level;
   const std::string limit = ReadableNumber(pair.limit);
+  if (pair.signal == "proof" && pair.of_events) {
+    return "proof: one line that does not keep to the published schema, or cannot be read, "
+           "violates it at once; that is no part of the budget of false alarms";
+  }
   if (pair.signal == "proof") {
     return "proof: one audited value of " + pair.metric + " beyond " + limit +
            " violates it at once; that is no part of the budget of false alarms";
@@ -48,39 +53,40 @@ std::string OrderText(Action action, const std::string& target) {
          (target.empty() ? "; requests stay where they are" : "; requests go to " + target);
 }
 
-std::string ShiftText(const ShiftForecast& shift, const char* unit) {
+std::string ShiftText(const ShiftForecast& shift, const std::string& unit) {
   const std::string what =
       ReadableNumber(shift.factor) + " times the limit (" + ReadableNumber(shift.mean) + ")";
   if (shift.unseen * 2 > shift.runs) {
     return what + " is rarely seen: " + std::to_string(shift.unseen) + " of " +
            std::to_string(shift.runs) + " simulated streams had no alarm";
   }
-  return what + " is seen after " + ReadableNumber(std::round(shift.observations)) + " audited " +
-         unit + " of the slice on average" +
+  return what + " is seen after " + ReadableNumber(std::round(shift.observations)) + " " + unit +
+         " of the slice on average" +
          (shift.unseen == 0 ? ""
                             : ", or later (" + std::to_string(shift.unseen) + " of " +
                                   std::to_string(shift.runs) + " streams had no alarm)");
 }
 
-void PrintPair(const PairForecast& pair, const MonitorForecast& forecast, double audit_rate,
-               Console& console) {
+void PrintPair(const PairForecast& pair, double audit_rate, Console& console) {
   console.out << Paint(Style::kBold, pair.clause, console.colour_out) << " on " << pair.slice
               << (pair.of_train ? " (by train's outcomes)" : "") << '\n';
-  PrintLine("watched by " + SignalText(pair, forecast.alarm_level), 2, console);
+  PrintLine("watched by " + SignalText(pair), 2, console);
   if (pair.signal != "none") {
     PrintLine("a violation orders " + OrderText(pair.action, pair.target), 2, console);
   }
-  const char* unit = pair.signal == "block" ? "windows" : "requests";
+  const std::string unit = pair.signal == "block" ? "windows" : "requests";
+  const std::string seen = pair.of_events && pair.signal != "block" ? "lines" : "audited " + unit;
   for (const ShiftForecast& shift : pair.shifts) {
-    std::string text = ShiftText(shift, unit);
-    if (audit_rate > 0 && shift.unseen * 2 <= shift.runs) {
+    std::string text = ShiftText(shift, seen);
+    if (!pair.of_events && audit_rate > 0 && shift.unseen * 2 <= shift.runs) {
       text += "; at an audit rate of " + ReadableNumber(audit_rate) + " those are " +
               ReadableNumber(std::round(shift.observations / audit_rate)) + " of all";
     }
     PrintLine(text, 2, console);
   }
   PrintLine(pair.certifies
-                ? "can become satisfied, by the PASS test over audited requests"
+                ? "can become satisfied, by the PASS test over " +
+                      std::string(pair.of_events ? "all lines" : "audited requests")
                 : "never becomes satisfied here" + (pair.why.empty() ? "" : ": " + pair.why),
             2, console);
 }
@@ -162,7 +168,7 @@ int RunMonitorExplain(const MonitorExplainOptions& options, Console& console) {
   PrintWhole(*forecast, documents->policy, console);
   for (const PairForecast& pair : forecast->pairs) {
     console.out << '\n';
-    PrintPair(pair, *forecast, rate, console);
+    PrintPair(pair, rate, console);
   }
   return kExitOk;
 }

@@ -47,7 +47,7 @@ Result<OperatingCurve> Simulated(const MonitorSimulateOptions& options,
   curve.in_control = pair.shifts.front();
   pair.shifts.erase(pair.shifts.begin());
   curve.pair = std::move(pair);
-  curve.alarm_level = forecast.alarm_level;
+  curve.alarm_level = curve.pair.alarm_level;
   curve.observations_max = options.observations_max;
   curve.seed = options.seed;
   return curve;

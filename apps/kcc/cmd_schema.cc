@@ -12,6 +12,7 @@
 #include "kcc/predicate/fields.h"
 #include "kcc/replay/stored_request.h"
 #include "kcc/report/report_json.h"
+#include "kcc/report/trace_schema.h"
 #include "kcc/statement/statement_schema.h"
 
 namespace kcc::cli {
@@ -90,6 +91,7 @@ int RunSchema(const SchemaOptions& options, Console& console) {
                              : options.request     ? StoredRequestSchema()
                              : options.observation ? ObservationSchema()
                              : options.event       ? MonitorEventSchema()
+                             : options.trace       ? TraceSchema()
                                                    : ContractJsonSchema();
   console.out << schema << (schema.ends_with('\n') ? "" : "\n");
   return kExitOk;

@@ -5,6 +5,7 @@
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/strings.h"
 #include "kcc/trace/reader.h"
+#include "kcc/trace/request_schema.h"
 #include "kcc/trace/request_set.h"
 
 namespace kcc::cli {
@@ -61,6 +62,26 @@ void PrintInfo(const TraceReader& trace, Console& console) {
       std::to_string(trace.token_count()) + " in " + Counted(trace.files().size(), "file") + ", " +
           ReadableNumber(static_cast<double>(trace.payload_bytes()) / 1e6) + " MB",
       console);
+}
+
+// Records that do not keep to `kcc schema --trace`. They are kept and lose a value, so that the
+// trace is sound and event_conformance below 1.
+struct NotConforming {
+  int64_t count = 0;
+  std::string request;  // of the first
+  std::string fault;
+};
+
+NotConforming FindNotConforming(const TraceReader& trace) {
+  NotConforming found;
+  for (const Request& request : trace.requests()) {
+    const auto fault = SchemaFault(request);
+    if (!fault) continue;
+    if (found.count++ > 0) continue;
+    found.request = request.id;
+    found.fault = *fault;
+  }
+  return found;
 }
 
 Result<> PrintRows(const TraceReader& trace, int64_t rows, Console& console) {
@@ -123,12 +144,19 @@ int RunTraceVerify(const TraceOptions& options, Console& console) {
   if (!verified.has_value()) return ReportError(verified.error(), console);
   const Result<RequestSet> set = RequestSet::Of(*trace);
   if (!set.has_value()) return ReportError(set.error(), console);
+  const NotConforming wrong = FindNotConforming(*trace);
   if (console.json) {
     JsonWriter json;
     json.BeginObject().Field("identity", trace->identity());
     json.Field("payload", verified->payload_digest).Field("requestSet", set->Digest());
     json.Field("tokens", verified->tokens);
-    json.Field("requestsWithoutTokens", verified->requests_without_tokens).EndObject();
+    json.Field("requestsWithoutTokens", verified->requests_without_tokens);
+    json.Field("notConforming", wrong.count);
+    if (wrong.count > 0) {
+      json.Key("firstNotConforming").BeginObject().Field("request", wrong.request);
+      json.Field("fault", wrong.fault).EndObject();
+    }
+    json.EndObject();
     console.out << json.Take();
     return kExitOk;
   }
@@ -137,6 +165,12 @@ int RunTraceVerify(const TraceOptions& options, Console& console) {
   Row("identity", trace->identity(), console);
   Row("payload", verified->payload_digest, console);
   Row("requests", set->Digest(), console);
+  if (wrong.count > 0) {
+    Row("note",
+        Counted(static_cast<size_t>(wrong.count), "record") + (wrong.count == 1 ? " does" : " do") +
+            " not keep to kcc schema --trace; the first, '" + wrong.request + "': " + wrong.fault,
+        console);
+  }
   if (verified->requests_without_tokens > 0) {
     Row("note", std::to_string(verified->requests_without_tokens) + " requests have no token",
         console);

@@ -53,6 +53,7 @@ struct SchemaOptions {
   bool request = false;      // of stored requests instead
   bool observation = false;  // of the monitor's observations instead
   bool event = false;        // of the lines of a decision log instead
+  bool trace = false;        // of the text files of a trace instead
 };
 int RunSchema(const SchemaOptions& options, Console& console);
 

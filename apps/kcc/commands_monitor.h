@@ -14,6 +14,7 @@ struct MonitorRunOptions {
   std::string log, state;  // empty: none
   int64_t sync_every = 1000, save_every = 100'000;
   bool skip_folded = false;
+  bool strict = false;  // a line that cannot be read ends the run
   std::string stage = "full";
 };
 int RunMonitorRun(const MonitorRunOptions& options, Console& console);

@@ -81,12 +81,16 @@ std::string Paint(Style style, std::string_view text, bool colour) {
   return std::string(EscapeCode(style)).append(text).append("\x1b[0m");
 }
 
-int ReportError(const Error& error, Console& console) {
+void PrintError(const Error& error, Console& console) {
   const Place shown{Shown(error.place().file), error.place().line, error.place().column};
   const std::string place = Error(error.code(), "", shown).Format();
   console.err << Paint(Style::kBold, place.empty() ? "kcc: " : place, console.colour_err)
               << Paint(Style::kRed, "error:", console.colour_err) << ' ' << Hanging(error.message())
               << '\n';
+}
+
+int ReportError(const Error& error, Console& console) {
+  PrintError(error, console);
   if (console.json) {
     JsonWriter json;
     json.BeginObject().Key("error").BeginObject();

@@ -51,7 +51,9 @@ struct Console {
 
 std::string Paint(Style style, std::string_view text, bool colour);
 
-// Prints `file:line:column: error: message` on err and, with --json, {"error": …} on out.
+// Prints `file:line:column: error: message` on err, for a command that goes on.
+void PrintError(const Error& error, Console& console);
+// The same and, with --json, {"error": …} on out.
 int ReportError(const Error& error, Console& console);
 
 // A diagnostic with its line and caret, in colour where wanted.

@@ -79,6 +79,7 @@ Result<> LineReader::Rewind() {
   buffer_.clear();
   begin_ = 0;
   at_end_ = false;
+  in_long_line_ = false;
   number_ = 0;
   return {};
 }
@@ -93,6 +94,7 @@ LineReader::LineReader(LineReader&& other) noexcept
       buffer_(std::move(other.buffer_)),
       begin_(other.begin_),
       at_end_(other.at_end_),
+      in_long_line_(other.in_long_line_),
       number_(other.number_) {}
 
 LineReader::~LineReader() {
@@ -132,11 +134,25 @@ Result<bool> LineReader::NextOfAny(std::string_view* line) {
     }
     if (at_end_) return false;
     // Before more is read: a file without line ends must not fill the memory.
-    if (buffer_.size() - begin_ > line_bytes_max_) return TooLong();
+    if (buffer_.size() - begin_ > line_bytes_max_) {
+      in_long_line_ = true;
+      return TooLong();
+    }
     // Fill moves the rest to the front, so that it is counted from there.
     scanned = buffer_.size() - begin_;
     KCC_TRY_VOID(Fill());
   }
+}
+
+// What Next refused begins at begin_; where it had seen its end, begin_ lies beyond it already.
+Result<> LineReader::SkipRest() {
+  while (in_long_line_) {
+    const size_t end = buffer_.find('\n', begin_);
+    in_long_line_ = end == std::string::npos && !at_end_;
+    begin_ = end == std::string::npos ? buffer_.size() : end + 1;
+    if (in_long_line_) KCC_TRY_VOID(Fill());
+  }
+  return {};
 }
 
 Result<> LineReader::Fill() {

@@ -29,6 +29,9 @@ class LineReader {
   // The next non-blank line without its line end; false at the end of the file. The view lives
   // until the next call. Errors carry the file and the line.
   Result<bool> Next(std::string_view* line);
+  // After Next refused a line as too long (the one kInvalid that it has): passes over what is left
+  // of it, so that Next gives the line after.
+  Result<> SkipRest();
   // Begins again, in the same file even if its name now means another; kReadTwice only.
   Result<> Rewind();
   int number() const { return number_; }  // of the last line, from 1
@@ -46,6 +49,7 @@ class LineReader {
   std::string buffer_;
   size_t begin_ = 0;
   bool at_end_ = false;
+  bool in_long_line_ = false;
   int number_ = 0;
 };
 

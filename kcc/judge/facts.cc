@@ -74,6 +74,15 @@ std::string Lacking(const Clause& clause, const CoverageCounts& counts) {
   return "missing: " + text;
 }
 
+// How many records do not keep to the published schema, and who says which.
+std::string NotConforming(const Summary& summary, size_t slice, Side side) {
+  const FlagCounts& counts =
+      summary.slices[slice].population.sides[static_cast<size_t>(side)].conforming;
+  if (counts.no == 0) return {};
+  return std::to_string(counts.no) + " of " + std::to_string(counts.known()) +
+         " records do not keep to it; kcc trace verify names the first";
+}
+
 // A field that the slice reads and nothing in the evidence has; empty where there is none. Then the
 // slice holds nothing for want of a record, whatever the requests are like.
 std::string NobodyHas(const Summary& summary, size_t index, const Slice& slice) {
@@ -153,7 +162,7 @@ Facts FactReader::Read(const Clause& clause, const Slice& slice, Side outcomes) 
         "; measure again with this contract";
     return facts;
   }
-  if (!HasOwnMetric(clause, &facts)) return facts;
+  if (!IsMeasured(clause, &facts)) return facts;
   facts.unmeasured = requests_missing_;
   const SliceStats& stats = summary_.slices[*facts.slice];
   facts.samples = {static_cast<int64_t>(stats.population.requests),
@@ -173,8 +182,15 @@ Facts FactReader::Read(const Clause& clause, const Slice& slice, Side outcomes) 
   return facts;
 }
 
-bool FactReader::HasOwnMetric(const Clause& clause, Facts* facts) const {
+// What is kept only where a plan asks for it.
+bool FactReader::IsMeasured(const Clause& clause, Facts* facts) const {
   const Quantity& quantity = *clause.metric.quantity;
+  if (quantity.counts == RequestCounts::kConformance && !summary_.plan.events()) {
+    facts->why_not =
+        "the summary was measured without which records keep to the published schema; measure "
+        "again with this contract";
+    return false;
+  }
   if (quantity.own == nullptr || summary_.plan.FindSeries(quantity, clause.metric.side)) {
     return true;
   }
@@ -359,6 +375,9 @@ void FactReader::ReadPopulation(const Clause& clause, Facts* facts) {
   facts->value = value.value;
   if (const CoverageCounts* counts = CoverageOf(clause, summary_, *facts->slice)) {
     facts->lacking = Lacking(clause, *counts);
+  }
+  if (clause.metric.quantity->counts == RequestCounts::kConformance) {
+    facts->lacking = NotConforming(summary_, *facts->slice, clause.metric.side);
   }
   if (auto share = BadShare(clause, summary_, *facts->slice)) {
     share->beyond_proven = share->beyond_sure;

@@ -52,7 +52,7 @@ struct Facts {
   std::string why_not;          // for kNoEvidence and kBroken
   std::string why_empty;        // of a slice without requests or tokens: a field that none has
   std::string unplaced;         // requests that are in no window, and why; empty: none
-  std::string lacking;          // fields that requests lack, of a coverage clause; empty: none
+  std::string lacking;          // what makes requests bad, of coverage and conformance; empty: none
   bool estimate = false;        // from sampled tokens: a Monte-Carlo mean, not a fact
   std::optional<size_t> slice;  // index in the summary's plan
 
@@ -70,9 +70,9 @@ class FactReader {
   const Summary& summary() const { return summary_; }
 
  private:
-  // False, with the reason, where the clause's metric is one of the user's own that the summary
-  // lacks, or has by another definition.
-  bool HasOwnMetric(const Clause& clause, Facts* facts) const;
+  // False, with the reason, where the summary lacks what a plan keeps only if it is asked for: a
+  // metric of the user's own, or by this definition, and which records keep to the schema.
+  bool IsMeasured(const Clause& clause, Facts* facts) const;
   // A recorded value outside the range that the contract declares, or that the catalog gives,
   // breaks whatever rests on it.
   void CheckRange(const Clause& clause, Facts* facts);

@@ -90,6 +90,15 @@ Evidence Unmeasured(Evidence evidence, size_t count) {
   return evidence;
 }
 
+TEST(EventConformance, ASummaryThatDoesNotKeepItDecidesNothing) {
+  const Plan other = Plan::FromContract(OneClause("max_kl, atMost: 1"));
+  const Judgement judgement = Judge(OneClause("event_conformance, atLeast: 0.5"),
+                                    Measure(other, Fields("latency_ms", {1, 2})));
+  EXPECT_EQ(judgement.verdict, kInconclusive);
+  EXPECT_THAT(judgement.clauses[0].slices[0].about.reason,
+              HasSubstr("measured without which records keep to the published schema"));
+}
+
 // n requests of which one lacks the value.
 Evidence OneMissing(std::string_view quantity, const std::vector<double>& values) {
   return With(Tokens(quantity, values), [](Evidence* e) { e->Add().tokens.emplace_back(); });
@@ -196,6 +205,17 @@ INSTANTIATE_TEST_SUITE_P(
              "missing: lost from 3 of 3 requests, seed from 2 of 3 requests, tags from 1 of 3"},
         Rule{"coverage of all", OneClause("trace_field_coverage, atLeast: 1, fields: [seed]"),
              Fields("seed", {1, 2}), kSatisfied, ""},
+        Rule{"events that keep to the schema", OneClause("event_conformance, atLeast: 1"),
+             Fields("latency_ms", {1, 2}), kSatisfied, ""},
+        Rule{"an event that does not", OneClause("event_conformance, atLeast: 0.9"),
+             With(Fields("latency_ms", {1, 2}),
+                  [](Evidence* e) { e->Add().infer.fields["failed"] = std::string("no"); }),
+             kViolated, "is 0.6667, at least 0.9 is asked; 1 of 3 records do not keep to it"},
+        Rule{"an impossible value does not keep to it either",
+             OneClause("event_conformance, atLeast: 1"), Fields("latency_ms", {1, -1}), kViolated,
+             ""},
+        Rule{"nothing was logged", OneClause("event_conformance, atLeast: 0.5"),
+             With(Fields("latency_ms", {1}), [](Evidence* e) { e->Add(); }), kInconclusive, ""},
         Rule{"the largest memory", OneClause("peak_memory_mb, atMost: 100"),
              Fields("peak_memory_mb", {90, 101}), kViolated, ""},
         Rule{"reward drift is a gap of means", OneClause("reward_drift, atMost: 0.1"),

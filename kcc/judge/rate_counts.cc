@@ -43,6 +43,8 @@ std::optional<UnitCounts> BadShare(const Clause& clause, const Summary& summary,
       if (coverage == nullptr) return {};
       return OfRequests(*coverage, coverage->no);
     }
+    case RequestCounts::kConformance:
+      return OfRequests(side.conforming, side.conforming.no);
     case RequestCounts::kRefusals:
     case RequestCounts::kParses:  // gaps between shares, not shares
     case RequestCounts::kNone:
@@ -77,6 +79,7 @@ const PairedFlagCounts* PairedFlags(const Clause& clause, const SliceStats& stat
     case RequestCounts::kSignatures:
     case RequestCounts::kFingerprints:
     case RequestCounts::kCoverage:
+    case RequestCounts::kConformance:
     case RequestCounts::kNone:
       break;
   }

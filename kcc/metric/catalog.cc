@@ -55,6 +55,7 @@ constexpr auto kFailures = RequestCounts::kFailures;
 constexpr auto kSignatures = RequestCounts::kSignatures;
 constexpr auto kFingerprints = RequestCounts::kFingerprints;
 constexpr auto kCoverage = RequestCounts::kCoverage;
+constexpr auto kConformance = RequestCounts::kConformance;
 constexpr auto kRefusals = RequestCounts::kRefusals;
 constexpr auto kParses = RequestCounts::kParses;
 constexpr auto kRuntime = Family::kRuntime;
@@ -343,6 +344,11 @@ constexpr Quantity kCatalog[] = {
      .evidence = kFields, .sided = true, .max = 1, .observation = kOfRequests,
      .form = kRequestShare, .families = {kObservability}, .counts = kCoverage,
      .definition = "share of requests that carry every field the clause lists",
+     .source = "paper 4.1"}),
+    OfPopulation({.id = "event_conformance", .unit = kPure, .direction = kHigher,
+     .evidence = kFields, .sided = true, .on_demand = true, .max = 1, .observation = kOfRequests,
+     .form = kRequestShare, .families = {kObservability}, .counts = kConformance,
+     .definition = "share of logged events that keep to the published schema (kcc schema --trace, --observation)",
      .source = "paper 4.1"}),
     OfPopulation({.id = "fingerprint_match_rate", .unit = kPure, .direction = kHigher,
      .evidence = kFields, .sided = true, .max = 1, .observation = kOfRequests,

@@ -102,6 +102,7 @@ enum class RequestCounts : uint8_t {
   kSignatures,    // replay signatures of both sides agree or not
   kFingerprints,  // served by the declared kernel or not
   kCoverage,      // has all fields that the clause lists or not
+  kConformance,   // its record keeps to the published schema or not
   kRefusals,      // refused, on both sides
   kParses,        // parsed, on both sides
 };

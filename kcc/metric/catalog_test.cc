@@ -89,7 +89,8 @@ TEST(CatalogColumns, APopulationQuantityHasAFormOfItsOwn) {
         EXPECT_TRUE(share && of_fields);
         EXPECT_THAT(row.counts,
                     testing::AnyOf(RequestCounts::kFailures, RequestCounts::kSignatures,
-                                   RequestCounts::kFingerprints, RequestCounts::kCoverage));
+                                   RequestCounts::kFingerprints, RequestCounts::kCoverage,
+                                   RequestCounts::kConformance));
         break;
       case TestForm::kFlagGap:
         EXPECT_TRUE(share && of_fields && !row.sided);
@@ -191,8 +192,8 @@ TEST(CatalogColumns, FormsOfThePopulationQuantities) {
   };
   using Ids = std::set<std::string>;
   EXPECT_EQ(with(TestForm::kRequestShare),
-            (Ids{"failure_rate", "fingerprint_match_rate", "replay_mismatch_rate",
-                 "signature_match_rate", "trace_field_coverage"}));
+            (Ids{"event_conformance", "failure_rate", "fingerprint_match_rate",
+                 "replay_mismatch_rate", "signature_match_rate", "trace_field_coverage"}));
   EXPECT_EQ(with(TestForm::kTokenShare), Ids{"flip_rate"});
   EXPECT_EQ(with(TestForm::kFlagGap), (Ids{"parse_rate_gap", "refusal_rate_gap"}));
   EXPECT_EQ(with(TestForm::kMeanGap), (Ids{"brier_gap", "reward_drift"}));

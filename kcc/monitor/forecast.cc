@@ -94,6 +94,9 @@ Result<MonitorForecast> ForecastMonitor(const Contract& contract, const MonitorP
     pair.metric = signal.metric;
     pair.limit = signal.limit;
     pair.detectors = static_cast<int64_t>(signal.detectors.size());
+    pair.alarm_level =
+        signal.detectors.empty() ? plan.alarm_level : signal.detectors.front().alarm_level();
+    pair.of_events = signal.of_events;
     pair.certifies = signal.certifies;
     pair.why = signal.why;
     pair.action = signal.order.action;

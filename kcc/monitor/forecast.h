@@ -38,6 +38,8 @@ struct PairForecast {
   std::string metric;
   double limit = 0;  // m; of a proof the threshold
   int64_t detectors = 0;
+  double alarm_level = 0;  // c of each
+  bool of_events = false;  // every line is an observation, audited or not
   bool certifies = false;
   std::string why;  // why no evidence here makes it satisfied; empty: some may
   Action action = Action::kLog;

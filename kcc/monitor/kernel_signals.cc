@@ -49,15 +49,26 @@ KernelSignals::KernelSignals(const SignalPlan& plan)
       passes_(plan.passes),
       blocks_(plan.blocks) {}
 
-// The whole request makes one sample of a clause, whatever slices of requests it is in.
 void KernelSignals::Fold(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms,
                          int64_t half_window, std::vector<Alert>* alerts) {
+  FoldPairs(plan, Read::kAll, evidence, time_ms, half_window, alerts);
+}
+
+void KernelSignals::FoldEvent(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms,
+                              int64_t half_window, std::vector<Alert>* alerts) {
+  FoldPairs(plan, Read::kEvents, evidence, time_ms, half_window, alerts);
+}
+
+// The whole request makes one sample of a clause, whatever slices of requests it is in.
+void KernelSignals::FoldPairs(const SignalPlan& plan, Read read, RequestEvidence* evidence,
+                              int64_t time_ms, int64_t half_window, std::vector<Alert>* alerts) {
   size_t last_signal = plan.signals.size();
   Sample whole;
   for (size_t at = 0; at < plan.pairs.size(); ++at) {
     const SignalPair& pair = plan.pairs[at];
     const ClauseSignal& signal = plan.signals[pair.signal];
     if (signal.kind == SignalKind::kNone) continue;
+    if (read == Read::kEvents && !signal.of_events) continue;
     if (signal.kind == SignalKind::kBlock) {
       FoldBlock(plan, at, evidence, time_ms, half_window, alerts);
       continue;
@@ -80,6 +91,26 @@ void KernelSignals::Fold(const SignalPlan& plan, RequestEvidence* evidence, int6
       last_signal = pair.signal;
     }
     FoldPair(plan, at, whole, unvouched, touched, half_window, alerts);
+  }
+}
+
+void KernelSignals::FoldUnread(const SignalPlan& plan, RequestEvidence* evidence, bool its_own,
+                               int64_t half_window, std::vector<Alert>* alerts) {
+  for (size_t at = 0; at < plan.pairs.size(); ++at) {
+    const SignalPair& pair = plan.pairs[at];
+    const ClauseSignal& signal = plan.signals[pair.signal];
+    if (signal.kind == SignalKind::kNone) continue;
+    const bool counts = its_own && signal.of_events && evidence->Touches(pair.slice);
+    if (signal.kind == SignalKind::kBlock) {
+      FoldUnreadBlock(plan, at, evidence, counts, half_window, alerts);
+    } else if (counts) {
+      ++pairs_[at].requests;
+      const Sample sample = SampleOf(signal, plan.plan, pair.slice, evidence);
+      FoldPair(plan, at, sample, false, true, half_window, alerts);
+    } else {
+      FoldPair(plan, at, Sample(), true, false, half_window, alerts);
+    }
+    pairs_[at].clean = 0;
   }
 }
 
@@ -154,16 +185,40 @@ void KernelSignals::FoldBlock(const SignalPlan& plan, size_t at, RequestEvidence
   block.open = true;
   ++block.seen;
   block.doubtful = block.doubtful || evidence->Unvouched(pair.slice);
-  if (evidence->Touches(pair.slice)) {
-    PairRecord& state = pairs_[at];
-    ++state.requests;
-    state.tokens += static_cast<int64_t>(evidence->Group(pair.slice).tokens);
-    if (block.merged < kBlockRequestsMax) {
-      ++block.merged;
-      block.state.Merge(
-          evidence->recorder().MakeState(evidence->pair(), evidence->Group(pair.slice), row), row);
-    }
+  MergeIntoBlock(plan, at, evidence);
+  if (by_time || block.seen < row.window.size) return;
+  CloseBlock(plan, at, half_window, alerts);
+  block = BlockState();
+}
+
+void KernelSignals::MergeIntoBlock(const SignalPlan& plan, size_t at, RequestEvidence* evidence) {
+  const SignalPair& pair = plan.pairs[at];
+  if (!evidence->Touches(pair.slice)) return;
+  const PlanWindow& row = plan.plan.windows()[plan.signals[pair.signal].window];
+  BlockState& block = blocks_[static_cast<size_t>(pair.block)];
+  const GroupTokens& group = evidence->Group(pair.slice);
+  ++pairs_[at].requests;
+  pairs_[at].tokens += static_cast<int64_t>(group.tokens);
+  if (block.merged >= kBlockRequestsMax) return;
+  ++block.merged;
+  block.state.Merge(evidence->recorder().MakeState(evidence->pair(), group, row), row);
+}
+
+// The line has no time: it is of the block that is open. Where it is not known to count there, the
+// block is in doubt.
+void KernelSignals::FoldUnreadBlock(const SignalPlan& plan, size_t at, RequestEvidence* evidence,
+                                    bool counts, int64_t half_window, std::vector<Alert>* alerts) {
+  const SignalPair& pair = plan.pairs[at];
+  const PlanWindow& row = plan.plan.windows()[plan.signals[pair.signal].window];
+  BlockState& block = blocks_[static_cast<size_t>(pair.block)];
+  const bool by_time = row.window.kind == Window::Kind::kTime;
+  if (!counts || (by_time && !block.open)) {
+    block.doubtful = true;
+    return;
   }
+  block.open = true;
+  ++block.seen;
+  MergeIntoBlock(plan, at, evidence);
   if (by_time || block.seen < row.window.size) return;
   CloseBlock(plan, at, half_window, alerts);
   block = BlockState();

@@ -69,6 +69,7 @@ struct Alert {
   Kind kind = Kind::kAlarm;
   size_t pair = 0;
   double e_value = 0;
+  std::string fault = {};  // of an event: why it does not conform, where that is known
 };
 
 class KernelSignals {
@@ -78,6 +79,15 @@ class KernelSignals {
   // Folds a request that was read into `evidence`. Alerts are in the order of the pairs.
   void Fold(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms, int64_t half_window,
             std::vector<Alert>* alerts);
+  // A line that is no evidence but of its being written: clauses about events alone read it.
+  void FoldEvent(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms,
+                 int64_t half_window, std::vector<Alert>* alerts);
+  // A line that could not be read, as RequestEvidence::ReadUnplaced. What it would have said is
+  // missing, and may be anything: for every PASS test it is the worst, and what counts clean
+  // requests begins again. Where it is the kernel's (`its_own`), it is an event that does not
+  // conform.
+  void FoldUnread(const SignalPlan& plan, RequestEvidence* evidence, bool its_own,
+                  int64_t half_window, std::vector<Alert>* alerts);
 
   // Starts the evidence of a pair afresh, after an alarm of its kernel.
   void Restart(const SignalPlan& plan, size_t pair);
@@ -103,10 +113,17 @@ class KernelSignals {
   void Visit(Archive& archive, const SignalPlan& plan);
 
  private:
+  enum class Read : uint8_t { kAll, kEvents };
+  void FoldPairs(const SignalPlan& plan, Read read, RequestEvidence* evidence, int64_t time_ms,
+                 int64_t half_window, std::vector<Alert>* alerts);
   void FoldPair(const SignalPlan& plan, size_t at, const Sample& sample, bool unvouched,
                 bool touched, int64_t half_window, std::vector<Alert>* alerts);
   void FoldBlock(const SignalPlan& plan, size_t at, RequestEvidence* evidence, int64_t time_ms,
                  int64_t half_window, std::vector<Alert>* alerts);
+  void FoldUnreadBlock(const SignalPlan& plan, size_t at, RequestEvidence* evidence, bool counts,
+                       int64_t half_window, std::vector<Alert>* alerts);
+  // Puts the request into the open block, where the slice holds it.
+  void MergeIntoBlock(const SignalPlan& plan, size_t at, RequestEvidence* evidence);
   void CloseBlock(const SignalPlan& plan, size_t at, int64_t half_window,
                   std::vector<Alert>* alerts);
   void VisitBlock(Archive& archive, const SignalPlan& plan, const SignalPair& pair);

@@ -105,9 +105,11 @@ std::string_view Name(Handling handling) {
     case Handling::kSession:
       return "session";
     case Handling::kLate:
+      return "late";
+    case Handling::kUnread:
       break;
   }
-  return "late";
+  return "unread";
 }
 
 std::string_view Name(KernelState state) {
@@ -160,8 +162,26 @@ Result<MonitorDecision> Monitor::Observe(const MonitorObservation& observation) 
   decision.handling = state.Admit(observation);
   if (decision.handling == Handling::kCounted) {
     state.Fold(observation, record, &decision.changes);
-    if (!decision.changes.empty()) state.UpdateRoute(&decision.changes);
+  } else if (state.plan.events) {
+    state.FoldEvent(observation, record, &decision.changes);
   }
+  if (!decision.changes.empty()) state.UpdateRoute(&decision.changes);
+  decision.serves = state.route.kernel;
+  return decision;
+}
+
+MonitorDecision Monitor::ObserveUnread(std::string_view kernel) {
+  State& state = *state_;
+  MonitorDecision decision;
+  decision.number = ++state.observations;
+  decision.handling = Handling::kUnread;
+  const KernelRecord* const named = state.Find(kernel);
+  const KernelRecord* const answers = named != nullptr ? named : state.Find(state.route.kernel);
+  for (KernelRecord& record : state.kernels) {
+    if (named != nullptr && named != &record) continue;
+    state.FoldUnread(&record == answers, &record, &decision.changes);
+  }
+  if (!decision.changes.empty()) state.UpdateRoute(&decision.changes);
   decision.serves = state.route.kernel;
   return decision;
 }
@@ -197,6 +217,7 @@ MonitorStatus Monitor::Status() const {
   status.duplicates = state.duplicates;
   status.sessions = state.repeated_sessions;
   status.late = state.late;
+  status.unread = state.Unread();
   status.detectors = static_cast<int64_t>(state.plan.detectors);
   status.alarm_level = state.plan.alarm_level;
   for (const KernelRecord& record : state.kernels) {

@@ -9,6 +9,7 @@
 //             raise a false alarm within T audited requests with a chance of at most
 //             T * alarms / requests of the policy;
 //   block     windows of requests or of time, and metrics of a population, block by block.
+// Evidence is what was audited; that a line was written as it should be is read from every line.
 // *Satisfied* needs the anytime-valid PASS test over the audited requests since the last alarm.
 // What no test can decide stays inconclusive. Inconclusive orders nothing here: a kernel serves
 // because it was promoted on evidence, and evidence takes it away.
@@ -75,6 +76,7 @@ enum class Handling : uint8_t {
   kDuplicate,  // the request's id was seen in this epoch
   kSession,    // a request of its session was audited in this epoch
   kLate,       // of an epoch that is over
+  kUnread,     // a line that could not be read; evidence of nothing good
 };
 std::string_view Name(Handling handling);  // "counted"
 
@@ -132,6 +134,7 @@ struct MonitorStatus {
   int64_t duplicates = 0;             // ignored
   int64_t sessions = 0;               // ignored: their session was audited in the epoch
   int64_t late = 0;                   // ignored
+  int64_t unread = 0;                 // lines that could not be read
   int64_t detectors = 0;              // among which the budget of false alarms is split
   double alarm_level = 0;             // c of each
   std::vector<KernelStatus> kernels;  // in the order of the policy
@@ -157,6 +160,13 @@ class Monitor {
   // Folds one observation. Fails, and changes nothing, where the observation cannot be read
   // (CheckObservation) or names a kernel that the policy lacks.
   Result<MonitorDecision> Observe(const MonitorObservation& observation);
+
+  // Folds a line of the stream that could not be read as an observation. What it would have said is
+  // missing for every clause, so that nothing becomes satisfied or is released by its being lost;
+  // as an event it does not conform. `kernel`: whose line it is; where that is not known (empty, or
+  // of no kernel of the policy) it may be any kernel's, and as an event it is put down to the one
+  // that serves: a violation that belongs to nobody would be none.
+  MonitorDecision ObserveUnread(std::string_view kernel);
 
   // Whether a request is to be audited, or shown to a guarded kernel as a probe: drawn by the hash
   // of its id at the kernel's current rate, and not of a session that was audited in this epoch. A

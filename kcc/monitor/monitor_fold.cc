@@ -5,6 +5,18 @@
 #include "kcc/monitor/reasons.h"
 
 namespace kcc {
+namespace {
+
+// Why an event does not conform, for whoever reads of it.
+void AddFaults(const SignalPlan& plan, const MonitorObservation& observation,
+               std::vector<Alert>* alerts) {
+  for (Alert& alert : *alerts) {
+    if (!plan.signals[plan.pairs[alert.pair].signal].of_events) continue;
+    alert.fault = FaultOfLine(observation);
+  }
+}
+
+}  // namespace
 
 KernelRecord* Monitor::State::Find(std::string_view kernel) {
   const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const KernelRecord& record) {
@@ -79,8 +91,8 @@ void Monitor::State::Fold(const MonitorObservation& observation, KernelRecord* r
   std::string contradiction;
   const Result<> read = evidence->Read(observation, record->kernel->fingerprint);
   if (read.has_value()) {
-    const int64_t half = std::max<int64_t>(1, policy.window_requests / 2);
-    record->signals.Fold(plan, &*evidence, observation.time_ms, half, &alerts);
+    record->signals.Fold(plan, &*evidence, observation.time_ms, HalfWindow(), &alerts);
+    AddFaults(plan, observation, &alerts);
   } else {
     contradiction = read.error().message();
   }
@@ -90,6 +102,37 @@ void Monitor::State::Fold(const MonitorObservation& observation, KernelRecord* r
   } else {
     RaiseAlerts(context, observation.id(), contradiction, alerts, record, changes);
   }
+}
+
+// Where its records contradict each other its slices are not known.
+void Monitor::State::FoldEvent(const MonitorObservation& observation, KernelRecord* record,
+                               std::vector<MonitorChange>* changes) {
+  if (!evidence->Read(observation, record->kernel->fingerprint).has_value()) {
+    evidence->ReadUnplaced(EventsOfLine(observation));
+  }
+  std::vector<Alert> alerts;
+  record->signals.FoldEvent(plan, &*evidence, observation.time_ms, HalfWindow(), &alerts);
+  if (alerts.empty()) return;
+  AddFaults(plan, observation, &alerts);
+  RaiseAlerts({plan, policy, on_broken}, observation.id(), "", alerts, record, changes);
+}
+
+// Evidence that contradicts itself is a clause of its own, and what shows none of it begins again.
+void Monitor::State::FoldUnread(bool its_own, KernelRecord* record,
+                                std::vector<MonitorChange>* changes) {
+  EventFlags events;
+  events.conforms[static_cast<size_t>(Side::kInfer)] = false;
+  evidence->ReadUnplaced(events);
+  record->unbroken = 0;
+  std::vector<Alert> alerts;
+  record->signals.FoldUnread(plan, &*evidence, its_own, HalfWindow(), &alerts);
+  if (!alerts.empty()) RaiseAlerts({plan, policy, on_broken}, "", "", alerts, record, changes);
+}
+
+int64_t Monitor::State::Unread() const {
+  int64_t others = unaudited + duplicates + repeated_sessions + late;
+  for (const KernelRecord& record : kernels) others += record.audited;
+  return std::max<int64_t>(0, observations - others);
 }
 
 Route Monitor::State::Choose() const {

@@ -2,6 +2,7 @@
 // Only the latter is saved; bytes are read against the former.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -61,6 +62,14 @@ struct Monitor::State {
   Handling Admit(const MonitorObservation& observation);
   void Fold(const MonitorObservation& observation, KernelRecord* record,
             std::vector<MonitorChange>* changes);
+  // One that is no evidence but of its being logged.
+  void FoldEvent(const MonitorObservation& observation, KernelRecord* record,
+                 std::vector<MonitorChange>* changes);
+  // A line that could not be read, and is or may be the kernel's.
+  void FoldUnread(bool its_own, KernelRecord* record, std::vector<MonitorChange>* changes);
+  // Lines that could not be read: all that became nothing else.
+  int64_t Unread() const;
+  int64_t HalfWindow() const { return std::max<int64_t>(1, policy.window_requests / 2); }
   Route Choose() const;
   void UpdateRoute(std::vector<MonitorChange>* changes);
   KernelStatus StatusOf(const KernelRecord& record) const;

@@ -23,6 +23,10 @@ std::string RateText(const ClauseSignal& signal, double value) {
   const std::string limit = ReadableNumber(signal.limit);
   switch (signal.kind) {
     case SignalKind::kUnit:
+      if (signal.of_events && signal.clause->hard()) {
+        return "a share of " + number + " of the recent lines does not keep to the published " +
+               "schema, where " + limit + " may";
+      }
       return "a share of " + number + " of the recent requests lies beyond " +
              Bound(*signal.clause) + ", where " + limit + " may";
     case SignalKind::kBlock:
@@ -49,7 +53,8 @@ std::string ReturnText(const ClauseSignal& signal, const ReleasePolicy& policy, 
   }
   if (signal.passes.empty()) {
     return "it returns after " + std::to_string(policy.clean) +
-           " audited requests without a value beyond it";
+           (signal.of_events ? " lines that keep to it"
+                             : " audited requests without a value beyond it");
   }
   std::string text = "it returns when the PASS test of what comes now certifies it";
   if (!signal.certifies) {
@@ -57,6 +62,13 @@ std::string ReturnText(const ClauseSignal& signal, const ReleasePolicy& policy, 
             ReadableNumber(kTruncation) + " times the threshold";
   }
   return text;
+}
+
+// The event that is a proof.
+std::string EventText(const Alert& alert, const std::string& request) {
+  if (request.empty()) return "a line could not be read, and every one must be";
+  return "the line of request '" + request + "' does not keep to the published schema" +
+         (alert.fault.empty() ? "" : " (" + alert.fault + ")") + ", and every one must";
 }
 
 }  // namespace
@@ -87,6 +99,7 @@ std::string AlertReason(const SignalPlan& plan, const MonitorPolicy& policy, con
                " in the block that ends with request '" + request + "', and must be " +
                Bound(*signal.clause) + back;
       }
+      if (signal.of_events) return where + EventText(alert, request) + back;
       return where + "request '" + request + "' has a value beyond " + Bound(*signal.clause) +
              ", and none may" + back;
     case Alert::Kind::kBroken:
@@ -128,7 +141,10 @@ std::string VerdictReason(const SignalPlan& plan, const MonitorPolicy& policy,
     return "no window is complete yet; " + std::to_string(state.requests) +
            " requests were audited so far";
   }
-  if (state.observations == 0) return "nothing was audited on this slice yet";
+  if (state.observations == 0) {
+    return signal.of_events ? "nothing was logged on this slice yet"
+                            : "nothing was audited on this slice yet";
+  }
   if (state.requests < clause.min_samples.requests || state.tokens < clause.min_samples.tokens) {
     return "below minSamples: " + std::to_string(state.requests) + " requests and " +
            std::to_string(state.tokens) + " tokens so far";

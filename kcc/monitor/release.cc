@@ -58,7 +58,8 @@ void RaiseOne(const ReleaseContext& context, const std::string& id, const Alert&
   MonitorChange change = ChangeOfPair(context, *record, alert.pair, KindOfAlert(alert.kind));
   if (alert.kind == Alert::Kind::kAlarm) {
     change.e_value = alert.e_value;
-    change.e_level = context.plan.alarm_level;
+    const SignalPair& row = context.plan.pairs[alert.pair];
+    change.e_level = context.plan.signals[row.signal].detectors.front().alarm_level();
   }
   change.reason = AlertReason(context.plan, context.policy, alert, id, change);
   changes->push_back(std::move(change));

@@ -27,8 +27,8 @@ struct ReleaseContext {
 // The level at which the kernel is released.
 double ReleaseAlpha(const ReleasePolicy& policy, const KernelRecord& record);
 
-// Takes the alerts of one observation, of request `id`; `contradiction`: the observation itself is
-// broken, in these words (empty: it is not).
+// Takes the alerts of one observation, of request `id` (empty: of a line that could not be read);
+// `contradiction`: the observation itself is broken, in these words (empty: it is not).
 void RaiseAlerts(const ReleaseContext& context, const std::string& id,
                  const std::string& contradiction, const std::vector<Alert>& alerts,
                  KernelRecord* record, std::vector<MonitorChange>* changes);

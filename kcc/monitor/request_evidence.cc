@@ -6,8 +6,23 @@
 
 #include "kcc/metric/token_slots.h"
 #include "kcc/summary/plan_slices.h"
+#include "kcc/trace/request_schema.h"
 
 namespace kcc {
+
+std::string FaultOfLine(const MonitorObservation& observation) {
+  if (const auto fault = SchemaFault(observation.infer)) return *fault;
+  return observation.asked ? SchemaFault(*observation.asked).value_or("") : "";
+}
+
+EventFlags EventsOfLine(const MonitorObservation& observation) {
+  EventFlags flags;
+  flags.conforms[static_cast<size_t>(Side::kInfer)] = FaultOfLine(observation).empty();
+  if (observation.train && !observation.train->fields.empty()) {
+    flags.conforms[static_cast<size_t>(Side::kTrain)] = !SchemaFault(*observation.train);
+  }
+  return flags;
+}
 
 Result<RequestEvidence> RequestEvidence::Make(const Plan& plan, std::vector<std::string> trusted) {
   RequestEvidence evidence;
@@ -52,6 +67,25 @@ Result<> RequestEvidence::Read(const MonitorObservation& observation,
   return {};
 }
 
+void RequestEvidence::ReadUnplaced(const EventFlags& events) {
+  observation_ = &nothing_;
+  population_.reset();
+  pair_ = RequestPair();
+  nobody_.id.clear();
+  pair_.infer = pair_.train = &nobody_;
+  events_ = events;
+  pair_.events = &events_;
+  for (GroupTokens& group : groups_) group.Clear();
+  const std::vector<PlanSlice>& slices = plan_->slices();
+  touched_.assign(slices.size(), 0);
+  unvouched_.assign(slices.size(), 1);
+  for (size_t slice = 0; slice < slices.size(); ++slice) {
+    if (!slices[slice].where.empty()) continue;
+    touched_[slice] = 1;
+    unvouched_[slice] = 0;
+  }
+}
+
 // A side without a record has said nothing; it is not taken for the other one.
 void RequestEvidence::ReadPair(std::string_view fingerprint) {
   const MonitorObservation& from = *observation_;
@@ -74,6 +108,10 @@ void RequestEvidence::ReadPair(std::string_view fingerprint) {
   constexpr double kRowsMax = 0x1p31;
   const auto most = static_cast<int64_t>(std::min(claimed, kRowsMax));
   pair_.rows_missing = by_values ? 0 : std::max<int64_t>(0, most - rows);
+  if (plan_->events()) {
+    events_ = EventsOfLine(from);
+    pair_.events = &events_;
+  }
   if (plan_->repeats() == Repeats::kNone) return;
   replay_rows_.Clear();
   replay_rows_.by_replica = plan_->repeats() == Repeats::kByReplica;

@@ -16,6 +16,12 @@
 
 namespace kcc {
 
+// Whether the line keeps to the published schema in what is infer's and in what was asked, and in
+// what is train's. That it was read makes it an event, whatever infer's record holds.
+EventFlags EventsOfLine(const MonitorObservation& observation);
+// Which field does not, of the same two; empty: all do.
+std::string FaultOfLine(const MonitorObservation& observation);
+
 class RequestEvidence {
  public:
   // The plan must outlive it. `trusted`: fields that are believed though infer alone has them.
@@ -24,6 +30,10 @@ class RequestEvidence {
   // The observation must live until the next Read. Fails where the records contradict each other
   // about a field that decides a slice: such evidence is broken.
   Result<> Read(const MonitorObservation& observation, std::string_view fingerprint);
+
+  // A line of which nothing is known but whether it keeps to the published schema: it is a line of
+  // everything, and may be of any slice.
+  void ReadUnplaced(const EventFlags& events);
 
   const RequestPair& pair() const { return pair_; }
   const MonitorObservation& observation() const { return *observation_; }
@@ -60,8 +70,10 @@ class RequestEvidence {
   std::vector<std::vector<uint32_t>> rows_;  // of each group but the first
 
   const MonitorObservation* observation_ = nullptr;
-  Request nobody_;  // stands for a side without a record
+  MonitorObservation nothing_;  // stands for one that was not read
+  Request nobody_;              // stands for a side without a record
   RequestPair pair_;
+  EventFlags events_;  // where the plan keeps events
   ReplayRows replay_rows_;
   SliceBits bits_;
   SliceBits token_bits_;

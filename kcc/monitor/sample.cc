@@ -138,6 +138,8 @@ Sample UnitOfPopulation(const ClauseSignal& signal, const Plan& plan, size_t sli
 std::optional<Sample> UnitOfGivenValue(const ClauseSignal& signal, size_t slice,
                                        const RequestEvidence& evidence) {
   const MonitorObservation& from = evidence.observation();
+  // Whether a line is as it should be is not for the line to say.
+  if (signal.clause->metric.quantity->counts == RequestCounts::kConformance) return {};
   if (from.values.empty() || from.tokens.rows() != 0 || evidence.OfTokens(slice)) return {};
   const auto found = from.values.find(signal.metric);
   if (found == from.values.end()) return {};

@@ -33,6 +33,17 @@ bool LargestOfRequests(const Quantity& quantity) {
 // Whether the metric is of all requests of a span of time: of a share of them it is a share.
 bool OfEveryRequest(const Quantity& quantity) { return quantity.unit == Unit::kTokensPerSecond; }
 
+// What train says stands on audited lines alone.
+bool ReadsEveryLine(const Metric& metric) {
+  return metric.quantity->counts == RequestCounts::kConformance && metric.side == Side::kInfer;
+}
+
+// How many lines come for one that is audited.
+double LinesPerAudit(const AuditPolicy& audit) {
+  constexpr double kRateMin = 1e-6;  // a rate of 0 sees nothing, and is warned of
+  return 1 / std::clamp(audit.rate, kRateMin, 1.0);
+}
+
 bool SeesEveryRequest(const AuditPolicy& audit) {
   return audit.rate >= 1 && !audit.once_per_session;
 }
@@ -298,6 +309,8 @@ Result<SignalPlan> MakeSignalPlan(const Contract& contract, const MonitorPolicy&
     const Bets bets{policy.detector == DetectorWord::kCusum ? DetectorKind::kCusum
                                                             : DetectorKind::kShiryaevRoberts,
                     result.alarm_level, ShiftsOf(policy), CutOffShiftsOf(policy)};
+    Bets of_events = bets;
+    of_events.alarm_level *= LinesPerAudit(policy.audit);
     result.signals.clear();
     result.pairs.clear();
     result.detectors = result.passes = result.blocks = 0;
@@ -311,7 +324,9 @@ Result<SignalPlan> MakeSignalPlan(const Contract& contract, const MonitorPolicy&
       if (OfEveryRequest(*clause.metric.quantity) && !SeesEveryRequest(policy.audit)) {
         signal.kind = SignalKind::kNone;
       }
-      AddTests(clause, bets, &signal);
+      signal.of_events = ReadsEveryLine(clause.metric);
+      result.events = result.events || signal.of_events;
+      AddTests(clause, signal.of_events ? of_events : bets, &signal);
       signal.why = WhyNever(clause, signal);
       signal.alpha = 1 - clause.confidence.value_or(contract.decision.confidence);
       signal.order = OrderFor(contract, policy, clause);

@@ -16,6 +16,11 @@
 //   kNone       nothing decides it here; `why` says why. So throughput, unless every request is
 //               audited: the tokens of a share of the requests are a share of it.
 //
+// Clauses about events read every line, audited or not: that a line was written as it should be
+// needs nobody's audit, and to count bad lines among all and good ones among the audited would
+// count a bad one many times. Their detectors look more often by as much, and have a level that is
+// higher by as much, so that the budget of false alarms holds for audited requests as stated.
+//
 // What holds under dependence. Detectors: in control means E[X | past] <= m for every observation;
 // then the bound on false alarms holds whatever the dependence. PASS: at any time at which it
 // certifies, the average over the observations so far of E[X | past] is below m, with the stated
@@ -62,6 +67,7 @@ struct ClauseSignal {
   size_t window = 0;                    // soft or kBlock: row of the plan's windows
   size_t field_set = 0;                 // of a coverage clause: of the plan's field sets
   double alpha = 0.05;                  // 1 - confidence of the clause
+  bool of_events = false;               // every line is an observation of it
   Order order;
   std::string why;  // why no evidence here makes it satisfied; empty: some may
 };
@@ -87,6 +93,7 @@ struct SignalPlan {
   size_t blocks = 0;
   double alarm_level = 0;
   double eta2 = 1;
+  bool events = false;  // whether a signal is of events
 };
 
 // The contract and the policy must outlive the plan. Fails where no clause is of the stage.

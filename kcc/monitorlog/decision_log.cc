@@ -201,8 +201,8 @@ Result<> DecisionLog::Write(const std::string& line) {
   return {};
 }
 
-Result<> DecisionLog::Append(const std::string& observation_text, const MonitorDecision& decision) {
-  KCC_TRY_VOID(Write(DecisionLine(head_, observation_text, decision)));
+Result<> DecisionLog::Append(const LoggedMember& member, const MonitorDecision& decision) {
+  KCC_TRY_VOID(Write(DecisionLine(head_, member, decision)));
   ++decisions_;
   return {};
 }

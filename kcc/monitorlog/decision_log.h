@@ -54,7 +54,7 @@ class DecisionLog {
   int64_t dropped_bytes() const { return dropped_bytes_; }  // of a cut line, on opening
   const std::string& path() const { return path_; }
 
-  Result<> Append(const std::string& observation_text, const MonitorDecision& decision);
+  Result<> Append(const LoggedMember& member, const MonitorDecision& decision);
   Result<> Sync();
 
  private:

@@ -14,7 +14,9 @@ namespace kcc {
 namespace {
 
 using testing::GoodOrBad;
+using testing::MonitorClause;
 using testing::MonitorContract;
+using testing::MonitorSlice;
 using testing::SoftKl;
 using testing::TestPolicy;
 
@@ -80,6 +82,34 @@ TEST_F(DecisionLogTest, ALogDecidesAgainToTheByte) {
   EXPECT_TRUE(ReplayLog(Path("whole"), contract_, policy_, "sha256:0")->difference.has_value());
 }
 
+// One record vouches for the slice; a log that did not say so would decide otherwise.
+TEST_F(DecisionLogTest, ObservationsOfArraysDecideAgainToTheByte) {
+  contract_ = MonitorContract({SoftKl(0.05, {"code"})},
+                              {MonitorSlice("all"), MonitorSlice("code", "kind == 'code'")});
+  const auto verdict = [](const MonitorSession& session) {
+    return session.monitor().Status().kernels[0].pairs[0].verdict;
+  };
+  {
+    auto session = Open(Options("log"));
+    ASSERT_TRUE(session.has_value()) << session.error().Format();
+    for (int64_t i = 0; i < 200; ++i) {
+      MonitorObservation observation = GoodOrBad(i, false);
+      observation.train.reset();
+      observation.one_record = true;
+      observation.infer.fields["kind"] = std::string("code");
+      ASSERT_TRUE(session->Observe(observation).has_value());
+    }
+    EXPECT_EQ(verdict(*session), Verdict::kSatisfied);
+  }
+  const auto replay = ReplayLog(Path("log"), contract_, policy_);
+  ASSERT_TRUE(replay.has_value());
+  EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
+  EXPECT_EQ(replay->decisions, 200);
+  auto again = Open(Options("log"));
+  ASSERT_TRUE(again.has_value()) << again.error().Format();
+  EXPECT_EQ(verdict(*again), Verdict::kSatisfied);
+}
+
 TEST_F(DecisionLogTest, ARestartAnywhereGivesTheSameLog) {
   const std::string whole = Whole(kStory);
   std::mt19937_64 random(17);
@@ -119,6 +149,94 @@ TEST_F(DecisionLogTest, ACutLastLineIsDroppedAndSaid) {
     Fold(*session, session->resumed(), 40);
     EXPECT_EQ(Bytes("cut"), whole) << "cut at " << cut;
   }
+}
+
+TEST_F(DecisionLogTest, LinesThatCouldNotBeReadAreLoggedAndDecideAgain) {
+  contract_ = MonitorContract({SoftKl(), MonitorClause("events", "event_conformance", 0.9)});
+  UnreadLine named;
+  named.kernel = "fast";
+  named.reason = "unknown key 'audted'; did you mean \"audited\"?";
+  named.column = 43;
+  named.bytes = 57;
+  named.digest = "sha256:" + std::string(64, 'a');
+  UnreadLine nobodys;
+  nobodys.reason = "not JSON";
+  const auto fold = [&](MonitorSession& session, int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      const auto decision = i % 5 == 2   ? session.ObserveUnread(named)
+                            : i % 5 == 4 ? session.ObserveUnread(nobodys)
+                                         : session.Observe(Story(i));
+      ASSERT_TRUE(decision.has_value()) << decision.error().Format();
+      ASSERT_EQ(decision->number, i + 1);
+    }
+  };
+  {
+    auto session = Open(Options("whole"));
+    ASSERT_TRUE(session.has_value());
+    fold(*session, 0, 300);
+  }
+  const std::string whole = Bytes("whole");
+  EXPECT_NE(whole.find(R"("handling":"unread")"), std::string::npos);
+  EXPECT_NE(whole.find(R"("kind":"guard")"), std::string::npos) << "the lines are events";
+  const auto replay = ReplayLog(Path("whole"), contract_, policy_);
+  ASSERT_TRUE(replay.has_value());
+  EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
+  EXPECT_EQ(replay->decisions, 300);
+  EXPECT_EQ(replay->status->unread, 120);
+  // From the log alone and from a state, it goes on as if it was never interrupted.
+  for (const char* state : {"", "state"}) {
+    const std::string log = std::string("log") + state;
+    for (int64_t at = 0; at < 300; at += 60) {
+      auto session = Open(Options(log, state));
+      ASSERT_TRUE(session.has_value()) << session.error().Format();
+      ASSERT_EQ(session->resumed(), at);
+      fold(*session, at, at + 60);
+      ASSERT_TRUE(session->Close().has_value());
+    }
+    EXPECT_EQ(Bytes(log), whole) << state;
+  }
+}
+
+TEST(UnreadLineText, IsReadBackAsItWasWritten) {
+  const Error error(ErrorCode::kInvalid, std::string(400, 'x') + "…", Place{"", 0, 7});
+  const MonitorPolicy policy = TestPolicy();
+  const std::string line = R"({"kernel":"careful","odd":1})";
+  const UnreadLine made = UnreadLineOf(line, error, policy);
+  EXPECT_EQ(made.kernel, "careful");
+  EXPECT_EQ(made.column, 7);
+  EXPECT_EQ(made.bytes, static_cast<int64_t>(line.size()));
+  EXPECT_EQ(made.reason, std::string(kUnreadReasonBytesMax, 'x') + "…");
+  JsonWriter writer(JsonWriter::Style::kCompact);
+  WriteUnread(made, &writer);
+  const auto read = ReadUnread(writer.Take());
+  ASSERT_TRUE(read.has_value()) << read.error().Format();
+  EXPECT_EQ(read->kernel, made.kernel);
+  EXPECT_EQ(read->reason, made.reason);
+  EXPECT_EQ(read->digest, made.digest);
+  for (const char* wrong :
+       {"[]", "{}", R"({"reason":"x","bytes":-1})", R"({"reason":"x","digest":"sha256:1"})",
+        R"({"reason":"x","column":"7"})", R"({"reason":)"}) {
+    EXPECT_FALSE(ReadUnread(wrong).has_value()) << wrong;
+  }
+}
+
+TEST(UnreadLineText, AKernelIsBelievedWhereTheLineNamesOneOfThePolicyOnce) {
+  const Error error = InvalidError("why");
+  const MonitorPolicy policy = TestPolicy();
+  const auto kernel = [&](std::string_view line) {
+    return UnreadLineOf(line, error, policy).kernel;
+  };
+  EXPECT_EQ(kernel(R"({"time_ms":"x","kernel":"fast"})"), "fast");
+  EXPECT_EQ(kernel(R"({"kernel":"faster"})"), "");
+  EXPECT_EQ(kernel(R"({"kernel":"fast","kernel":"careful"})"), "");
+  EXPECT_EQ(kernel(R"({"kernel":["fast"]})"), "");
+  EXPECT_EQ(kernel(R"({"tokens":{"kernel":"fast"}})"), "");
+  EXPECT_EQ(kernel(R"(["kernel","fast"])"), "");
+  EXPECT_EQ(kernel(R"({"kernel":"fast")"), "");
+  EXPECT_EQ(kernel("\xff\xfe"), "");
+  const UnreadLine too_long = UnreadLineOf(std::nullopt, error, policy);
+  EXPECT_EQ(too_long.bytes, 0);
+  EXPECT_TRUE(too_long.digest.empty());
 }
 
 TEST_F(DecisionLogTest, AChangeOfALogIsNamed) {

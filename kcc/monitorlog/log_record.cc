@@ -9,6 +9,8 @@
 namespace kcc {
 namespace {
 
+constexpr std::string_view kObservationKey = "observation";
+constexpr std::string_view kUnreadKey = "unread";
 constexpr std::array kStages = {Stage::kOffline, Stage::kShadow, Stage::kCanary, Stage::kFull};
 
 std::string Line(JsonWriter* writer) {
@@ -99,7 +101,8 @@ void WriteChange(const MonitorChange& change, JsonWriter* writer) {
   writer->EndObject();
 }
 
-Result<std::string> ObservationText(const MonitorObservation& observation) {
+Result<LoggedMember> MemberOf(const MonitorObservation& observation) {
+  KCC_TRY_VOID(CheckWritable(observation));
   JsonWriter writer(JsonWriter::Style::kCompact);
   WriteObservation(observation, &writer);
   std::string text = Line(&writer);
@@ -107,17 +110,34 @@ Result<std::string> ObservationText(const MonitorObservation& observation) {
     return InvalidError("written out, the observation has more than " +
                         std::to_string(kObservationLineBytesMax) + " bytes");
   }
-  return text;
+  return LoggedMember{kObservationKey, std::move(text)};
 }
 
-std::string DecisionLine(const std::string& previous, const std::string& observation_text,
+LoggedMember MemberOf(const UnreadLine& line) {
+  JsonWriter writer(JsonWriter::Style::kCompact);
+  WriteUnread(line, &writer);
+  return {kUnreadKey, Line(&writer)};
+}
+
+Result<std::string> DecideAgain(const LoggedObservation& logged, Monitor* monitor) {
+  if (const auto* unread = std::get_if<UnreadLine>(&logged.what)) {
+    const MonitorDecision decision = monitor->ObserveUnread(unread->kernel);
+    return DecisionLine(logged.previous, MemberOf(*unread), decision);
+  }
+  const auto& observation = std::get<MonitorObservation>(logged.what);
+  KCC_TRY(const LoggedMember member, MemberOf(observation));
+  KCC_TRY(const MonitorDecision decision, monitor->Observe(observation));
+  return DecisionLine(logged.previous, member, decision);
+}
+
+std::string DecisionLine(const std::string& previous, const LoggedMember& member,
                          const MonitorDecision& decision) {
   JsonWriter writer(JsonWriter::Style::kCompact);
   writer.BeginObject().Field("previous", previous).Field("number", decision.number);
   writer.Field("handling", Name(decision.handling)).Field("serves", decision.serves);
   writer.Key("changes").BeginArray();
   for (const MonitorChange& change : decision.changes) WriteChange(change, &writer);
-  writer.EndArray().Key("observation").Raw(observation_text).EndObject();
+  writer.EndArray().Key(member.key).Raw(member.text).EndObject();
   return Line(&writer);
 }
 
@@ -140,11 +160,19 @@ Result<LoggedObservation> DecisionLineReader::Read(std::string_view line) {
   if (!IsSha256(logged.previous)) {
     return InvalidError("'previous' must be the digest of the line before");
   }
-  const auto observation = JsonMember(object, "observation");
+  const auto observation = JsonMember(object, kObservationKey);
+  const auto unread = JsonMember(object, kUnreadKey);
+  if (observation && unread) {
+    return InvalidError("the line has an observation and one that could not be read");
+  }
+  if (unread) {
+    KCC_TRY(logged.what, ReadUnread(simdjson::minify(*unread)));
+    return logged;
+  }
   if (!observation) return InvalidError("the line has no observation");
   auto read = memory_->observations.Read(simdjson::minify(*observation));
   if (!read.has_value()) return InvalidError(read.error().message());
-  logged.observation = std::move(*read);
+  logged.what = std::move(*read);
   return logged;
 }
 

@@ -1,17 +1,21 @@
 // The lines of a decision log (docs/monitor.md "The decision log").
 //
 // The first says what was decided by: contract, policy, stage and kcc. Every later one holds an
-// observation and what it decided, so that neither can be there without the other. Each starts with
-// the SHA-256 of the line before it, its end left out. The same decisions give the same bytes.
+// observation, or that a line could not be read as one, and what it decided, so that neither can be
+// there without the other. Each starts with the SHA-256 of the line before it, its end left out.
+// The same decisions give the same bytes.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "kcc/base/json_writer.h"
 #include "kcc/base/result.h"
 #include "kcc/monitor/monitor.h"
 #include "kcc/monitorlog/observation_json.h"
+#include "kcc/monitorlog/unread_line.h"
 
 namespace kcc {
 
@@ -36,17 +40,25 @@ LogStart StartOf(const Contract& contract, const MonitorPolicy& policy, Stage st
 std::string StartLine(const LogStart& start);
 Result<LogStart> ReadStartLine(std::string_view line);
 
-// Fails where the observation, written out, is longer than what can be read back. Asked for before
-// the observation is decided, so that nothing is decided that cannot be logged.
-Result<std::string> ObservationText(const MonitorObservation& observation);
-std::string DecisionLine(const std::string& previous, const std::string& observation_text,
+// What a decision was made of, as a member of its line.
+struct LoggedMember {
+  std::string_view key;  // "observation" or "unread"
+  std::string text;
+};
+// Fails where the observation, written out, could not be read back. Asked for before the
+// observation is decided, so that nothing is decided that cannot be logged.
+Result<LoggedMember> MemberOf(const MonitorObservation& observation);
+LoggedMember MemberOf(const UnreadLine& line);
+std::string DecisionLine(const std::string& previous, const LoggedMember& member,
                          const MonitorDecision& decision);
 
 // Of a line that holds a decision: what is needed to decide it again.
 struct LoggedObservation {
   std::string previous;  // digest of the line before
-  MonitorObservation observation;
+  std::variant<MonitorObservation, UnreadLine> what;
 };
+// Folds it; the line that the monitor decides now, which must be the one in the log.
+Result<std::string> DecideAgain(const LoggedObservation& logged, Monitor* monitor);
 class DecisionLineReader {
  public:
   explicit DecisionLineReader(OwnRows own);

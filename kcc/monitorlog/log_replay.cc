@@ -47,9 +47,7 @@ Result<LogReplay> ReplayLog(const std::string& path, const Contract& contract,
     return {};
   };
   const auto visit = [&](const LogLine& line) -> Result<> {
-    KCC_TRY(const MonitorDecision decision, monitor->Observe(line.logged.observation));
-    KCC_TRY(const std::string text, ObservationText(line.logged.observation));
-    const std::string now = DecisionLine(line.logged.previous, text, decision);
+    KCC_TRY(const std::string now, DecideAgain(line.logged, &*monitor));
     if (now != line.text) return Difference(line.text, now);
     ++replay.decisions;
     replay.head = line.digest;

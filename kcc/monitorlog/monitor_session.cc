@@ -18,9 +18,8 @@ Result<Monitor> StartMonitor(const Contract& contract, const MonitorPolicy& poli
 
 // Folds a line of the log that came after the state, which must decide as it did.
 Result<> Repeat(const LogLine& line, Monitor* monitor) {
-  KCC_TRY(const MonitorDecision decision, monitor->Observe(line.logged.observation));
-  KCC_TRY(const std::string text, ObservationText(line.logged.observation));
-  if (DecisionLine(line.logged.previous, text, decision) != line.text) {
+  KCC_TRY(const std::string now, DecideAgain(line.logged, monitor));
+  if (now != line.text) {
     return InvalidError(
         "the same observation decides something else now; kcc monitor replay says "
         "what, and a new log must be begun");
@@ -76,19 +75,32 @@ Result<MonitorSession> MonitorSession::Open(const Contract& contract, const Moni
 }
 
 Result<MonitorDecision> MonitorSession::Observe(const MonitorObservation& observation) {
-  std::string text;
+  LoggedMember member;
   if (log_) {
-    KCC_TRY(text, ObservationText(observation));
+    KCC_TRY(member, MemberOf(observation));
   }
   KCC_TRY(MonitorDecision decision, monitor_.Observe(observation));
+  return Keep(member, std::move(decision));
+}
+
+Result<MonitorDecision> MonitorSession::ObserveUnread(const UnreadLine& line) {
+  return Keep(MemberOf(line), monitor_.ObserveUnread(line.kernel));
+}
+
+// What was folded already.
+Result<MonitorDecision> MonitorSession::Keep(const LoggedMember& member, MonitorDecision decision) {
   ++observations_;
   // Until the line is in the log the monitor is ahead of it, and its state must not be kept.
   ahead_ = log_.has_value();
-  if (log_) KCC_TRY_VOID(log_->Append(text, decision));
+  if (log_) KCC_TRY_VOID(log_->Append(member, decision));
   ahead_ = false;
   const bool save = !options_.state.empty() && observations_ % options_.save_every == 0;
   if (save) {
-    KCC_TRY_VOID(Persist());
+    const Result<> kept = Persist();
+    // Not kInvalid, which says that nothing was folded.
+    if (!kept.has_value()) {
+      return Error(ErrorCode::kIo, kept.error().message(), kept.error().place());
+    }
   } else if (log_ && (!decision.changes.empty() || observations_ % options_.sync_every == 0)) {
     KCC_TRY_VOID(log_->Sync());
   }

@@ -32,6 +32,8 @@ class MonitorSession {
   // Fails with kInvalid, and changes nothing, where the monitor cannot take the observation. After
   // any other failure the session must be opened again.
   Result<MonitorDecision> Observe(const MonitorObservation& observation);
+  // The same with a line of the stream that could not be read: it counts as an observation.
+  Result<MonitorDecision> ObserveUnread(const UnreadLine& line);
   // Syncs the log and saves the state; does nothing after a line could not be written.
   Result<> Close();
 
@@ -44,6 +46,7 @@ class MonitorSession {
  private:
   MonitorSession(Monitor monitor, SessionOptions options)
       : monitor_(std::move(monitor)), options_(std::move(options)) {}
+  Result<MonitorDecision> Keep(const LoggedMember& member, MonitorDecision decision);
   Result<> Persist();
 
   Monitor monitor_;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "kcc/metric/own_metric.h"
 #include "kcc/metric/token_slots.h"
 #include "kcc/monitorlog/json_place.h"
 
@@ -63,6 +64,37 @@ TEST(Observation, OneObservationHasOneText) {
   EXPECT_EQ(Written(*again), text);
 }
 
+// Arrays come with one record. Without its key the line would say that train has no word, and what
+// infer says of slices would not be vouched for.
+TEST(Observation, OneRecordForBothSidesIsReadAndWritten) {
+  constexpr std::string_view kOne =
+      R"({"time_ms":1,"request":"r","kernel":"k","audited":true,"one_record":true,)"
+      R"("infer":{"tags":["a"]},"tokens":{"position":[0],"kl":[0.5]}})";
+  ObservationReader reader;
+  const auto read = reader.Read(kOne);
+  ASSERT_TRUE(read.has_value()) << read.error().Format();
+  EXPECT_TRUE(read->one_record);
+  EXPECT_FALSE(read->train.has_value());
+  EXPECT_EQ(Written(*read), kOne);
+}
+
+// Columns of train's side of a metric of the contract's own, as arrays name them.
+TEST(Observation, OwnColumnsAreReadOfBothSides) {
+  OwnMetric metric{"queue", QuantityLevel::kToken, *Expression::Parse("token.logprob")};
+  const auto row = OwnRow(metric);
+  ASSERT_TRUE(row.has_value()) << row.error().Format();
+  const std::vector<const Quantity*> own = {*row};
+  ObservationReader reader(own);
+  const std::string line = R"({"time_ms":1,"request":"r","kernel":"k",)"
+                           R"("tokens":{"position":[0],"own":{"queue":[1],"train_queue":[2]}}})";
+  const auto read = reader.Read(line);
+  ASSERT_TRUE(read.has_value()) << read.error().Format();
+  EXPECT_EQ(Written(*read), line);
+  EXPECT_FALSE(
+      reader.Read(R"({"time_ms":1,"request":"r","kernel":"k","tokens":{"own":{"infer_queue":[]}}})")
+          .has_value());
+}
+
 struct BadLine {
   const char* name;
   std::string line;
@@ -76,7 +108,7 @@ std::string With(const std::string& members) {
 constexpr int kFirst = 41;  // column of the first byte of `members`
 
 TEST(Observation, ABadLineIsNamedWithItsPlace) {
-  const std::array<BadLine, 24> cases = {{
+  const std::array<BadLine, 25> cases = {{
       {"nothing", "", "nothing here", 1},
       {"not JSON", R"({"time_ms":1,})", "not JSON", 14},
       {"cut", R"({"time_ms":1)", "not JSON", 13},
@@ -110,6 +142,8 @@ TEST(Observation, ABadLineIsNamedWithItsPlace) {
       {"a second id", With(R"("infer":{"id":"x"})"), "written once", kFirst + 9},
       {"a count below 0", With(R"("train":{"prompt_tokens":-1})"), "'train': 'prompt_tokens'",
        kFirst + 8},
+      {"one record and another", With(R"("one_record":true,"train":{"reward":1})"),
+       "'one_record' says that infer's speaks for both", kFirst + 18},
       {"a number beyond all", With(R"("values":{"mean_kl":1e999})"), "not JSON", 0},
   }};
   ObservationReader reader;
@@ -133,6 +167,25 @@ TEST(Observation, NamesAndRowsAreBounded) {
   const auto rows = reader.Read(With("\"tokens\":{\"position\":[" + column + "]}"));
   ASSERT_FALSE(rows.has_value());
   EXPECT_NE(rows.error().message().find("rows"), std::string::npos);
+}
+
+TEST(Observation, WhatCouldNotBeReadBackIsNotWritten) {
+  ObservationReader reader;
+  const MonitorObservation good = *reader.Read(kAll);
+  EXPECT_TRUE(CheckWritable(good).has_value());
+  const auto refuses = [&](const auto& spoil) {
+    MonitorObservation observation = good;
+    spoil(&observation);
+    return !CheckWritable(observation).has_value();
+  };
+  EXPECT_TRUE(refuses([](MonitorObservation* o) { o->tokens.token[0] = -1; }));
+  EXPECT_TRUE(refuses([](MonitorObservation* o) { o->tokens.gold[0] = -2; }));
+  EXPECT_TRUE(refuses([](MonitorObservation* o) { o->tokens.position[0] = -1; }));
+  EXPECT_TRUE(refuses([](MonitorObservation* o) { o->tokens.masked = int64_t{1} << 40; }));
+  EXPECT_TRUE(refuses([](MonitorObservation* o) { o->time_ms = int64_t{1} << 54; }));
+  EXPECT_TRUE(refuses([](MonitorObservation* o) { o->session.assign(1025, 's'); }));
+  EXPECT_TRUE(refuses(
+      [](MonitorObservation* o) { o->tokens.position.assign(kObservationRowsMax + 1, 0); }));
 }
 
 TEST(JsonPlace, LeadsToValuesAndKeys) {

@@ -204,10 +204,17 @@ std::vector<std::string> SlotNames() {
   return names;
 }
 
+// "queue_ms" or "train_queue_ms" of the contract's own definitions.
+bool IsOwnColumn(OwnRows own, std::string_view name) {
+  constexpr std::string_view kTrain = "train_";
+  if (FindOwn(own, name) != nullptr) return true;
+  return name.starts_with(kTrain) && FindOwn(own, name.substr(kTrain.size())) != nullptr;
+}
+
 Result<> ReadOwnColumns(const Where& where, json::element element, OwnRows own,
                         ObservedTokens* tokens) {
   return ForMembers(where, element, [&](const Where& at, json::element value) -> Result<> {
-    if (FindOwn(own, at.step.key) == nullptr) {
+    if (!IsOwnColumn(own, at.step.key)) {
       return WrongKey(at, "'" + at.Name() + "' is not a metric that the contract defines");
     }
     OwnTokenColumn& column = tokens->own.emplace_back();
@@ -298,15 +305,14 @@ Result<> ReadOutputs(const Where& where, json::element element, OutputComparison
   });
 }
 
-constexpr std::array<std::string_view, 12> kKeys = {"time_ms", "request", "kernel", "session",
-                                                    "probe",   "audited", "infer",  "train",
-                                                    "asked",   "tokens",  "values", "outputs"};
+constexpr std::array<std::string_view, 13> kKeys = {
+    "time_ms", "request", "kernel", "session", "probe",  "audited", "one_record",
+    "infer",   "train",   "asked",  "tokens",  "values", "outputs"};
 
 Result<> ReadMember(const Where& at, json::element value, OwnRows own, MonitorObservation* out) {
   const std::string_view key = at.step.key;
-  constexpr int64_t kTimeMax = int64_t{1} << 53;
   if (key == "time_ms") {
-    KCC_TRY(out->time_ms, ReadInteger(at, value, -kTimeMax, kTimeMax));
+    KCC_TRY(out->time_ms, ReadInteger(at, value, -kObservationTimeMax, kObservationTimeMax));
   } else if (key == "request") {
     KCC_TRY(out->infer.id, ReadName(at, value));
   } else if (key == "kernel") {
@@ -317,6 +323,8 @@ Result<> ReadMember(const Where& at, json::element value, OwnRows own, MonitorOb
     KCC_TRY(out->probe, ReadFlag(at, value));
   } else if (key == "audited") {
     KCC_TRY(out->audited, ReadFlag(at, value));
+  } else if (key == "one_record") {
+    KCC_TRY(out->one_record, ReadFlag(at, value));
   } else if (key == "infer") {
     return ReadFields(at, value, &out->infer);
   } else if (key == "train") {
@@ -343,6 +351,11 @@ Result<> CheckWhole(const Where& root, json::object object, MonitorObservation* 
     if (!JsonMember(object, key)) return Wrong(root, "'" + std::string(key) + "' is missing");
   }
   if (out->id().empty()) return Wrong(root.Member("request"), "'request' is empty");
+  if (out->one_record && out->train) {
+    return WrongKey(root.Member("train"),
+                    "'train' is a record of its own, and 'one_record' says that infer's speaks for "
+                    "both sides; leave one of them out");
+  }
   if (out->train) out->train->id = out->id();
   if (out->asked) out->asked->id = out->id();
   const std::array<std::pair<std::string_view, const Request*>, 3> records = {

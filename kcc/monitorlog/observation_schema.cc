@@ -6,14 +6,19 @@
 #include "kcc/monitorlog/log_record.h"
 #include "kcc/monitorlog/observation_json.h"
 #include "kcc/report/json_schema.h"
+#include "kcc/report/trace_schema.h"
 
 namespace kcc {
 namespace {
 
 using namespace json_schema;
 
-// Objects are open in json_schema.h, for output that later versions add to. What kcc reads is not.
-Schema Closed(const std::vector<Property>& properties, std::string_view description = "") {
+// Objects are open in json_schema.h, for output that later versions add to. What kcc reads is not;
+// null is as absent.
+Schema Closed(std::vector<Property> properties, std::string_view description = "") {
+  for (Property& property : properties) {
+    if (!property.required) property.schema = OrNull(property.schema);
+  }
   Schema schema = Object(properties, description);
   schema.insert(1, "\"additionalProperties\":false,");
   return schema;
@@ -52,43 +57,54 @@ Schema TokensSchema() {
   for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
     keys.push_back({SlotName(slot), Ref("quantity"), false});
   }
-  keys.push_back({"own", MapOf(numbers, "token metrics that the contract defines"), false});
+  keys.push_back({"own", MapOf(OrNull(numbers), "token metrics that the contract defines"), false});
   keys.push_back({"masked", Count("rows of the output that train leaves out"), false});
-  return Closed(keys, "the tokens that both kernels scored, column by column");
+  return Closed(std::move(keys), "the tokens that both kernels scored, column by column");
+}
+
+Schema ObservationObject() {
+  return Closed(
+      {{"time_ms", "{\"type\":\"integer\",\"description\":\"when it was observed\"}"},
+       {"request", NameText("its id", true)},
+       {"kernel", NameText("a kernel of the policy: who served or was shown it", true)},
+       {"session", NameText("absent: the request is a session of its own", false), false},
+       {"probe", Bool("shown to the kernel, and nobody was answered with it"), false},
+       {"audited", Bool("the evidence is complete; false: counted as served only"), false},
+       {"one_record", Bool("infer's record speaks for both sides, as with arrays"), false},
+       {"infer", RefDescribed("fields", "by the kernel that is judged"), false},
+       {"train", RefDescribed("fields", "by the audit kernel"), false},
+       {"asked", RefDescribed("fields", "by whoever routed the request"), false},
+       {"tokens", TokensSchema(), false},
+       {"values", MapOf(OrNull(Ref("value")), "metrics of the request, such as mean_kl"), false},
+       {"outputs",
+        Closed({{"known", Bool("whether the rows settle it"), false},
+                {"same", Bool(""), false},
+                {"common", Count("tokens before the first that differs"), false}},
+               "of what both sides generated"),
+        false}});
 }
 
 Definitions ObservationDefinitions() {
   // "inf" and "-inf" are read; "nan" is not, since a missing value is null.
   const Schema number = R"({"anyOf":[{"type":"number"},{"enum":["inf","-inf"]}]})";
   const Schema cell = R"({"anyOf":[{"type":"number"},{"enum":["inf","-inf"]},{"type":"null"}]})";
-  return {
+  Definitions definitions = RecordDefinitions();
+  Schema observation = ObservationObject();
+  // Infer's record speaks for both sides, or train has one of its own.
+  observation.insert(
+      1, R"("if":{"properties":{"one_record":{"const":true}},"required":["one_record"]},)"
+         R"("then":{"properties":{"train":{"type":"null"}}},)");
+  const Definitions own = {
       {"number", number},
       {"column", Column(cell, "null: the value is missing")},
       {"quantity", "{\"anyOf\":[" + Ref("column") + "," +
                        Closed({{"lo", Ref("column")}, {"hi", Ref("column")}}, "intervals") + "]}"},
       {"value", "{\"anyOf\":[" + Ref("number") + "," +
                     Closed({{"lo", Ref("number")}, {"hi", Ref("number")}}, "an interval") + "]}"},
-      {"fields",
-       R"({"type":"object","properties":{"id":false},"description":"fields of the request, as in )"
-       R"(requests.jsonl; null: absent"})"},
-      {"observation",
-       Closed({{"time_ms", "{\"type\":\"integer\",\"description\":\"when it was observed\"}"},
-               {"request", NameText("its id", true)},
-               {"kernel", NameText("a kernel of the policy: who served or was shown it", true)},
-               {"session", NameText("absent: the request is a session of its own", false), false},
-               {"probe", Bool("shown to the kernel, and nobody was answered with it"), false},
-               {"audited", Bool("the evidence is complete; false: counted as served only"), false},
-               {"infer", RefDescribed("fields", "by the kernel that is judged"), false},
-               {"train", RefDescribed("fields", "by the audit kernel"), false},
-               {"asked", RefDescribed("fields", "by whoever routed the request"), false},
-               {"tokens", TokensSchema(), false},
-               {"values", MapOf(Ref("value"), "metrics of the request, such as mean_kl"), false},
-               {"outputs",
-                Closed({{"known", Bool("whether the rows settle it"), false},
-                        {"same", Bool(""), false},
-                        {"common", Count("tokens before the first that differs"), false}},
-                       "of what both sides generated"),
-                false}})}};
+      {"fields", RecordSchema("fields of the request, as in requests.jsonl; null: absent")},
+      {"observation", observation}};
+  definitions.insert(definitions.end(), own.begin(), own.end());
+  return definitions;
 }
 
 constexpr std::array kKinds = {MonitorChangeKind::kAlarm,        MonitorChangeKind::kProof,
@@ -97,7 +113,7 @@ constexpr std::array kKinds = {MonitorChangeKind::kAlarm,        MonitorChangeKi
                                MonitorChangeKind::kProbationEnd, MonitorChangeKind::kPanic,
                                MonitorChangeKind::kPanicEnd,     MonitorChangeKind::kRoute};
 constexpr std::array kHandlings = {Handling::kCounted, Handling::kUnaudited, Handling::kDuplicate,
-                                   Handling::kSession, Handling::kLate};
+                                   Handling::kSession, Handling::kLate,      Handling::kUnread};
 constexpr std::array kStageWords = {Stage::kOffline, Stage::kShadow, Stage::kCanary, Stage::kFull};
 
 Schema ChangeSchema() {
@@ -114,6 +130,15 @@ Schema ChangeSchema() {
        {"limit", RefDescribed("anyNumber", "what it is held to"), false},
        {"observations", Count("audited ones that the evidence rests on"), false},
        {"reason", Text("a sentence"), false}});
+}
+
+Schema UnreadSchema() {
+  return Object({{"reason", Text("why it could not be read")},
+                 {"kernel", Text("whose line it is, where that is known"), false},
+                 {"column", Count("where, from 1"), false},
+                 {"bytes", Count("of the line"), false},
+                 {"digest", RefDescribed("digest", "of the line; absent: it was too long"), false}},
+                "a line that could not be read");
 }
 
 Schema DocumentSchema(std::string_view description) {
@@ -141,15 +166,17 @@ std::string MonitorEventSchema() {
                                             {"stage", OneOf(kStageWords, "whose clauses count")},
                                             {"kcc", Text("the version that wrote the log")}},
                                            "the first line of a log"));
-  definitions.emplace_back(
-      "decision",
+  Schema decision =
       Object({{"previous", RefDescribed("digest", "of the line before, its end left out")},
               {"number", Count("of the observation, from 1")},
               {"handling", OneOf(kHandlings, "what became of it")},
               {"serves", Text("the kernel that serves after it; empty: none")},
               {"changes", ListOf(ChangeSchema(), "what it changed, with reasons")},
-              {"observation", Ref("observation")}},
-             "every later line"));
+              {"observation", Ref("observation"), false},
+              {"unread", UnreadSchema(), false}},
+             "every later line");
+  decision.insert(1, R"("oneOf":[{"required":["observation"]},{"required":["unread"]}],)");
+  definitions.emplace_back("decision", decision);
   return Document("kcc monitor event", definitions,
                   "{\"oneOf\":[" + Ref("start") + "," + Ref("decision") + "]}");
 }

@@ -1,5 +1,7 @@
 // Observations to JSON. What is empty or false is left out, so that one observation has one text.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kcc/metric/token_slots.h"
 #include "kcc/monitorlog/observation_json.h"
@@ -101,7 +103,39 @@ void WriteValues(const MonitorObservation& observation, JsonWriter* writer) {
   writer->EndObject();
 }
 
+bool AtLeast(const std::vector<int32_t>& column, int32_t low) {
+  return std::all_of(column.begin(), column.end(), [&](int32_t value) { return value >= low; });
+}
+
+bool IsCount(int64_t value) { return value >= 0 && value <= std::numeric_limits<int32_t>::max(); }
+
 }  // namespace
+
+Result<> CheckWritable(const MonitorObservation& observation) {
+  const ObservedTokens& tokens = observation.tokens;
+  const auto cannot = [&](const std::string& what) {
+    return InvalidError("the observation of request '" + observation.id() +
+                        "' cannot be written as a line: " + what);
+  };
+  for (const std::string* name : {&observation.id(), &observation.kernel, &observation.session}) {
+    if (name->size() > kObservationNameBytesMax) {
+      return cannot("a name of more than " + std::to_string(kObservationNameBytesMax) + " bytes");
+    }
+  }
+  const int64_t time = observation.time_ms;
+  if (time > kObservationTimeMax || time < -kObservationTimeMax) {
+    return cannot("its time is beyond 2^53");
+  }
+  if (tokens.rows() > kObservationRowsMax) {
+    return cannot("more than " + std::to_string(kObservationRowsMax) + " rows");
+  }
+  bool fits = AtLeast(tokens.position, 0) && AtLeast(tokens.token, 0) && AtLeast(tokens.gold, -1) &&
+              IsCount(tokens.masked);
+  for (const std::vector<int32_t>& argmax : tokens.argmax) fits = fits && AtLeast(argmax, -1);
+  if (observation.outputs) fits = fits && IsCount(observation.outputs->common);
+  if (!fits) return cannot("a position, a token or a count that is out of range");
+  return {};
+}
 
 void WriteObservation(const MonitorObservation& observation, JsonWriter* writer) {
   writer->BeginObject();
@@ -111,6 +145,7 @@ void WriteObservation(const MonitorObservation& observation, JsonWriter* writer)
   if (!observation.session.empty()) writer->Field("session", observation.session);
   if (observation.probe) writer->Field("probe", true);
   if (observation.audited) writer->Field("audited", true);
+  if (observation.one_record) writer->Field("one_record", true);
   if (!observation.infer.fields.empty()) WriteRecord("infer", observation.infer, writer);
   if (observation.train) WriteRecord("train", *observation.train, writer);
   if (observation.asked) WriteRecord("asked", *observation.asked, writer);

@@ -34,6 +34,7 @@ void WriteMonitorStatus(const MonitorStatus& status, JsonWriter* json) {
   json->Field("reason", status.reason).Field("observations", status.observations);
   json->Field("unaudited", status.unaudited).Field("duplicates", status.duplicates);
   json->Field("sessions", status.sessions).Field("late", status.late);
+  json->Field("unread", status.unread);
   json->Field("detectors", status.detectors).Field("alarmLevel", status.alarm_level);
   json->Key("kernels").BeginArray();
   for (const KernelStatus& kernel : status.kernels) WriteKernel(kernel, json);

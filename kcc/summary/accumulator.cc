@@ -78,6 +78,10 @@ void Accumulator::BeginRequest(const RequestPair& request, const SliceBits& bits
   request_cell_ = &RequestCellFor(bits);
   parts_used_ = 0;
   held_.Clear();
+  if (plan_.events()) {
+    events_ = EventsOf(request_);
+    request_.events = &events_;
+  }
   if (plan_.repeats() == Repeats::kNone) return;
   rows_.Clear();
   rows_.by_replica = plan_.repeats() == Repeats::kByReplica;

@@ -106,7 +106,8 @@ class Accumulator {
 
   Summary summary_;
   RequestPair request_;
-  ReplayRows rows_;  // of the request, where the plan keeps repeats
+  ReplayRows rows_;    // of the request, where the plan keeps repeats
+  EventFlags events_;  // and where it keeps events
   RequestCell* request_cell_ = nullptr;
   std::vector<std::unique_ptr<Part>> parts_;  // the first parts_used_ are the current request's
   size_t parts_used_ = 0;

@@ -262,6 +262,7 @@ void Plan::AddClause(const Clause& clause, const Contract& contract) {
     AddThreshold(SeriesOf(quantity, clause.metric.side), clause.threshold);
   }
   if (!clause.fields.empty()) AddFieldSet(clause.fields);
+  if (quantity.counts == RequestCounts::kConformance) events_ = true;
   if (IsReplayGap(quantity)) {
     AddSourceSlots(quantity, Side::kInfer);
     repeats_ = contract.Trusts("replica") ? Repeats::kByReplica : Repeats::kByGroup;
@@ -445,6 +446,7 @@ Result<> Plan::Covers(const Plan& other) const {
   if (other.repeats_ != Repeats::kNone && repeats_ != other.repeats_) {
     return lacks("repeats of requests, told apart as the contract says");
   }
+  if (other.events_ && !events_) return lacks("which records keep to the published schema");
   if (!Includes(field_sets_, other.field_sets_)) return lacks("a field set of its coverage clause");
   return {};
 }

@@ -125,6 +125,8 @@ class Plan {
   const std::vector<std::vector<std::string>>& field_sets() const { return field_sets_; }
 
   Repeats repeats() const { return repeats_; }
+  // Whether it is kept which records keep to the published schema.
+  bool events() const { return events_; }
 
   // Series are numbered by plan: first the built-in ones (series.h), then those of metrics of the
   // user's own that a clause asks for, of tokens before of requests, by name.
@@ -207,6 +209,7 @@ class Plan {
   size_t own_tokens_ = 0;  // the first so many are of tokens
   Breadth breadth_ = Breadth::kAll;
   Repeats repeats_ = Repeats::kNone;
+  bool events_ = false;
 
   friend class PlanReader;
 };

@@ -76,6 +76,7 @@ void WriteTest(const PlanTest& row, JsonWriter* json) {
 std::string Plan::CanonicalJson() const {
   JsonWriter json(JsonWriter::Style::kCompact);
   json.BeginObject();
+  if (events_) json.Field("events", true);
   json.Key("fieldSets").BeginArray();
   for (const std::vector<std::string>& fields : field_sets_) {
     json.BeginArray();
@@ -154,6 +155,7 @@ class PlanReader {
       for (const auto row : Array(root, "own")) ReadOwn(row);
     }
     ReadOnDemand(At(root, "onDemand"), &plan);
+    plan.events_ = Has(root, "events");
     if (Has(root, "repeats")) {
       constexpr Repeats kKept[] = {Repeats::kByGroup, Repeats::kByReplica};
       plan.repeats_ = Word<Repeats>(root, "repeats", kKept);

@@ -6,6 +6,7 @@
 #include "kcc/base/check.h"
 #include "kcc/base/sha256.h"
 #include "kcc/summary/recorded.h"
+#include "kcc/trace/request_schema.h"
 
 namespace kcc {
 namespace {
@@ -117,6 +118,9 @@ void AddSide(const RequestPair& pair, Side which,
     matches = *fingerprint == pair.Declared(which);
   }
   side->fingerprint.Add(matches);
+  if (pair.events != nullptr) {
+    side->conforming.Add(pair.events->conforms[static_cast<size_t>(which)]);
+  }
   side->coverage.resize(field_sets.size());
   for (size_t i = 0; i < field_sets.size(); ++i) {
     AddCoverage(pair, which, field_sets[i], &side->coverage[i]);
@@ -158,6 +162,7 @@ void MergeSide(const SidePopulation& from, SidePopulation* into) {
   into->kv_cache_missing += from.kv_cache_missing;
   MergeFlags(from.failed, &into->failed);
   MergeFlags(from.fingerprint, &into->fingerprint);
+  MergeFlags(from.conforming, &into->conforming);
   into->coverage.resize(std::max(into->coverage.size(), from.coverage.size()));
   for (size_t i = 0; i < from.coverage.size(); ++i) {
     MergeCoverage(from.coverage[i], &into->coverage[i]);
@@ -217,7 +222,8 @@ void VisitReplay(Archive& archive, std::map<uint64_t, ReplayGroup>& replay) {
   }
 }
 
-void VisitSide(Archive& archive, SidePopulation& side, size_t field_sets, bool repeats) {
+void VisitSide(Archive& archive, SidePopulation& side, size_t field_sets, bool repeats,
+               bool events) {
   archive.U64(side.timed);
   archive.U64(side.untimed);
   archive.Sum(side.output_tokens);
@@ -235,6 +241,7 @@ void VisitSide(Archive& archive, SidePopulation& side, size_t field_sets, bool r
   archive.U64(side.replay_missing);
   VisitReplay(archive, side.replay);
   if (repeats) side.spreads.Visit(archive);
+  if (events) VisitFlags(archive, side.conforming);
 }
 
 }  // namespace
@@ -265,6 +272,16 @@ bool RequestPair::LengthUnknown(Side which) const {
   const int64_t rows = own_rows[static_cast<size_t>(which)];
   const auto said = side(which).Number("output_tokens");
   return rows >= 0 && said && *said != static_cast<double>(rows);
+}
+
+EventFlags EventsOf(const RequestPair& request) {
+  EventFlags flags;
+  for (const Side which : {Side::kInfer, Side::kTrain}) {
+    const Request& record = request.side(which);
+    if (record.fields.empty()) continue;
+    flags.conforms[static_cast<size_t>(which)] = !SchemaFault(record);
+  }
+  return flags;
 }
 
 void FlagCounts::Add(std::optional<bool> flag) { ++(!flag ? missing : *flag ? yes : no); }
@@ -310,7 +327,7 @@ void PopulationStats::Merge(const PopulationStats& other) {
   for (size_t side = 0; side < sides.size(); ++side) MergeSide(other.sides[side], &sides[side]);
 }
 
-void PopulationStats::Visit(Archive& archive, size_t field_sets, bool repeats) {
+void PopulationStats::Visit(Archive& archive, size_t field_sets, bool repeats, bool events) {
   archive.U64(requests);
   if (requests == 0) return;
   VisitPaired(archive, refused);
@@ -320,7 +337,7 @@ void PopulationStats::Visit(Archive& archive, size_t field_sets, bool repeats) {
   archive.U64(reward_missing);
   archive.Sum(reward_gap);
   archive.Sum(reward_gap_squares);
-  for (SidePopulation& side : sides) VisitSide(archive, side, field_sets, repeats);
+  for (SidePopulation& side : sides) VisitSide(archive, side, field_sets, repeats, events);
 }
 
 uint64_t HashText(std::string_view text) {

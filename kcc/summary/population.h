@@ -77,10 +77,17 @@ struct SidePopulation {
   uint64_t kv_cache_missing = 0;
   FlagCounts failed;
   FlagCounts fingerprint;                  // yes: the request's equals the trace's
+  FlagCounts conforming;                   // only where the plan keeps events
   std::vector<CoverageCounts> coverage;    // one per field set of the plan
   uint64_t replay_missing = 0;             // no replay_group or no replay_signature
   std::map<uint64_t, ReplayGroup> replay;  // by hash of replay_group
   ReplaySpreads spreads;                   // only where the plan keeps repeats
+};
+
+// Whether what was logged about a request keeps to the published schema, by Side; none: nothing was
+// logged.
+struct EventFlags {
+  std::array<std::optional<bool>, 2> conforms;
 };
 
 // A request as both traces recorded it.
@@ -96,6 +103,7 @@ struct RequestPair {
   std::array<int64_t, 2> own_rows = {-1, -1};  // by Side, of generated traces (pairing.h)
   const OutputComparison* outputs = nullptr;   // of generated traces, where it was asked for
   const ReplayRows* rows = nullptr;            // where the plan keeps repeats
+  const EventFlags* events = nullptr;          // where it keeps events
 
   std::string_view Declared(Side which) const {
     return which == Side::kTrain ? train_fingerprint : infer_fingerprint;
@@ -117,6 +125,10 @@ struct RequestPair {
   bool LengthUnknown(Side which) const;
 };
 
+// Of a request whose sides' records are what was logged (trace/request_schema.h). A record without
+// a field says nothing, and silence conforms to no schema.
+EventFlags EventsOf(const RequestPair& request);
+
 struct PopulationStats {
   uint64_t requests = 0;
   PairedFlagCounts refused;
@@ -130,8 +142,8 @@ struct PopulationStats {
 
   void Add(const RequestPair& request, std::span<const std::vector<std::string>> field_sets);
   void Merge(const PopulationStats& other);
-  // `repeats`: whether the plan keeps them.
-  void Visit(Archive& archive, size_t field_sets, bool repeats);
+  // `repeats`, `events`: whether the plan keeps them.
+  void Visit(Archive& archive, size_t field_sets, bool repeats, bool events);
 };
 
 // A population metric's value: lo == hi unless the evidence leaves an interval.

@@ -193,6 +193,8 @@ constexpr Row kRows[] = {
        const auto& sets = of.one_side().coverage;
        return of.field_set < sets.size() ? Rate(sets[of.field_set].yes, sets[of.field_set])
                                          : PopulationValue{}; }},
+    {"event_conformance", [](const Asked& of) {
+       return Rate(of.one_side().conforming.yes, of.one_side().conforming); }},
     {"fingerprint_match_rate", [](const Asked& of) {
        return Rate(of.one_side().fingerprint.yes, of.one_side().fingerprint); }},
     {"signature_match_rate", [](const Asked& of) {

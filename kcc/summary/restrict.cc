@@ -121,6 +121,7 @@ class Restriction {
         side.coverage = std::move(coverage);
       }
       if (to_.repeats() == Repeats::kNone) side.spreads = {};
+      if (!to_.events()) side.conforming = {};
     }
   }
 

@@ -80,6 +80,7 @@ TEST(Restrict, GivesTheBytesThatTheNarrowerPlanMeasures) {
   Clause coverage = MakeClause("trace_field_coverage", BoundKind::kAtLeast, 1);
   coverage.fields = {"a-field", "seed"};
   whole.clauses.push_back(coverage);
+  whole.clauses.push_back(MakeClause("event_conformance", BoundKind::kAtLeast, 0.9));
   const Plan wide = Plan::FromContract(whole);
   int narrower = 0;
   for (int i = 0; i < 60; ++i) {

@@ -61,7 +61,8 @@ void SliceStats::Visit(Archive& archive, const Plan& plan,
   calibration.Visit(archive);
   top1_disagreeing.Visit(archive);
   top5_disagreeing.Visit(archive);
-  population.Visit(archive, plan.field_sets().size(), plan.repeats() != Repeats::kNone);
+  population.Visit(archive, plan.field_sets().size(), plan.repeats() != Repeats::kNone,
+                   plan.events());
   for (size_t i = 0; i < windows.size() && archive.ok(); ++i) {
     windows[i].Visit(archive, plan, plan.windows()[i]);
   }

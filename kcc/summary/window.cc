@@ -130,7 +130,7 @@ void WindowState::Visit(Archive& archive, const Plan& plan, const PlanWindow& wi
   if (!of_population) return;
   population.resize(1);
   population[0].population.Visit(archive, plan.field_sets().size(),
-                                 plan.repeats() != Repeats::kNone);
+                                 plan.repeats() != Repeats::kNone, plan.events());
   population[0].calibration.Visit(archive);
 }
 

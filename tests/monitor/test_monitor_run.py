@@ -187,7 +187,7 @@ def test_a_tampered_log_is_named(kcc, run, tmp_path):
     assert outcome.code == 2 and "begun by the policy" in outcome.err
 
 
-@pytest.mark.parametrize(
+BAD_LINES = pytest.mark.parametrize(
     ("line", "place", "message"),
     [
         ('{"time_ms":1,"request":"x","kernel":"fp8","audted":true}', "<stdin>:2:43", "did you mean 'audited'?"),
@@ -198,15 +198,148 @@ def test_a_tampered_log_is_named(kcc, run, tmp_path):
         ('{"time_ms":1,"request":"x","kernel":"fp8","tokens":{"kl":[1]}}', "<stdin>:2:52", "kl does not have one value"),
         ('{"time_ms":1e400,"request":"x","kernel":"fp8"}', "<stdin>:2", "not JSON"),
         ('{"request":"x","kernel":"fp8"}', "<stdin>:2:1", "'time_ms' is missing"),
+        ("x" * (2**24 + 9), "<stdin>:2", "longer than the limit"),
+        ('{"time_ms":1,"request":"x","kernel":"fp8","one_record":true,"train":{"reward":1}}', "<stdin>:2:61", "leave one of them"),
     ],
-)
-def test_bad_input_is_named_and_nothing_of_it_is_kept(run, tmp_path, line, place, message):
+    ids=lambda value: value[:40] if isinstance(value, str) else None,
+)  # fmt: skip
+
+
+@BAD_LINES
+def test_strictly_a_bad_line_ends_the_run_and_nothing_of_it_is_kept(run, tmp_path, line, place, message):
     log = tmp_path / "log"
-    outcome = run([LINES[0], line + "\n", LINES[2]], "--log", log)
+    outcome = run([LINES[0], line + "\n", LINES[2]], "--log", log, "--strict")
     assert outcome.code == 2
     assert place in outcome.err and message in outcome.err, outcome.err
     assert len(log.read_text().splitlines()) == 2  # the start and the good line
-    assert run([LINES[0], LINES[2]], "--log", log, "--skip-folded").code == 0
+    assert run([LINES[0], LINES[2]], "--log", log, "--skip-folded", "--strict").code == 0
+
+
+@BAD_LINES
+@pytest.mark.parametrize("from_file", [False, True])
+def test_the_run_goes_on_after_a_bad_line(kcc, tmp_path, line, place, message, from_file):
+    log, lines = tmp_path / "log", tmp_path / "<stdin>"
+    lines.write_text("".join([LINES[0], line + "\n", LINES[2]]))
+    given = [lines] if from_file else []
+    outcome = kcc("monitor", "run", CONTRACT, *given, "--policy", POLICY, "--log", log, "--json",
+                  stdin="" if from_file else lines.read_text())  # fmt: skip
+    assert outcome.code == 2  # nothing is worse
+    assert place in outcome.err and message in outcome.err, outcome.err
+    assert "the run goes on" in outcome.err and "1 line could not be read" in outcome.err
+    rows = [json.loads(row) for row in outcome.out.splitlines()]
+    (unread,) = [row for row in rows if "unread" in row]
+    assert (unread["number"], unread["line"]) == (2, 2) and message in unread["unread"]["reason"]
+    assert rows[-1]["status"]["unread"] == 1 and rows[-1]["status"]["observations"] == 3
+    decisions = [json.loads(row) for row in log.read_text().splitlines()[1:]]
+    assert [row["handling"] for row in decisions] == ["counted", "unread", "counted"]
+    assert decisions[1]["unread"] == unread["unread"] and "observation" not in decisions[1]
+    validator = jsonschema.Draft202012Validator(json.loads(kcc("schema", "--event").out))
+    for row in decisions:
+        validator.validate(row)
+    assert replay(kcc, log).code == 0
+
+
+def test_the_kernel_of_a_bad_line_is_known_where_the_line_names_it(run, tmp_path):
+    log = tmp_path / "log"
+    run(['{"kernel":"bf16","odd":1}\n', '{"kernel":"bf17"}\n', '{"kernel":"bf16"\n'], "--log", log)
+    unread = [json.loads(row)["unread"] for row in log.read_text().splitlines()[1:]]
+    assert [row.get("kernel") for row in unread] == ["bf16", None, None]
+
+
+def test_a_flood_of_bad_lines_is_counted_and_not_named_line_by_line(run, tmp_path):
+    outcome = run(["x\n"] * 500)
+    assert outcome.code == 2
+    assert outcome.err.count("error:") == 20
+    assert "500 lines could not be read (the first 20 are named above)" in outcome.err
+
+
+def lossy(lines, every):
+    """The lines, of which some became unreadable."""
+    return [line[: len(line) // 2] + "\n" if i % every == 3 else line for i, line in enumerate(lines)]
+
+
+def test_with_bad_lines_too_a_restart_gives_the_same_log(kcc, run, tmp_path):
+    lines = lossy(LINES, 50)
+    whole = tmp_path / "whole"
+    run(lines, "--log", whole)
+    assert replay(kcc, whole).code == 0
+    log, state = tmp_path / "log", tmp_path / "state"
+    for end in (0, 90, 500, len(lines)):
+        run(lines[:end], "--log", log, "--state", state, "--save", "40", "--skip-folded")
+    assert log.read_bytes() == whole.read_bytes()
+
+
+def verdicts(outcome, kernel="fp8"):
+    (status,) = [row for row in changes(outcome)[1]["kernels"] if row["name"] == kernel]
+    return {(row["clause"], row["slice"]): row["verdict"] for row in status["clauses"]}
+
+
+def test_losing_lines_satisfies_and_releases_nothing(run):
+    healthy = LINES[:300]
+    assert verdicts(run(healthy, "--json"))["N-1", "all"] == "satisfied"
+    outcome = run(lossy(healthy, 5), "--json")
+    assert outcome.code == 2 and verdicts(outcome)["N-1", "all"] == "inconclusive"
+    # Of what is bad every line is lost: the kernel must not look good by those that are left.
+    bad = [line if "kl" not in line or max(json.loads(line)["tokens"]["kl"]) < 0.5 else "{\n" for line in LINES[:420]]
+    assert verdicts(run(bad, "--json"))["N-1", "all"] == "inconclusive"
+    whole, lost = run(LINES, "--json"), run(LINES[:360] + lossy(LINES[360:], 4), "--json")
+    assert "release" in kinds(whole) and "release" not in kinds(lost)
+
+
+@pytest.fixture
+def events(kcc, tmp_path):
+    """events(lines, bound, *flags): a run under a clause on event_conformance alone."""
+
+    def fold(lines, bound, *flags, metric="event_conformance"):
+        contract = tmp_path / "events.yaml"
+        contract.write_text(
+            "apiVersion: kcc/v1\nkind: KernelContract\nmetadata: {name: events, version: 1.0.0}\nspec:\n  observability:\n"
+            f"    - {{id: O-3, metric: {metric}, atLeast: {bound}, level: L2}}\n"
+        )
+        return kcc("monitor", "run", contract, "--policy", POLICY, "--json", *flags, stdin="".join(lines))
+
+    return fold
+
+
+def test_lines_that_conform_satisfy_a_clause_on_events_and_silence_does_not(events):
+    assert verdicts(events(LINES[:200], 0.9))["O-3", "all"] == "satisfied"
+    assert verdicts(events([], 0.9))["O-3", "all"] == "inconclusive"
+    assert verdicts(events(LINES[:200], 0.9), "reference")["O-3", "all"] == "inconclusive"
+
+
+def test_lines_that_do_not_conform_violate_it(events):
+    outcome = events(lossy(LINES[:300], 4), 0.9)
+    assert outcome.code == 1 and "alarm" in kinds(outcome)
+    assert verdicts(outcome)["O-3", "all"] == "violated"
+    typed = [line.replace('"prompt_tokens":8', '"latency_ms":"8"') for line in LINES[:300]]
+    assert verdicts(events(typed, 0.9))["O-3", "all"] == "violated"
+
+
+def test_what_conforms_is_what_the_published_schema_takes(kcc, events):
+    """Every known field with values of every kind: kcc and the JSON Schema tell the same of each."""
+    schema = json.loads(kcc("schema", "--observation").out)
+    validator = jsonschema.Draft202012Validator(schema)
+    fields = sorted(name for name in schema["$defs"]["fields"]["properties"] if name != "id")
+    assert {"latency_ms", "tags", "seed", "failed", "replay_signature"} <= set(fields)
+    values = [None, True, 0, 1, -1, 1.5, -0.5, 2**31, 2**53, 2**53 + 1, -(2**53) - 1, 2**63, 1e300, "", "1", "x", [], ["a"],
+              [1], {}, {"a": 1}]  # fmt: skip
+    asked = []  # field, value, line, whether the schema takes it
+    for field in [*fields, "of_my_own"]:
+        for value in values:
+            record = "asked" if len(asked) % 2 else "infer"
+            line = {"time_ms": len(asked), "request": f"r{len(asked)}", "kernel": "fp8", record: {field: value}}
+            asked.append((field, repr(value), json.dumps(line) + "\n", validator.is_valid(line)))
+
+    def refuted(lines):
+        """How many of the lines are an exceedance where none is allowed."""
+        kernel = changes(events(lines, 1))[1]["kernels"][0]
+        return kernel["clauses"][0]["alarms"]
+
+    for by in (0, 1):
+        for name in {row[by] for row in asked}:
+            rows = [row for row in asked if row[by] == name]
+            assert refuted([row[2] for row in rows]) == sum(not row[3] for row in rows), name
+    assert 0 < sum(row[3] for row in asked) < len(asked)
 
 
 def test_what_cannot_be_written_or_read_is_an_error(kcc, run, tmp_path):
@@ -229,12 +362,39 @@ def test_observations_follow_the_published_schema(kcc):
     for line in LINES:
         validator.validate(json.loads(line))
     for line in (ROOT / "fuzz/corpus/observation").iterdir():
-        if line.name in ("all_keys", "unaudited", "zeros", "escapes"):
+        if line.name in ("all_keys", "unaudited", "zeros", "escapes", "one_record"):
             validator.validate(json.loads(line.read_text()))
     for wrong in ({}, {"time_ms": 1, "request": "r", "kernel": "k", "audted": True},
                   {"time_ms": 1, "request": "r", "kernel": "k", "tokens": {"kl": ["x"]}},
-                  {"time_ms": 1, "request": "r", "kernel": "k", "infer": {"id": "x"}}):  # fmt: skip
+                  {"time_ms": 1, "request": "r", "kernel": "k", "infer": {"id": "x"}},
+                  {"time_ms": 1, "request": "r", "kernel": "k", "one_record": True, "train": {}},
+                  {"time_ms": 1, "request": "r", "kernel": "k", "infer": {"latency_ms": "5"}}):  # fmt: skip
         assert not validator.is_valid(wrong)
+
+
+def test_what_is_null_is_absent_for_the_schema_and_for_kcc(kcc, run):
+    validator = jsonschema.Draft202012Validator(json.loads(kcc("schema", "--observation").out))
+    nulls = {key: None for key in ("session", "probe", "audited", "one_record", "infer", "train", "asked", "tokens", "values",
+                                   "outputs")}  # fmt: skip
+    for line in (nulls, {"tokens": {"position": None, "kl": None, "logprob": {"infer": None}, "own": {}, "masked": None}},
+                 {"infer": {"id": None}, "values": {"mean_kl": None}, "one_record": True, "train": None}):  # fmt: skip
+        line = {"time_ms": 1, "request": "r", "kernel": "fp8", **line}
+        validator.validate(line)
+        assert run([json.dumps(line) + "\n"], "--strict").code == 0
+
+
+def test_an_observation_of_one_record_is_logged_and_replayed(kcc, tmp_path):
+    """Without its key the log would say that train has no word, and the slice would not be vouched for."""
+    log = tmp_path / "log"
+    lines = [json.dumps({"time_ms": i, "request": f"r{i}", "kernel": "fp8", "audited": True, "one_record": True,
+                         "infer": {"tags": ["arithmetic"]}, "tokens": {"position": [0], "kl": [0.1]}}) + "\n"
+             for i in range(150)]  # fmt: skip
+    fold = lambda lines, *flags: kcc("monitor", "run", CONTRACT, "--policy", POLICY, "--json", *flags, stdin="".join(lines))  # noqa: E731
+    assert verdicts(fold(lines, "--log", log))["N-1", "arithmetic"] == "satisfied"
+    assert replay(kcc, log).code == 0
+    assert verdicts(fold([], "--log", log))["N-1", "arithmetic"] == "satisfied"
+    alone = [line.replace('"one_record": true, ', "") for line in lines]
+    assert verdicts(fold(alone))["N-1", "arithmetic"] == "inconclusive"
 
 
 def test_the_example_is_what_its_script_writes():

@@ -54,8 +54,8 @@ const std::vector<std::string> kOwnMetrics = {
 
 bool OfOneRun(const Quantity& quantity) {
   static const std::set<std::string_view> kRecorded = {
-      "trace_field_coverage", "fingerprint_match_rate", "throughput_tokens_per_s",
-      "throughput_ratio"};
+      "trace_field_coverage", "event_conformance", "fingerprint_match_rate",
+      "throughput_tokens_per_s", "throughput_ratio"};
   // What infer generated is the measured value, too.
   return kRecorded.contains(quantity.id) || quantity.evidence == EvidenceNeeded::kOutputs;
 }

@@ -5,9 +5,9 @@
 // was violated on a slice is then never satisfied, unless measuring fails or the judgement warns.
 //
 // Left out, since what infer records of its own run is the measured value there: clauses about
-// trace_field_coverage, fingerprint_match_rate and throughput, and about the tokens that infer
-// generated; windows of infer's own runtime, which its own times place. Ids are not exchanged
-// between requests of the same tokens: that moves values from one request to another.
+// trace_field_coverage, event_conformance, fingerprint_match_rate and throughput, and about the
+// tokens that infer generated; windows of infer's own runtime, which its own times place. Ids are
+// not exchanged between requests of the same tokens: that moves values from one request to another.
 //
 // The evidence before the change does not rest on infer's word: where infer alone says what counts,
 // or what belongs to a slice, taking its word away may help it.
