@@ -85,6 +85,7 @@ double Normal(RandomStream& random) {
 
 Figures RateDelay(double rate, int runs, uint64_t seed) {
   std::vector<double> delays;
+  delays.reserve(static_cast<size_t>(runs));
   RandomStream random(seed);
   const Contract contract = MonitorContract({SoftKl(kLimit)});
   for (int i = 0; i < runs; ++i) {
@@ -97,6 +98,7 @@ Figures RateDelay(double rate, int runs, uint64_t seed) {
 Figures MeanDelay(double factor, int runs, uint64_t seed) {
   constexpr double kSigma = 1.5;
   std::vector<double> delays;
+  delays.reserve(static_cast<size_t>(runs));
   RandomStream random(seed);
   const Contract contract = MonitorContract({MonitorClause("mean", "mean_seq_kl", 1)});
   for (int i = 0; i < runs; ++i) {
