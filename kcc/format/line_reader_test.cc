@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "kcc/base/temporary.h"
+#include "kcc/base/file.h"
 
 namespace kcc {
 namespace {
