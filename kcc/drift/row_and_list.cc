@@ -179,6 +179,19 @@ void PublishDistances(const RowAndList& pair, const FullRow& row, const SideView
        bounded ? (found.norm + found.norm_error) * pair.temperature * (1 + kListSumError) : kInf});
 }
 
+// The side with logits wrote no log-prob. Where the one computed here and the other side's are as
+// close as their rounding, two equal kernels are as likely as two that differ, and every quantity
+// reaches from what was computed to what equal ones have: whether it is 0 is not known.
+void AllowEqual(const SampledToken& token, const SlotSet& wanted, TokenDrift* out) {
+  TokenDrift equal;
+  PublishSampledToken({token.train_logprob, token.train_logprob, 0}, wanted, &equal);
+  for (size_t slot = 0; slot < TokenSlotCount(); ++slot) {
+    if (!wanted[slot] || !equal.known[slot]) continue;
+    out->SetInterval(slot, std::min(out->lo[slot], equal.lo[slot]),
+                     std::max(out->hi[slot], equal.hi[slot]));
+  }
+}
+
 Result<> PublishToken(const RowAndList& pair, const FullRow& row, const SideView& list,
                       const SlotSet& wanted, TokenDrift* out) {
   const ListSlots& slots = ListSlotsOf();
@@ -186,13 +199,19 @@ Result<> PublishToken(const RowAndList& pair, const FullRow& row, const SideView
   const bool train = pair.full == Side::kTrain;
   publish(train ? slots.train_rank : slots.rank, row.RankOf(pair.token));
   publish(train ? slots.rank : slots.train_rank, RankInterval(list, pair.token, pair.vocab));
-  const std::optional<double> listed = ListedLogprob(list, pair.token);
-  if (!listed) return {};
+  const Known* const listed = FindKnown(list, pair.token);
+  if (listed == nullptr) return {};
   double train_logprob = row.Logprob(pair.token);
-  double infer_logprob = *listed;
+  double infer_logprob = listed->logprob;
   if (!train) std::swap(train_logprob, infer_logprob);
   KCC_TRY(const SampledToken token, SampledTokenFromLogprobs(train_logprob, infer_logprob));
-  PublishSampledToken(token, wanted & ~LogprobBitSlots(), out);
+  const SlotSet compared = wanted & ~LogprobBitSlots();
+  PublishSampledToken(token, compared, out);
+  const double rounding = listed->error + row.error() + 0x1p-50 * std::fabs(train_logprob);
+  if (token.log_ratio != 0 && std::isfinite(token.log_ratio) &&
+      std::fabs(token.log_ratio) <= rounding) {
+    AllowEqual(token, compared, out);
+  }
   return {};
 }
 

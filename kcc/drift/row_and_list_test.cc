@@ -323,6 +323,22 @@ TEST_F(MaskedRow, SaysNothingOfTheBitsOfALogprobThatNoKernelWrote) {
   EXPECT_FALSE(drift.known[TokenSlot("ulp_gap")]);
 }
 
+TEST_F(MaskedRow, SaysNotWhetherLogprobsDifferThatAreAsCloseAsTheirRounding) {
+  const TokenDrift equal = Measure({0, 0, masked_}, {0, 1, 2}, {half_, half_, masked_}, 1);
+  for (const char* name : {"abs_log_ratio", "k2", "k3", "prob_gap"}) {
+    EXPECT_EQ(At(equal, name).lo, 0) << name;
+    EXPECT_GE(At(equal, name).hi, 0) << name;
+    EXPECT_LT(At(equal, name).hi, 1e-7) << name;
+  }
+  EXPECT_GT(At(equal, "abs_log_ratio").hi, 0) << "the float nearest to log 0.5 is not log 0.5";
+  EXPECT_LE(At(equal, "w").lo, 1);
+  EXPECT_GE(At(equal, "w").hi, 1);
+  const float apart = half_ - 1e-4f;
+  const TokenDrift differs = Measure({0, 0, masked_}, {0, 1, 2}, {apart, apart, masked_}, 1);
+  EXPECT_EQ(At(differs, "abs_log_ratio").lo, At(differs, "abs_log_ratio").hi);
+  EXPECT_NEAR(At(differs, "abs_log_ratio").lo, 1e-4, 1e-7);
+}
+
 TEST(RowAndList, RefusesWhatIsNoRowOrNoList) {
   std::vector<float> logits = {1, 2, 3};
   std::vector<int32_t> ids = {2, 1};

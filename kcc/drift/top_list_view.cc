@@ -143,11 +143,15 @@ Matched Match(const SideView& p, const SideView& q) {
   return match;
 }
 
-std::optional<double> ListedLogprob(const SideView& side, int32_t token) {
+const Known* FindKnown(const SideView& side, int32_t token) {
   const auto at = std::lower_bound(side.known.begin(), side.known.end(), token,
                                    [](const Known& known, int32_t id) { return known.id < id; });
-  if (at == side.known.end() || at->id != token) return std::nullopt;
-  return at->logprob;
+  return at == side.known.end() || at->id != token ? nullptr : &*at;
+}
+
+std::optional<double> ListedLogprob(const SideView& side, int32_t token) {
+  const Known* const known = FindKnown(side, token);
+  return known == nullptr ? std::nullopt : std::optional(known->logprob);
 }
 
 Interval EntropyInterval(const SideView& side, size_t vocab) {

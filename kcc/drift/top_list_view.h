@@ -45,7 +45,8 @@ Result<> CheckTopListPair(const TopListPair& pair);
 // Reads that side's list alone. Fails as MeasureTopK says.
 Result<SideView> ViewOf(const TopListPair& pair, Side side);
 
-// The log-prob of a token that is listed, or sampled with a recorded log-prob.
+// The token if it is listed, or sampled with a recorded log-prob; else null. And its log-prob.
+const Known* FindKnown(const SideView& side, int32_t token);
 std::optional<double> ListedLogprob(const SideView& side, int32_t token);
 
 // docs/math.md B.3: known terms, and the rest at its cap or spread evenly.
