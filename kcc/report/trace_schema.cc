@@ -86,9 +86,10 @@ Schema InfoSchema() {
 
 Definitions RecordDefinitions() {
   // What is kept as a text: an object as its JSON, an integer that a double cannot hold in decimal.
-  return {{"recordText", R"({"anyOf":[{"type":["string","object","null"]},)"
-                         R"({"type":"integer","minimum":9007199254740993},)"
-                         R"({"type":"integer","maximum":-9007199254740993}]})"}};
+  return {{"recordText",
+           R"({"anyOf":[{"type":["string","object","null"]},)"
+           R"({"type":"integer","minimum":9007199254740993,"maximum":18446744073709551615},)"
+           R"({"type":"integer","minimum":-9223372036854775808,"maximum":-9007199254740993}]})"}};
 }
 
 Schema RecordSchema(std::string_view description) {

@@ -48,13 +48,13 @@ bit-exact              | s v    | s v    | s v    | i v[k] | i i[f] | s v    | s
 engines                | s v    | s v    | s v    | i v[k] | i v[k] | s v    | s v    | s v
 engines-behaviour      | s v    | i i[w] | i i[w] | i i[w] | i i[w] | i i[w] | i i[w] | i i[w]
 server-top-k           | s v    | s v    | s v    | s v    | s v    | s v    | s v    | s v
-kcc-self               | s v    | s v    | s v    | s v    | v v[o] | s v    | s v    | s v
+kcc-self               | s v    | s v    | s v    | s v    | i v[o] | s v    | s v    | s v
 lab                    | i v[b] | v v[b] | e e[b] | e e[b] | e e[b] | s v    | v v[b] | v v[b]
 """
 REASONS = {
     "k": "the contract asks for quantities to which lists of the best tokens give no upper end; server-top-k does not",
     "f": "the contract is about bits or single ulps of log-probs, and the side with logits wrote no log-prob",
-    "o": "the contract is about kcc's own backends, and the server's float32 log-probs are beyond its 1e-6",
+    "o": "the contract is about kcc's own backends, and its 1e-6 is within the rounding of the server's float32 log-probs",
     "w": "the contract is about answers that both kernels wrote, and these kinds score given tokens",
     "b": "the contract binds the lab's engine, and asks for the seeds and signatures that it records",
 }
@@ -228,7 +228,7 @@ def test_the_matrix_holds_every_contract_and_kind():
         whole = conforming == "satisfied" and violating == "violated"
         assert whole == (reason == ""), f"{name} × {kind}: a cell that does not tell the pairs apart needs a reason"
         assert violating != "satisfied", f"{name} × {kind}: unsound"
-        assert conforming != "violated" or name == "lab" or reason == "o", f"{name} × {kind}: a clean kernel is rejected"
+        assert conforming != "violated" or name == "lab", f"{name} × {kind}: a clean kernel is rejected"
     assert {reason for _, _, reason in CELLS.values()} - {""} == set(REASONS)
 
 

@@ -275,7 +275,7 @@ def verdicts(outcome, kernel="fp8"):
 
 
 def test_losing_lines_satisfies_and_releases_nothing(run):
-    healthy = LINES[:300]
+    healthy = LINES[:200]
     assert verdicts(run(healthy, "--json"))["N-1", "all"] == "satisfied"
     outcome = run(lossy(healthy, 5), "--json")
     assert outcome.code == 2 and verdicts(outcome)["N-1", "all"] == "inconclusive"
