@@ -75,8 +75,8 @@ test-asan: configure-asan
 	@$(CTEST) --test-dir build/asan -LE slow
 
 # Threads live in few modules: the tests of those, and of what is built on them, are all that is
-# built here.
-TSAN_TESTS := numeric summary kernel lab serve attribution experiment rl capi
+# built here. A monitor has none; its callers may.
+TSAN_TESTS := numeric summary kernel lab serve attribution experiment rl monitor monitorlog capi capi_monitor
 test-tsan: configure-tsan
 	@cmake --build --preset tsan -j $(JOBS) --target $(TSAN_TESTS:%=kcc_%_test)
 	@$(CTEST) --test-dir build/tsan -R '$(call any-of,$(TSAN_TESTS))'

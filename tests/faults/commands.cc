@@ -11,7 +11,9 @@
 #include "apps/kcc/console.h"
 #include "kcc/format/json.h"
 #include "tests/faults/inputs.h"
+#include "tests/faults/monitor_commands.h"
 #include "tests/faults/register_commands.h"
+#include "tests/faults/serve_commands.h"
 
 // apps/kcc/main.cc, whose main has this name here.
 int KccMain(int argc, char** argv);
@@ -293,7 +295,9 @@ std::vector<Case> CommandCases() {
   AddRlCommands(&list);
   AddEngineCommands(&list);
   std::vector<Case> cases = list.Take();
-  for (Case& one : RegisterCases()) cases.push_back(std::move(one));
+  for (const auto& more : {RegisterCases(), MonitorCases(), ServeCases()}) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
   return cases;
 }
 
