@@ -57,7 +57,8 @@ any-of = ^($(subst $(space),|,$(strip $(1))))$$
 
 READERS := format predicate contract trace summary monitor monitorlog statement kernel serve rl capi
 FUZZED := contract promotion predicate safetensors npy requests kld import import_files conform arrays summary report statement \
-  register_import stored_request observation monitor_state capi capi_files capi_monitor exec_answers server_answers serve_requests
+  register_import stored_request observation decision_log monitor_state capi capi_files capi_monitor exec_answers server_answers \
+  serve_requests
 test-readers: configure-asan
 	@cmake --build --preset asan -j $(JOBS) --target $(READERS:%=kcc_%_test) $(FUZZED:%=%_fuzz)
 	@$(CTEST) --test-dir build/asan -LE slow -R '$(call any-of,$(READERS) $(FUZZED:%=fuzz-%))'

@@ -83,6 +83,9 @@ Outcome CommandSubject::Take() {
   if (code_ < 0 || code_ > cli::kExitError) {
     outcome.broken = "exits with " + std::to_string(code_) + ", which means nothing";
   }
+  if (outcome.message.find("a fault of kcc") != std::string::npos) {
+    outcome.broken = "takes it for a fault of its own: " + outcome.message;
+  }
   return outcome;
 }
 
