@@ -57,7 +57,8 @@ any-of = ^($(subst $(space),|,$(strip $(1))))$$
 
 READERS := format predicate contract trace summary monitor monitorlog statement kernel serve rl capi
 FUZZED := contract promotion predicate safetensors npy requests kld import import_files conform arrays summary report statement \
-  register_import stored_request observation monitor_state capi capi_files capi_monitor exec_answers server_answers serve_requests
+  register_import stored_request observation decision_log monitor_state capi capi_files capi_monitor exec_answers server_answers \
+  serve_requests
 test-readers: configure-asan
 	@cmake --build --preset asan -j $(JOBS) --target $(READERS:%=kcc_%_test) $(FUZZED:%=%_fuzz)
 	@$(CTEST) --test-dir build/asan -LE slow -R '$(call any-of,$(READERS) $(FUZZED:%=fuzz-%))'
@@ -75,8 +76,8 @@ test-asan: configure-asan
 	@$(CTEST) --test-dir build/asan -LE slow
 
 # Threads live in few modules: the tests of those, and of what is built on them, are all that is
-# built here.
-TSAN_TESTS := numeric summary kernel lab serve attribution experiment rl capi
+# built here. A monitor has none; its callers may.
+TSAN_TESTS := numeric summary kernel lab serve attribution experiment rl monitor monitorlog capi capi_monitor
 test-tsan: configure-tsan
 	@cmake --build --preset tsan -j $(JOBS) --target $(TSAN_TESTS:%=kcc_%_test)
 	@$(CTEST) --test-dir build/tsan -R '$(call any-of,$(TSAN_TESTS))'

@@ -14,10 +14,10 @@ if ! command -v aarch64-linux-gnu-g++ >/dev/null || [ -z "$qemu" ] || [ ! -f "$r
   exit 0
 fi
 jobs=${JOBS:-$(nproc)}
-tests=(numeric drift summary)
+tests=(numeric drift summary stats monitor monitorlog)
 cmake --preset arm64 >/dev/null
 programs=("${tests[@]/#/kcc_}")
-cmake --build --preset arm64 -j "$jobs" --target kcc "${programs[@]/%/_test}"
+cmake --build --preset arm64 -j "$jobs" --target kcc kcc_monitor_digests "${programs[@]/%/_test}"
 ctest --test-dir build/arm64 --output-on-failure --no-tests=error -j "$jobs" -R "^($(IFS='|'; echo "${tests[*]}"))$"
 
 work=$(mktemp -d)
@@ -49,5 +49,13 @@ for side in x86 arm; do
   done
   "$side" rl diagnose examples/rl/step.safetensors --json >"$work/$side/rl.json"
 done
+# The monitor: its log, state and pages, and the digests of a stream that each vector target measured.
+tools/monitor_files.sh "$work/x86/monitor" "$here/apps/kcc/kcc"
+tools/monitor_files.sh "$work/arm/monitor" "$qemu" -L "$roots/arm64" "$top/build/arm64/apps/kcc/kcc"
+digests() { "$@" | sed 's/^[^ ]* //' | sort -u; }
+digests "$here/tests/kcc_monitor_digests" >"$work/x86/monitor/digests.txt"
+digests "$qemu" -L "$roots/arm64" "$top/build/arm64/tests/kcc_monitor_digests" >"$work/arm/monitor/digests.txt"
+[ "$(wc -l <"$work/arm/monitor/digests.txt")" -eq 2 ] || { echo "check_arm64: NEON and scalar decide differently" >&2; exit 1; }
 diff -r "$work/x86" "$work/arm"
-echo "check_arm64: $(find "$work/x86" -type f | wc -l) files identical: reports, the lab's traces, RL diagnostics"
+echo "check_arm64: $(find "$work/x86" -type f | wc -l) files identical: reports, the lab's traces, RL diagnostics, the monitor's" \
+  "decisions and state"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for the given seconds on a copy of its corpus, as many at a time as there
-# are cores; fails if one finds something.
+# Runs every fuzz target for the given seconds on a copy of its corpus, with its words (fuzz/TARGET.dict) where it has
+# some, as many at a time as there are cores; fails if one finds something.
 #   tools/fuzz.sh 600            all targets
 #   tools/fuzz.sh 600 contract   one
 set -euo pipefail
@@ -17,8 +17,10 @@ fi
 # -timeout: nothing may take over a second; -rss_limit_mb: nor much memory.
 fuzz_one() {
   local work=build/fuzz/work/$2
+  local words=()
+  [ ! -f "fuzz/$2.dict" ] || words=(-dict="fuzz/$2.dict")
   mkdir -p "$work"
-  if ! "build/fuzz/fuzz/$2_fuzz" -max_total_time="$1" -timeout=1 -rss_limit_mb=1024 -max_len=65536 \
+  if ! "build/fuzz/fuzz/$2_fuzz" -max_total_time="$1" -timeout=1 -rss_limit_mb=1024 -max_len=65536 "${words[@]}" \
     -print_final_stats=1 -artifact_prefix="$work/" "$work" "fuzz/corpus/$2" > "$work.log" 2>&1; then
     tail -n 40 "$work.log"
     echo "fuzz $2: a finding, in $work; the whole log is $work.log"

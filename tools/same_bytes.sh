@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures the example traces with the programs of two builds, on every vector target and with one
-# and two threads, and demands the same summary file, byte by byte.
+# and two threads, and demands the same summary file, byte by byte; then the same of the monitor: its
+# decision log, its state and its curves, and the digests of a stream that each target measured.
 #   tools/same_bytes.sh build/release build/clang
 set -euo pipefail
 [ $# -ge 2 ] || { echo "usage: tools/same_bytes.sh BUILD BUILD ..." >&2; exit 2; }
@@ -21,3 +22,13 @@ for build in "$@"; do
   done
 done
 echo "summary files identical: $(sha256sum < "$first" | cut -d' ' -f1)"
+
+for build in "$@"; do
+  out="$scratch/${build//\//-}-monitor"
+  tools/monitor_files.sh "$out" "$build/apps/kcc/kcc"
+  "$build/tests/kcc_monitor_digests" | sed 's/^[^ ]* //' | sort -u > "$out/digests.txt"
+  monitor=${monitor:-$out}
+  diff -r "$monitor" "$out"
+done
+[ "$(wc -l < "$monitor/digests.txt")" -eq 2 ] || { echo "same_bytes: the vector targets decide differently" >&2; exit 1; }
+echo "monitor files identical: $(sha256sum < "$monitor/log.jsonl" | cut -d' ' -f1)"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "kcc/base/check.h"
@@ -46,7 +47,13 @@ Result<std::unique_ptr<Batcher>> Batcher::Open(const Checkpoint& checkpoint,
   std::unique_ptr<Batcher> made(new Batcher(checkpoint, switches.threads));
   KCC_TRY_VOID(made->AddEngine(switches, cache_tokens));
   made->served_ = made->engines_[0].get();
-  made->thread_ = std::thread([batcher = made.get()] { batcher->Work(); });
+  made->slots_.reserve(kEnginesMax);  // where the thread takes them up nothing may throw
+  try {
+    made->thread_ = std::thread([batcher = made.get()] { batcher->Work(); });
+  } catch (const std::system_error& fault) {
+    return IoError("the engine's thread cannot be started: " + std::string(fault.what()) +
+                   "; end other programs, or raise the limit of processes (ulimit -u)");
+  }
   return made;
 }
 
@@ -63,9 +70,12 @@ Result<> Batcher::AddEngine(const LabSwitches& switches, size_t cache_tokens) {
   KCC_TRY_VOID(CheckSwitches(switches));
   KCC_TRY(LabModel model, LabModel::Make(checkpoint_, switches));
   auto slot = std::make_unique<EngineSlot>(std::move(model), switches, cache_tokens, pool_);
+  std::string text = TextOf(switches);
   const std::lock_guard lock(mutex_);
+  // Both or none: the place of one is that of the other.
+  engine_switches_.reserve(engines_.size() + 1);
   engines_.push_back(std::move(slot));
-  engine_switches_.push_back(TextOf(switches));
+  engine_switches_.push_back(std::move(text));
   return {};
 }
 

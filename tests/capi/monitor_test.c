@@ -2,6 +2,7 @@
  * and restoring, and what is refused. */
 #include <kcc.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -259,6 +260,82 @@ static void TokensOfAMeasurement(const kcc_contract* contract) {
   kcc_measurement_free(measurement);
 }
 
+enum { kThreads = 4, kReads = 60 };
+
+/* What a thread reads, or what its own monitor made. */
+struct work {
+  const kcc_contract* contract;
+  const kcc_monitor* monitor;
+  kcc_text saved, status;
+  int audits;
+};
+
+static void* ReadAll(void* argument) {
+  struct work* work = argument;
+  for (int i = 0; i < kReads; ++i) {
+    char request[32];
+    int audit = 0;
+    snprintf(request, sizeof request, "q%d", i);
+    CHECK(kcc_monitor_should_audit(work->monitor, request, NULL, "fast", i, &audit) == KCC_OK);
+    work->audits += audit;
+    CHECK(kcc_monitor_should_audit(work->monitor, request, NULL, "slow", i, &audit) == KCC_INVALID);
+    kcc_text_free(&work->saved);
+    kcc_text_free(&work->status);
+    CHECK(kcc_monitor_save(work->monitor, &work->saved) == KCC_OK);
+    CHECK(kcc_monitor_status(work->monitor, &work->status) == KCC_OK);
+  }
+  return NULL;
+}
+
+static void* FoldAll(void* argument) {
+  struct work* work = argument;
+  kcc_monitor* monitor = Monitor(work->contract);
+  kcc_text out = {NULL, 0};
+  for (int i = 0; i < kReads; ++i) {
+    CHECK(Observe(monitor, i, i % 9 == 0 ? 2.0 : 0.5, &out) == KCC_OK);
+    kcc_text_free(&out);
+  }
+  CHECK(kcc_monitor_save(monitor, &work->saved) == KCC_OK);
+  CHECK(kcc_monitor_status(monitor, &work->status) == KCC_OK);
+  kcc_monitor_free(monitor);
+  return NULL;
+}
+
+/* All threads must end with the same bytes. */
+static void InThreads(void* (*what)(void*), const kcc_contract* contract,
+                      const kcc_monitor* monitor) {
+  struct work works[kThreads];
+  pthread_t threads[kThreads];
+  for (int i = 0; i < kThreads; ++i) {
+    works[i] = (struct work){contract, monitor, {NULL, 0}, {NULL, 0}, 0};
+    CHECK(pthread_create(&threads[i], NULL, what, &works[i]) == 0);
+  }
+  for (int i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < kThreads; ++i) {
+    CHECK(works[i].audits == works[0].audits && works[i].saved.size == works[0].saved.size);
+    CHECK(memcmp(works[i].saved.data, works[0].saved.data, works[0].saved.size) == 0);
+    CHECK(strcmp(works[i].status.data, works[0].status.data) == 0);
+  }
+  for (int i = 0; i < kThreads; ++i) {
+    kcc_text_free(&works[i].saved);
+    kcc_text_free(&works[i].status);
+  }
+}
+
+/* One monitor is read by many threads at once, and many threads have monitors of their own under
+ * one contract. */
+static void ThreadsReadOneAndFoldTheirOwn(const kcc_contract* contract) {
+  kcc_monitor* monitor = Monitor(contract);
+  kcc_text out = {NULL, 0};
+  for (int i = 0; i < 50; ++i) {
+    CHECK(Observe(monitor, i, 0.5, &out) == KCC_OK);
+    kcc_text_free(&out);
+  }
+  InThreads(ReadAll, contract, monitor);
+  kcc_monitor_free(monitor);
+  InThreads(FoldAll, contract, NULL);
+}
+
 int main(void) {
   kcc_contract* contract = Contract();
   AlarmsOnAShiftAlone(contract);
@@ -266,6 +343,7 @@ int main(void) {
   JsonAndArraysAreOneObservation(contract);
   RefusesWhatIsWrong(contract);
   TokensOfAMeasurement(contract);
+  ThreadsReadOneAndFoldTheirOwn(contract);
   kcc_contract_free(contract);
   puts("capi monitor: all passed");
   return 0;

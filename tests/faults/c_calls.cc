@@ -46,7 +46,8 @@ struct World {
   kcc_rl_summary* rl_summary = nullptr;
   kcc_rl_dialect* dialect = nullptr;
   kcc_rl_dump* dump = nullptr;
-  std::string summary_bytes, rl_bytes;
+  kcc_monitor* monitor = nullptr;  // has folded one observation
+  std::string summary_bytes, rl_bytes, monitor_bytes;
   std::array<float, kRows * kColumns> train{}, rollout{};
   std::array<float, kRows * kVocab> train_logits{}, infer_logits{};
   std::array<int64_t, 2> first{}, counts{};
@@ -145,6 +146,11 @@ World::World() {
   Must(kcc_rl_dialect_run("verl", nullptr, &batch, R"({"rollout_is": "token"})", &dialect));
   const char* paths[] = {traces[0].c_str(), traces[1].c_str()};
   Must(kcc_rl_dump_read(paths, 2, "tags", &dump));
+  Must(kcc_monitor_new(contract, kPolicy, kPolicySize, nullptr, nullptr, &monitor));
+  kcc_text decision{}, saved{};
+  Must(kcc_monitor_observe(monitor, kObserved, std::string_view(kObserved).size(), &decision));
+  kcc_text_free(&decision);
+  monitor_bytes = TakeText(kcc_monitor_save(monitor, &saved), &saved);
 }
 
 World::~World() {
@@ -155,6 +161,7 @@ World::~World() {
   kcc_rl_summary_free(rl_summary);
   kcc_rl_dialect_free(dialect);
   kcc_rl_dump_free(dump);
+  kcc_monitor_free(monitor);
 }
 
 void World::ClearMade() {
@@ -316,6 +323,34 @@ void AddMonitor(std::vector<Case>* cases) {
     kcc_monitor_free(monitor);
     return status;
   });
+  Add(cases, "kcc_monitor_observe_tokens", [](World& w) {
+    const std::array<double, 2> kl = {0.25, 9};
+    const kcc_column column = {"kl", kl.data(), nullptr};
+    kcc_observation observation{};
+    observation.struct_size = sizeof observation;
+    observation.kernel = "fast";
+    observation.audited = 1;
+    observation.infer_request = observation.train_request = R"({"id": "r1"})";
+    observation.rows = kl.size();
+    observation.columns = &column;
+    observation.column_count = 1;
+    kcc_monitor* monitor = nullptr;
+    kcc_status status =
+        kcc_monitor_new(w.contract, kPolicy, kPolicySize, nullptr, nullptr, &monitor);
+    if (status == KCC_OK) status = kcc_monitor_observe_tokens(monitor, &observation, &w.text);
+    kcc_monitor_free(monitor);
+    return status;
+  });
+  Add(cases, "kcc_monitor_save", [](World& w) { return kcc_monitor_save(w.monitor, &w.text); });
+  Add(cases, "kcc_monitor_restore", [](World& w) {
+    return kcc_monitor_restore(w.contract, kPolicy, kPolicySize, nullptr, nullptr,
+                               w.monitor_bytes.data(), w.monitor_bytes.size(), &w.made_monitor);
+  });
+  Add(cases, "kcc_monitor_should_audit", [](World& w) {
+    int audit = -1;
+    return kcc_monitor_should_audit(w.monitor, "r2", "session", "fast", 2, &audit);
+  });
+  Add(cases, "kcc_monitor_status", [](World& w) { return kcc_monitor_status(w.monitor, &w.text); });
   Add(cases, "kcc_measure_finish_tokens and kcc_tokens_observation", [](World& w) {
     kcc_measurement* measurement = nullptr;
     kcc_tokens* tokens = nullptr;

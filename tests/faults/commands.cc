@@ -11,7 +11,9 @@
 #include "apps/kcc/console.h"
 #include "kcc/format/json.h"
 #include "tests/faults/inputs.h"
+#include "tests/faults/monitor_commands.h"
 #include "tests/faults/register_commands.h"
+#include "tests/faults/serve_commands.h"
 
 // apps/kcc/main.cc, whose main has this name here.
 int KccMain(int argc, char** argv);
@@ -80,6 +82,9 @@ Outcome CommandSubject::Take() {
   outcome.message = ReadAll(streams_[1]);
   if (code_ < 0 || code_ > cli::kExitError) {
     outcome.broken = "exits with " + std::to_string(code_) + ", which means nothing";
+  }
+  if (outcome.message.find("a fault of kcc") != std::string::npos) {
+    outcome.broken = "takes it for a fault of its own: " + outcome.message;
   }
   return outcome;
 }
@@ -293,7 +298,9 @@ std::vector<Case> CommandCases() {
   AddRlCommands(&list);
   AddEngineCommands(&list);
   std::vector<Case> cases = list.Take();
-  for (Case& one : RegisterCases()) cases.push_back(std::move(one));
+  for (const auto& more : {RegisterCases(), MonitorCases(), ServeCases()}) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
   return cases;
 }
 

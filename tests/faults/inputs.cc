@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/faults/commands.h"
+#include "tests/faults/monitor_commands.h"
 
 namespace kcc::faults {
 namespace {
@@ -179,8 +180,8 @@ std::vector<std::vector<std::string>> Recipes(const Inputs& inputs) {
       {"judge", contract, in("all.kccs"), "--report", in("report"), "--sarif"},
       {"rl", "diagnose", train, infer, "-o", in("step.kccrl")},
   };
-  for (std::vector<std::string>& words : RegisterRecipes(inputs)) {
-    recipes.push_back(std::move(words));
+  for (const auto& more : {RegisterRecipes(inputs), MonitorRecipes(inputs)}) {
+    recipes.insert(recipes.end(), more.begin(), more.end());
   }
   return recipes;
 }
@@ -219,6 +220,7 @@ std::string Inputs::Make() const {
   WriteBytes(In("policy.yaml"), kPolicy);
   WriteBytes(In("asking.yaml"), kPolicy + gate + "true\"}\n");
   WriteBytes(In("refused.yaml"), kPolicy + gate + "false\"}\n");
+  WriteMonitorInputs(*this);
   for (const std::vector<std::string>& words : Recipes(*this)) {
     if (words[0] == kCopy) {
       fs::copy_file(words[1], words[2]);

@@ -3,7 +3,8 @@
 //
 //   KCC_FAULT_BELOW  the directory (absolute); other files, standard output included, are left alone
 //   KCC_FAULT_AT     which call, from 1; 0: none
-//   KCC_FAULT        ENOSPC (that call, and from then on whatever needs room), EIO (that call alone),
+//   KCC_FAULT        ENOSPC (that call, and from then on whatever needs room), FULL (the same, but a
+//                    write takes half before, as on a disk that fills up), EIO (that call alone),
 //                    SHORT (a write takes half), KILL (the process ends before the call)
 //   KCC_FAULT_LOG    a line for each call counted
 //
@@ -75,6 +76,10 @@ static int Fault(const char* call, enum What what, int writes) {
   }
   if (at == 0) return kGoOn;
   if (strcmp(kind, "ENOSPC") == 0) {
+    return n == at || (n > at && what == kRoom) ? ENOSPC : kGoOn;
+  }
+  if (strcmp(kind, "FULL") == 0) {
+    if (n == at && writes) return kShort;
     return n == at || (n > at && what == kRoom) ? ENOSPC : kGoOn;
   }
   if (n != at) return kGoOn;

@@ -112,6 +112,38 @@ together(steps, steps, steps, steps)
 assert sorted(numbers) == list(range(1, 201)), sorted(numbers)[-3:]
 assert monitor.total.figures()[""]["tokens"] == 200 * 64
 """,
+    "an online monitor that four threads feed and three read": """
+POLICY = kcc.MonitorPolicy('''
+apiVersion: kcc/v1
+kind: MonitorPolicy
+metadata: {name: threads, version: 1.0.0}
+spec:
+  falseAlarms: 1 per 10^6 requests
+  panic: serve-safest
+  audit: {sessionFilter: 64KiB}
+  kernels: [{name: fast, role: infer}, {name: safe, role: fallback}]
+''')
+def observation(number):
+    return {"time_ms": 1, "request": f"r{number}", "kernel": "fast", "audited": True, "train": {},
+            "tokens": {"position": [0, 1], "abs_log_ratio": [0.001 * (number % 7), 0.05 if number % 50 == 0 else 0.0]}}
+shared = kcc.OnlineMonitor(CONTRACT, POLICY)
+folded = {}  # by the number that each decision has
+def feed(first):
+    for number in range(first, 400, 4):
+        folded[shared.observe(observation(number))["number"]] = number
+def read():
+    for number in range(60):
+        status = shared.status()
+        assert status["kernels"][0]["audited"] == status["observations"] <= 400
+        shared.should_audit(f"r{number}", "fast")
+        assert kcc.OnlineMonitor.restore(CONTRACT, POLICY, shared.save()).status()["observations"] <= 400
+together(*[lambda first=first: feed(first) for first in range(4)], read, read, read)
+assert sorted(folded) == list(range(1, 401))
+alone = kcc.OnlineMonitor(CONTRACT, POLICY)
+for place in sorted(folded):
+    alone.observe(observation(folded[place]))
+assert shared.save() == alone.save()
+""",
 }
 
 

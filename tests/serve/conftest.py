@@ -27,7 +27,8 @@ def events(body):
 
 class Server:
     def __init__(self, kcc_path, *arguments):
-        command = [kcc_path, "lab", "serve", "--port", "0", "--json", *map(str, arguments)]
+        port = [] if "--port" in arguments else ["--port", "0"]
+        command = [kcc_path, "lab", "serve", *port, "--json", *map(str, arguments)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read()
@@ -73,6 +74,12 @@ class Server:
                 values[name.partition("{")[0]] = values.get(name.partition("{")[0], 0) + float(value)
                 values[name] = float(value)
         return values
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
 
     def end(self, by=signal.SIGTERM):
         if self.process.poll() is None:
