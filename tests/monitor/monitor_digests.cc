@@ -172,13 +172,13 @@ Digests RunOn(Target target, DetectorWord detector, int64_t observations) {
   digests.log = Sha256Of(StartLine(StartOf(contract, policy, Stage::kFull, "digests")));
   for (int64_t i = 0; i < observations; ++i) {
     const MonitorObservation observation = stream.Next();
-    const std::string text = *ObservationText(observation);
+    const LoggedMember member = *MemberOf(observation);
     const auto decision = monitor.Observe(observation);
     if (!decision.has_value()) {
       std::printf("%s\n", decision.error().Format().c_str());
       std::exit(1);
     }
-    digests.log = Sha256Of(DecisionLine(digests.log, text, *decision));
+    digests.log = Sha256Of(DecisionLine(digests.log, member, *decision));
     digests.alarms += testing::Has(*decision, MonitorChangeKind::kAlarm) ? 1 : 0;
     digests.releases += testing::Has(*decision, MonitorChangeKind::kRelease) ? 1 : 0;
   }
