@@ -51,9 +51,11 @@ void Archive::U64(uint64_t& value) {
   }
 }
 
+// Writing leaves the value alone, even as it is: threads that each save what they share only read it.
 void Archive::U32(uint32_t& value) {
   uint64_t wide = value;
   U64(wide);
+  if (!reading_) return;
   if (wide > std::numeric_limits<uint32_t>::max()) {
     Fail("a number beyond 32 bits");
     wide = 0;
@@ -65,12 +67,13 @@ void Archive::U32(uint32_t& value) {
 void Archive::I64(int64_t& value) {
   uint64_t folded = (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
   U64(folded);
-  value = static_cast<int64_t>((folded >> 1) ^ (~(folded & 1) + 1));
+  if (reading_) value = static_cast<int64_t>((folded >> 1) ^ (~(folded & 1) + 1));
 }
 
 void Archive::I32(int32_t& value) {
   int64_t wide = value;
   I64(wide);
+  if (!reading_) return;
   if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max()) {
     Fail("a number beyond 32 bits");
     wide = 0;
@@ -83,6 +86,7 @@ void Archive::I128(__int128& value) {
   auto low = static_cast<uint64_t>(value);
   I64(high);
   U64(low);
+  if (!reading_) return;
   value = static_cast<__int128>(
       (static_cast<unsigned __int128>(static_cast<uint64_t>(high)) << 64) | low);
 }
@@ -90,6 +94,7 @@ void Archive::I128(__int128& value) {
 void Archive::Bool(bool& value) {
   uint64_t wide = value ? 1 : 0;
   U64(wide);
+  if (!reading_) return;
   if (wide > 1) Fail("a truth value other than 0 and 1");
   value = wide == 1;
 }
@@ -125,7 +130,8 @@ void Archive::Text(std::string& text) {
 void Archive::Length(size_t& length, size_t bytes_each) {
   uint64_t wide = length;
   U64(wide);
-  if (reading_ && (!ok() || wide > Remaining() / bytes_each)) {
+  if (!reading_) return;
+  if (!ok() || wide > Remaining() / bytes_each) {
     Fail("more items than the file has bytes for");
     wide = 0;
   }
