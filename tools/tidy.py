@@ -24,6 +24,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDERS = ("kcc/", "apps/", "bench/", "fuzz/")
+# How many states of a function the analyzer looks at. clang's own 225,000 found nothing more in this code, and took
+# twice as long for some sources.
+STATES = 100_000
 
 
 def tracked(*patterns):
@@ -118,7 +121,8 @@ def look(group, entry, work, stamp):
     moved = {**entry, "file": str(group.file), "command": entry["command"].replace(source, str(group.file))}
     (database / "compile_commands.json").write_text(json.dumps([moved]))
     command = ["clang-tidy", "-p", database, "--quiet", f"--config-file={ROOT / '.clang-tidy'}",
-               "--extra-arg=-Wno-unknown-warning-option", group.file]  # fmt: skip
+               "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Xclang", "--extra-arg=-analyzer-config",
+               "--extra-arg=-Xclang", f"--extra-arg=max-nodes={STATES}", group.file]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     said = group.in_sources(done.stdout + done.stderr).strip()
     if done.returncode == 0:
@@ -133,7 +137,7 @@ def main():
     work.mkdir(exist_ok=True)
     sources = [name for name in tracked(*(f"{folder}*.cc" for folder in FOLDERS)) if not name.endswith("_test.cc")]
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
-    checks = version + (ROOT / ".clang-tidy").read_text()
+    checks = f"{version}{STATES}" + (ROOT / ".clang-tidy").read_text()
     headers = tracked("*.h")
     entries, ours = commands(alone), includes(alone)
     for source in sources:
