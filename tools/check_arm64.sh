@@ -3,10 +3,11 @@
 # NEON and on the scalar target, then measures, judges and scores the same things with both programs and compares
 # every file that they wrote, byte by byte.
 #   tools/check_arm64.sh [BUILD]    BUILD: the x86 build to compare with, build/release unless told
-# Skips, and says so, where there is no cross compiler, emulator or root of libraries (tools/setup.sh arm64).
+# Installs what it needs, as root; skips, and says so, where there is no cross compiler, emulator or root of libraries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 here=${1:-build/release}
+[ "$(id -u)" -ne 0 ] || tools/setup.sh arm64 || true # what is missing then is named below
 roots=${KCC_ROOTS:-/var/tmp/kcc-roots}
 qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64 || true)
 if ! command -v aarch64-linux-gnu-g++ >/dev/null || [ -z "$qemu" ] || [ ! -f "$roots/arm64/.kcc-complete" ]; then

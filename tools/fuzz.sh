@@ -7,9 +7,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 shift || true
-cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz --target fuzzers -j "$(nproc)"
 targets=("$@")
+cmake --preset fuzz >/dev/null
+built=("${targets[@]/%/_fuzz}")
+cmake --build --preset fuzz --target "${built[@]:-fuzzers}" -j "$(nproc)"
 if [ ${#targets[@]} -eq 0 ]; then
   mapfile -t targets < <(find build/fuzz/fuzz -maxdepth 1 -name '*_fuzz' -type f -executable -printf '%f\n' | sed 's/_fuzz$//' | sort)
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The slow matrix. Every step runs, whatever became of the others, so that one run names everything that fails; it ends
-# with a table of the steps, their minutes and what they cost in CPU time. The output of a step is in
-# build/test-all/STEP.log.
+# The slow matrix, but for fuzzing (make fuzz). Every step runs, whatever became of the others, so that one run names
+# everything that fails; it ends with a table of the steps, their minutes and what they cost in CPU time. The output of a
+# step is in build/test-all/STEP.log.
 #   tools/test_all.sh            all steps
 #   tools/test_all.sh lint wheel only these, to try again what failed
 #   LANES=1 tools/test_all.sh    one step after the other
@@ -33,10 +33,9 @@ step_same_bytes() { tools/same_bytes.sh build/release build/clang; }
 step_dist() { make --no-print-directory dist && tools/check_dist.sh; }
 step_arm64() { tools/check_arm64.sh build/release; }
 step_wheel() { tools/check_wheel.sh; }
-step_fuzz() { tools/fuzz.sh 60; }
 
 # In the order in which they start: those that download first, the longest before the short ones.
-all=(test timed servers slow_pytest slow_ctest clang lint asan dist tsan fuzz arm64 wheel same_bytes)
+all=(test timed servers slow_pytest slow_ctest clang lint asan dist tsan arm64 wheel same_bytes)
 
 # after STEP: the steps that must have ended before. What a step leaves for another and what two of them write is all here:
 # build/release, which all but a few use, build/asan and build/clang. The first two have the machine for themselves: the
