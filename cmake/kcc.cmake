@@ -20,11 +20,12 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 find_package(Threads REQUIRED)
 
-# Paths are hashed relative to the checkout, so that a fresh clone finds what another one built.
+# Paths are hashed relative to the checkout, so that a fresh clone finds what another one built. Which headers a source
+# includes is read from what the compiler notes for ninja: preprocessing it for the cache alone is a tenth of its time.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
       ${CCACHE_PROGRAM})
 endif()
 
