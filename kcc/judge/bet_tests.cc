@@ -86,6 +86,12 @@ LogEValues Combine(const std::vector<PlanTest>& tests, const std::vector<LogEVal
   return both;
 }
 
+// A gap must be certified in both directions. They differ in the sum alone, and a larger sum is
+// certified less: the direction with the larger one decides.
+PairedCounts WorseDirection(int64_t up, int64_t down, int64_t count) {
+  return {.up = std::max(up, down), .down = std::min(up, down), .count = count};
+}
+
 // Exact tests of rewards that are 0 or rewardMax, from the counts of the worse value: of a mean's
 // one test, or of a gap's two signs.
 void TestTwoValues(const PlanTest& test, const std::vector<const BetSums*>& sums,
@@ -108,8 +114,7 @@ void TestTwoValues(const PlanTest& test, const std::vector<const BetSums*>& sums
   const int64_t down = sums[1]->sums.ones;
   // Which test certifies is settled by what was known before the data: their number and the gap.
   if (static_cast<double>(worse.count) * gap < kGapUnitsMin || up + down > worse.count) return;
-  finding->certified = CertifiesGap({up, down, worse.count}, gap, alpha) &&
-                       CertifiesGap({down, up, worse.count}, gap, alpha);
+  finding->certified = CertifiesGap(WorseDirection(up, down, worse.count), gap, alpha);
 }
 
 }  // namespace
@@ -202,11 +207,9 @@ TrafficFinding TestPairedFlags(const PairedFlagCounts& flags, double threshold, 
   const int64_t units = whole(flags.known() + flags.missing);
   // Which test certifies is settled by what was known before the data: their number and the gap.
   if (looks == Looks::kOnce && static_cast<double>(units) * threshold >= kGapUnitsMin) {
-    const auto certifies = [&](uint64_t up, uint64_t down) {
-      return CertifiesGap({whole(up + flags.missing), whole(down), units}, threshold, alpha);
-    };
-    finding.certified = certifies(flags.infer_only, flags.train_only) &&
-                        certifies(flags.train_only, flags.infer_only);
+    PairedCounts counts = WorseDirection(whole(flags.infer_only), whole(flags.train_only), units);
+    counts.up += whole(flags.missing);  // may be anything
+    finding.certified = CertifiesGap(counts, threshold, alpha);
   } else {
     finding.certified = Rejects(std::min(more.pass, less.pass), alpha);
   }
