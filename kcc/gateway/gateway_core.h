@@ -1,0 +1,91 @@
+// What all requests of a gateway share: the pool in force, the route, counters, and the queues to
+// the scorer. Made once; workers hold a reference. Nothing here waits.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kcc/base/clock.h"
+#include "kcc/gateway/pool.h"
+#include "kcc/gateway/record_ring.h"
+#include "kcc/gateway/route_word.h"
+
+namespace kcc {
+
+// Counted by a worker, read by whoever shows them. Every request that came is answered, failed or
+// left by its client: came = the sum of `answered` + left + under way.
+struct KernelCounts {
+  std::atomic<uint64_t> sent{0};       // requests sent to the kernel, retries counted
+  std::atomic<uint64_t> answered{0};   // answers passed on to their end
+  std::atomic<uint64_t> failed{0};     // connections refused, broken, too late, or 5xx
+  std::atomic<uint64_t> cut{0};        // answers that broke off after their first content
+  std::atomic<uint64_t> sampled{0};
+  std::atomic<uint64_t> dropped{0};    // sampled and not kept: the ring was full
+  std::atomic<uint64_t> strangers{0};  // answers with another fingerprint
+  std::array<std::atomic<uint64_t>, 6> by_status{};  // hundreds: [2] is 2xx
+};
+struct WorkerCounts {
+  std::atomic<uint64_t> came{0};
+  std::atomic<uint64_t> refused{0};  // answered by the gateway itself, with an error
+  std::atomic<uint64_t> retried{0};
+  std::atomic<uint64_t> left{0};     // clients that went before the end
+  std::atomic<uint64_t> under_way{0};
+  std::atomic<uint64_t> bytes_in{0}, bytes_out{0};
+  std::array<KernelCounts, kGatewayKernelsMax> kernels;
+  // Seconds to the first content and to the end, by the bounds of gateway_metrics.h.
+  std::array<std::atomic<uint64_t>, 24> first_content{}, whole{};
+};
+
+class GatewayWorker {
+ public:
+  GatewayWorker(size_t number, size_t ring) : number_(number), ring_(ring) {}
+  size_t number() const { return number_; }
+  RecordRing& ring() { return ring_; }
+  WorkerCounts& counts() { return counts_; }
+  const WorkerCounts& counts() const { return counts_; }
+
+ private:
+  friend class GatewayCore;
+  const size_t number_;
+  RecordRing ring_;
+  WorkerCounts counts_;
+  // The pool as this worker last saw it.
+  std::shared_ptr<const GatewayPool> pool_;
+  uint64_t pool_number_ = 0;
+};
+
+class GatewayCore {
+ public:
+  GatewayCore(std::shared_ptr<const GatewayPool> pool, size_t workers, size_t ring,
+              const Clock* clock);
+
+  // For a worker's next request; the worker's own thread. Takes a lock after a reload only.
+  std::shared_ptr<const GatewayPool> PoolFor(GatewayWorker& worker);
+  // Any thread.
+  void Replace(std::shared_ptr<const GatewayPool> pool);
+  std::shared_ptr<const GatewayPool> pool() const;
+
+  RouteWords& route() { return route_; }
+  const RouteWords& route() const { return route_; }
+  std::vector<std::unique_ptr<GatewayWorker>>& workers() { return workers_; }
+  const std::vector<std::unique_ptr<GatewayWorker>>& workers() const { return workers_; }
+  const Clock& clock() const { return *clock_; }
+  // A name that no other request of this process has.
+  std::string NewRequestId(GatewayWorker& worker);
+
+ private:
+  RouteWords route_;
+  std::vector<std::unique_ptr<GatewayWorker>> workers_;
+  const Clock* clock_;
+  mutable std::mutex pool_mutex_;
+  std::shared_ptr<const GatewayPool> pool_;
+  std::atomic<uint64_t> pool_number_{1};
+  std::atomic<uint64_t> ids_{0};
+};
+
+}  // namespace kcc

@@ -1,0 +1,58 @@
+// Where requests go, in two words of 64 bits that one thread writes and all others read: a request
+// is routed without a lock, and by one route as a whole.
+//
+// A request has one hash, of its session key, so that a session stays with its kernel while the
+// route does; and one of its own, which decides, before any answer is known, whether it is sampled.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace kcc {
+
+inline constexpr size_t kGatewayKernelsMax = 64;
+inline constexpr uint8_t kNoKernel = 0xFF;
+
+// Shares are counts out of 2^24; ShareOf(1.0) takes every request and ShareOf(0.0) none.
+inline constexpr uint32_t kWholeShare = uint32_t{1} << 24;
+uint32_t ShareOf(double share);
+
+struct Route24 {
+  uint8_t serves = kNoKernel;  // takes what the canary does not; kNoKernel: requests are refused
+  uint8_t canary = kNoKernel;
+  uint32_t canary_share = 0;   // of sessions
+
+  bool operator==(const Route24&) const = default;
+};
+
+struct Sampling24 {
+  uint32_t audit_share = 0;   // of requests, that are audited
+  uint8_t probed = kNoKernel; // a guarded kernel, shown copies of requests
+  uint32_t probe_share = 0;
+  uint8_t shadow = kNoKernel; // a candidate, shown copies of audited requests
+
+  bool operator==(const Sampling24&) const = default;
+};
+
+class RouteWords {
+ public:
+  void Publish(const Route24& route);        // one thread
+  void Publish(const Sampling24& sampling);  // the same
+  Route24 route() const;
+  Sampling24 sampling() const;
+
+ private:
+  std::atomic<uint64_t> route_{~uint64_t{0}};
+  std::atomic<uint64_t> sampling_{~uint64_t{0}};
+};
+
+// The kernel for a session; none: requests are refused.
+std::optional<size_t> PickKernel(const Route24& route, uint64_t session_hash);
+bool IsSampled(uint32_t share, uint64_t request_hash);
+
+// 64 bits of a key, alike on every machine and independent of other salts. Not for secrets.
+uint64_t HashBytes(uint64_t salt, std::string_view bytes);
+
+}  // namespace kcc

@@ -1,0 +1,67 @@
+// From what was served to evidence: the scorer of a gateway, off the path of requests.
+//
+// A record of a sampled request names the served token ids. The audit kernel, and the candidate
+// where there is one, are asked for the log-probs of exactly these tokens (teacher-forced, by
+// server dialect); the pair becomes quantities by the same code as any trace (measure/token_meter.h),
+// and an observation for the monitor. Where only text is to be had, the audit kernel writes an
+// answer of its own, and the two are compared as outputs. Answers are graded by hooks. A probe is
+// first asked of the guarded kernel, whose answer nobody gets.
+//
+// What cannot be scored is no silence: it becomes a line that could not be read (UnreadLine) of the
+// kernel that served, so that event_conformance counts it and no PASS test gains by it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kcc/base/clock.h"
+#include "kcc/base/result.h"
+#include "kcc/contract/contract.h"
+#include "kcc/contract/monitor_policy.h"
+#include "kcc/gateway/gateway_core.h"
+#include "kcc/monitor/observation.h"
+#include "kcc/monitorlog/unread_line.h"
+#include "kcc/rescore/grade.h"
+
+namespace kcc {
+
+struct RescoreOptions {
+  // KernelUri of every kernel of the policy that may be asked, by name:
+  // "openai+http://127.0.0.1:8000?server=vllm".
+  std::map<std::string, std::string> uris;
+  int32_t top = 20;
+  size_t in_flight_max = 64;   // calls to one kernel at once
+  size_t waiting_max = 256;    // records; what comes beyond is lost, and said to be
+  double timeout_s = 2;        // of one record's calls
+  double determinism_rate = 0;  // share of audited requests that are asked of their kernel again
+  std::vector<GradeHook> hooks;
+  bool keep_texts = false;  // store: full
+};
+
+// Evidence, or that there is none.
+using Evidence = std::variant<MonitorObservation, UnreadLine>;
+
+struct RescoreCounts {
+  uint64_t scored = 0, lost = 0, timed_out = 0, refused = 0, waiting = 0;
+  std::map<std::string, uint64_t> reasons;  // of lost ones, by a short word
+};
+
+class Rescorer {
+ public:
+  // Starts its thread, which takes records from the core's workers. `take` is called by that thread
+  // alone, with the record it is made of. A kernel that does not answer yet is asked again later.
+  using TakeEvidence = std::function<void(Evidence evidence, const ServedRecord& record)>;
+  static Result<std::unique_ptr<Rescorer>> Start(const Contract& contract,
+                                                 const MonitorPolicy& policy,
+                                                 const RescoreOptions& options, GatewayCore& core,
+                                                 TakeEvidence take);
+  virtual ~Rescorer() = default;  // ends the thread; what waits is lost
+  virtual RescoreCounts counts() const = 0;
+};
+
+}  // namespace kcc
