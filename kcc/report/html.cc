@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kcc/base/check.h"
-#include "kcc/base/sha256.h"
 #include "kcc/base/strings.h"
+#include "kcc/report/content_policy.h"
 #include "kcc/report/next_steps.h"
 #include "kcc/report/page_assets.h"
 #include "kcc/report/report_json.h"
@@ -34,35 +34,6 @@ std::string ScriptSafe(std::string_view json) {
     }
   }
   return out;
-}
-
-int HexDigit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
-
-std::string Base64(std::string_view bytes) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      group = (group << 8) | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      out += i + k > bytes.size() ? '=' : kAlphabet[(group >> (18 - 6 * k)) & 63];
-    }
-  }
-  return out;
-}
-
-// 'sha256-…' as a content security policy names a script.
-std::string PolicyHash(std::string_view script) {
-  const std::string digest = Sha256Of(script);
-  const std::string_view hex = std::string_view(digest).substr(std::string_view("sha256:").size());
-  std::string bytes;
-  for (size_t i = 0; i < hex.size(); i += 2) {
-    bytes += static_cast<char>(HexDigit(hex[i]) * 16 + HexDigit(hex[i + 1]));
-  }
-  return "'sha256-" + Base64(bytes) + "'";
 }
 
 std::string Cell(std::string_view text) { return "<td>" + MarkupEscaped(text) + "</td>"; }
@@ -160,12 +131,12 @@ std::string Filled(std::string_view page,
 std::string ReportHtml(const ReportData& report) {
   std::string script = "\n";
   for (const std::string_view part :
-       {kPage_theme_js, kPage_elements_js, kPage_data_js, kPage_share_js, kPage_charts_js,
-        kPage_findings_js, kPage_page_js}) {
+       {kPage_theme_js, kPage_elements_js, kPage_glyphs_js, kPage_copy_js, kPage_data_js,
+        kPage_share_js, kPage_charts_js, kPage_findings_js, kPage_page_js}) {
     script += part;
   }
   const std::string policy = "default-src 'none'; style-src 'unsafe-inline'; script-src " +
-                             PolicyHash(script) +
+                             SourceHash(script) +
                              "; img-src data:; base-uri 'none'; form-action 'none'";
   const std::string title =
       MarkupEscaped(std::string(Name(report.judgement.verdict)) + " · " +

@@ -9,6 +9,8 @@ extern const std::string_view kPage_page_html;
 extern const std::string_view kPage_style_css;
 extern const std::string_view kPage_theme_js;
 extern const std::string_view kPage_elements_js;
+extern const std::string_view kPage_glyphs_js;
+extern const std::string_view kPage_copy_js;
 extern const std::string_view kPage_data_js;
 extern const std::string_view kPage_share_js;
 extern const std::string_view kPage_charts_js;
