@@ -9,7 +9,7 @@
 // (contract/gateway_check.h).
 //
 // Files are named as the document names them: relative to the document's folder. Nothing is opened
-// here, and secrets stand in files alone; a password in `register_url` is in no text made of this.
+// here, and secrets stand in files alone: a document that holds a password is refused.
 #pragma once
 
 #include <cstdint>
@@ -153,7 +153,7 @@ struct GatewayConfig {
   std::string model;  // what clients ask for
   std::string contract_file;
   std::string policy_file;     // a MonitorPolicy
-  std::string register_url;    // as kcc register takes it; empty: none
+  std::string register_url;    // "sqlite:kcc.db", "postgresql://..."; empty: none
   std::string promotion_file;  // a PromotionPolicy; empty: none
   std::string state_dir = "state";
   Stage stage = Stage::kFull;  // never kOffline
@@ -167,7 +167,8 @@ struct GatewayConfig {
   std::string shadow;  // a kernel; empty: none
   Mark shadow_mark;
   GatewayScoring scoring;
-  std::vector<GatewayHook> hooks;  // distinct fields
+  // Of several hooks for one field the first whose `when` selects the request grades it.
+  std::vector<GatewayHook> hooks;
   GatewayTls tls;
   std::string client_keys_file;  // SHA-256 of keys in hex, one a line; empty: none is asked for
   GatewayLimits limits;
@@ -195,11 +196,7 @@ std::string PathBeside(std::string_view document, const std::string& file);
 // The same of a register: "sqlite:kcc.db" is a file beside the document, a server stays.
 std::string RegisterBeside(std::string_view document, const std::string& register_url);
 
-// `postgres://u:p@host/db` without the password, for whatever is shown.
-std::string WithoutPassword(const std::string& url);
-
-// Canonical form, identity and the text for people, as of a contract (contract/canonical.h). The
-// canonical form holds no password; the text for people is the document again and keeps it.
+// Canonical form, identity and the text for people, as of a contract (contract/canonical.h).
 std::string CanonicalJson(const GatewayConfig& config);
 std::string GatewayDigest(const GatewayConfig& config);
 std::string ToYaml(const GatewayConfig& config);
