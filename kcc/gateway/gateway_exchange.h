@@ -74,6 +74,10 @@ class GatewayExchange {
   // The answer is a stream of events: bytes must not wait for more.
   bool streaming() const;
 
+  // For logs, after Start; the id that the client reads in x-request-id.
+  const std::string& request_id() const;
+  std::optional<size_t> kernel() const;  // that was asked last; none: none was
+
  private:
   struct State;
   std::unique_ptr<State> state_;

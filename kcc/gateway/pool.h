@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kcc/contract/monitor_policy.h"
@@ -15,6 +16,7 @@ namespace kcc {
 // What differs between servers on the way through (answers and requests of OpenAI's two routes).
 // Rows in gateway/wire_dialect.cc, by the names of kcc/kernel/server_table.h.
 struct WireDialect;
+const WireDialect* FindWireDialect(std::string_view server);  // null: there is none
 
 struct PoolKernel {
   std::string name;  // of the monitor policy
@@ -45,7 +47,10 @@ struct RequestField {
 
 struct GatewayPool {
   std::string model;                   // what clients ask for
-  std::vector<PoolKernel> kernels;     // at most kGatewayKernelsMax
+  // At most kGatewayKernelsMax. Routes name kernels by their place, so a reload keeps every kernel
+  // in its place: new ones come after, and what goes leaves a kernel of role kAudit behind, which
+  // serves nothing.
+  std::vector<PoolKernel> kernels;
   std::vector<RequestSource> session;  // the first that a request has; none: it is its own session
   std::vector<RequestField> fields;
   std::string contract_digest;

@@ -38,14 +38,21 @@ struct Sampling24 {
 
 class RouteWords {
  public:
+  RouteWords();                              // refuses, samples nothing, allows every kernel
   void Publish(const Route24& route);        // one thread
   void Publish(const Sampling24& sampling);  // the same
+  // The kernels that may serve at all, kernel i as bit i: of the pool's, those that are registered
+  // under the contract and not ruled out. Failover goes to no other, and a route that names another
+  // is a route to nothing. Roles that are not servable serve nothing, allowed or not.
+  void Allow(uint64_t kernels);  // the same
   Route24 route() const;
   Sampling24 sampling() const;
+  uint64_t allowed() const { return allowed_.load(std::memory_order_acquire); }
 
  private:
-  std::atomic<uint64_t> route_{~uint64_t{0}};
-  std::atomic<uint64_t> sampling_{~uint64_t{0}};
+  std::atomic<uint64_t> route_;
+  std::atomic<uint64_t> sampling_;
+  std::atomic<uint64_t> allowed_{~uint64_t{0}};
 };
 
 // The kernel for a session; none: requests are refused.

@@ -1,5 +1,9 @@
 // What the hot path leaves behind of a request, for the scorer. Made at the end of the answer, or
 // when it is cut off; moved, never copied.
+//
+// A kernel that fails a sampled request before its first content leaves a kAudit record of its own,
+// with its status (0: none) and `reason`, and `id` ends in "~1" for the first such kernel; the
+// kernel that answers in its place leaves the request's.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +28,19 @@ enum class RecordKind : uint8_t {
 struct ServedToken {
   int32_t id = -1;
   double logprob = 0;  // NaN: not told
-  std::vector<std::pair<int32_t, double>> top;  // alternatives, as listed
+  // The best alternatives, best first, and nothing else: a token that was drawn from below them is
+  // not in the list, wherever the server puts it. Empty: not told, or told without ids.
+  std::vector<std::pair<int32_t, double>> top;
 };
 
 struct ServedRecord {
   RecordKind kind = RecordKind::kAudit;
   std::shared_ptr<const GatewayPool> pool;
   size_t kernel = 0;            // who served it; of a probe, who is to be asked
-  std::string id;               // of the request
+  std::string id;               // of the request: what its client reads in x-request-id
   std::string session;          // the key; empty: its own
-  std::map<std::string, std::string> fields;  // RequestField::name -> the value, as JSON
+  // RequestField::name -> the value, as JSON: of a body its own text, of a header a JSON string.
+  std::map<std::string, std::string> fields;
   std::string path;             // "/v1/chat/completions"
   std::string request_body;     // as the client sent it
   bool stream = false;
@@ -50,7 +57,7 @@ struct ServedRecord {
   std::vector<ServedToken> tokens;  // of the first choice
   bool shadow = false;          // the candidate is asked as well
   bool canary = false;          // it was the canary that served it
-  std::string reason;           // kLost
+  std::string reason;           // of kLost and of failures: a short word
 };
 
 }  // namespace kcc
