@@ -152,6 +152,13 @@ Result<int64_t> RetryWaitMs(const HttpOptions& options, int attempt, double retr
   return std::max(wait_ms, static_cast<int64_t>(std::ceil(retry_after_s * 1e3)));
 }
 
+// Which statuses are replies and no failures.
+enum class Statuses : uint8_t {
+  kOk,     // 200
+  kFinal,  // and those after which a call is not repeated
+  kAny,    // and those that stand after the last repetition
+};
+
 struct HttpPool::State {
   HttpOptions options;
   SystemClock clock;
@@ -163,9 +170,9 @@ struct HttpPool::State {
   void Drop(Transfer* transfer);
   Error Failure(const Transfer& transfer, const std::string& what) const;
   // The reply of a finished transfer; none if it was put back for another attempt.
-  Result<std::optional<HttpReply>> Finish(Transfer* transfer, CURLcode code, bool any_status);
+  Result<std::optional<HttpReply>> Finish(Transfer* transfer, CURLcode code, Statuses wanted);
   Result<> Wait(double until_s);
-  Result<> Run(size_t count, const MakeCall& make, bool any_status, const TakeReply& take,
+  Result<> Run(size_t count, const MakeCall& make, Statuses wanted, const TakeReply& take,
                const GiveUp& give_up);
 };
 
@@ -232,7 +239,7 @@ void HttpPool::State::Drop(Transfer* transfer) {
 }
 
 Result<std::optional<HttpReply>> HttpPool::State::Finish(Transfer* transfer, CURLcode code,
-                                                         bool any_status) {
+                                                         Statuses wanted) {
   long status = 0;
   curl_off_t retry_after_s = 0;
   double seconds = 0;
@@ -252,7 +259,10 @@ Result<std::optional<HttpReply>> HttpPool::State::Finish(Transfer* transfer, CUR
   }
   const auto code_status = static_cast<int>(status);
   const bool broken = code != CURLE_OK;
-  if (!broken && (code_status == 200 || (any_status && !IsRetriedStatus(code_status)))) {
+  const bool last = transfer->attempt > options.retries_max;
+  if (!broken &&
+      (code_status == 200 || (wanted != Statuses::kOk && !IsRetriedStatus(code_status)) ||
+       (wanted == Statuses::kAny && last))) {
     return std::optional(HttpReply{code_status, seconds, std::move(transfer->received)});
   }
   std::string what;
@@ -266,8 +276,7 @@ Result<std::optional<HttpReply>> HttpPool::State::Finish(Transfer* transfer, CUR
     what = "status " + std::to_string(code_status) + ": " +
            ServerWords(transfer->received, options.api_key) + std::string(Remedy(code_status));
   }
-  if (!(broken ? IsRetriedFailure(code) : IsRetriedStatus(code_status)) ||
-      transfer->attempt > options.retries_max) {
+  if (!(broken ? IsRetriedFailure(code) : IsRetriedStatus(code_status)) || last) {
     return Failure(*transfer, what);
   }
   const auto wait_ms = RetryWaitMs(options, transfer->attempt, static_cast<double>(retry_after_s));
@@ -290,7 +299,7 @@ Result<> HttpPool::State::Wait(double until_s) {
   return {};
 }
 
-Result<> HttpPool::State::Run(size_t count, const MakeCall& make, bool any_status,
+Result<> HttpPool::State::Run(size_t count, const MakeCall& make, Statuses wanted,
                               const TakeReply& take, const GiveUp& give_up) {
   const double deadline_s = clock.MonotonicSeconds() + options.batch_timeout_s;
   // On every way out, no call stays under way.
@@ -337,7 +346,7 @@ Result<> HttpPool::State::Run(size_t count, const MakeCall& make, bool any_statu
       auto* transfer = static_cast<Transfer*>(static_cast<void*>(user));
       finished = true;
       const CURLcode code = message->data.result;
-      Result<std::optional<HttpReply>> reply = Finish(transfer, code, any_status);
+      Result<std::optional<HttpReply>> reply = Finish(transfer, code, wanted);
       if (!reply.has_value()) {
         if (!give_up) return std::move(reply.error());
         KCC_TRY_VOID(give_up(transfer->index, code == CURLE_OPERATION_TIMEDOUT, reply.error()));
@@ -390,7 +399,12 @@ std::string HttpPool::LibraryVersion() { return curl_version(); }
 
 Result<> HttpPool::Run(size_t count, const MakeCall& make, const TakeReply& take,
                        const GiveUp& give_up) {
-  return state_->Run(count, make, /*any_status=*/false, take, give_up);
+  return state_->Run(count, make, Statuses::kOk, take, give_up);
+}
+
+Result<> HttpPool::RunForAnyStatus(size_t count, const MakeCall& make, const TakeReply& take,
+                                   const GiveUp& give_up) {
+  return state_->Run(count, make, Statuses::kAny, take, give_up);
 }
 
 void HttpPool::SetRunLimit(double seconds) { state_->options.batch_timeout_s = seconds; }
@@ -398,7 +412,7 @@ void HttpPool::SetRunLimit(double seconds) { state_->options.batch_timeout_s = s
 Result<HttpReply> HttpPool::Ask(const HttpCall& call) {
   HttpReply answer;
   KCC_TRY_VOID(state_->Run(
-      1, [&](size_t) { return call; }, /*any_status=*/true,
+      1, [&](size_t) { return call; }, Statuses::kFinal,
       [&](size_t, HttpReply reply) -> Result<> {
         answer = std::move(reply);
         return {};

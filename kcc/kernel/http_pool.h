@@ -75,6 +75,11 @@ class HttpPool {
   Result<> Run(size_t count, const MakeCall& make, const TakeReply& take,
                const GiveUp& give_up = nullptr);
 
+  // The same, but `take` gets replies of every final status; after the last repetition that is each
+  // there is. Left to `give_up` are calls without a whole reply.
+  Result<> RunForAnyStatus(size_t count, const MakeCall& make, const TakeReply& take,
+                           const GiveUp& give_up);
+
   // The time limit of the following runs, in place of batch_timeout_s.
   void SetRunLimit(double seconds);
 

@@ -127,12 +127,17 @@ struct ServerDialect {
   // The call that gives {"tokens": [ids]} of a text, with what a sequence begins with before it or
   // without. Null: the server has no route for it.
   HttpCall (*tokenize)(const std::string& model, const std::string& text, bool begins) = nullptr;
+  // Members of a chat request that POST /tokenize takes as well, so that it renders the prompt that
+  // the chat route would. Empty: it renders none.
+  std::span<const std::string_view> chat_members = {};
   // Answers are read by the importer's parser (kcc/trace).
   ResponseSequences (*parse)(json::object response, const ResponseContext& context) = nullptr;
 
   bool tells_vocabulary = false;  // else vocab_size=N must say how large it is
   bool says_semantics = false;    // an answer's entries show what their log-probs mean
   GeneratedMeaning generated = GeneratedMeaning::kFoundOut;
+  // What they mean where the server was started as its makers ship it, and asking did not tell.
+  LogprobSemantics generated_default = LogprobSemantics::kRaw;
   bool generated_lists = true;  // false: alternatives of generated tokens have no ids
   bool generated_gaps = false;  // true: some generated tokens come without a log-prob
   // Fields of the user's that take tokens out of the distribution that is drawn from.

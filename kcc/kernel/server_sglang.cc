@@ -78,6 +78,7 @@ constinit const ServerDialect kSglangServer = {
     .generate = Generate,
     .tokenize = TokenizePrompt,
     .parse = ParseSglangResponse,
+    .generated_default = LogprobSemantics::kTemperatureScaled,
     .raw_remedy =
         "start SGLang with SGLANG_RETURN_ORIGINAL_LOGPROB=1 in its environment, and "
         "without a temperature for input log-probs",

@@ -23,6 +23,9 @@ constexpr Names kGenerateOwn = {
     "model", "token_ids", "sampling_params", "cache_salt", "trace_decode_token_ids", "max_tokens",
     "logprobs", "temperature", "top_k"};
 constexpr Names kGenerateUser = {"priority"};
+constexpr Names kChatMembers = {
+    "messages", "add_generation_prompt", "continue_final_message", "add_special_tokens",
+    "chat_template", "chat_template_kwargs", "tools"};
 constexpr ServerRoute kGenerate = {"/inference/v1/generate", kGenerateOwn, kGenerateUser};
 // clang-format on
 
@@ -169,6 +172,7 @@ constinit const ServerDialect kVllmServer = {
     .kv_cache_mb = KvCacheMb,
     .generate = Generate,
     .tokenize = TokenizePrompt,
+    .chat_members = kChatMembers,
     .parse = ParseVllmResponse,
     .tells_vocabulary = true,  // when asked for a token that it cannot have
     .altering = kAltering,
