@@ -188,13 +188,27 @@ HttpAnswer Service::Tokenize(const std::string& text) const {
   json::object object;
   if (const auto error = ParseBody(text, &parser, &object)) return HttpAnswer::Of(*error);
   BodyReader body(object);
+  if (JsonMember(object, "messages")) return TokenizeChat(object);
   std::optional<std::string> prompt = body.Text("prompt");
   const bool with_texts = body.Bool("return_token_strs").value_or(false);
   if (!prompt) body.Fail("prompt", "'prompt' must be a text");
   if (!model_.tokenizer)
     body.Fail("prompt", "this model is served by token ids only: " + model_.no_text);
   if (body.failed()) return HttpAnswer::Of(*body.error());
-  const std::vector<int32_t> ids = model_.tokenizer->Encode(*prompt);
+  return Tokens(model_.tokenizer->Encode(*prompt), with_texts);
+}
+
+// The prompt that the chat route would make of the same conversation.
+HttpAnswer Service::TokenizeChat(json::object object) const {
+  GenerationRequest request;
+  if (const auto error = ReadGenerationRequest(ApiKind::kChat, object, model_, &request)) {
+    return HttpAnswer::Of(*error);
+  }
+  BodyReader body(object);
+  return Tokens(request.prompts[0], body.Bool("return_token_strs").value_or(false));
+}
+
+HttpAnswer Service::Tokens(const std::vector<int32_t>& ids, bool with_texts) const {
   JsonWriter json(JsonWriter::Style::kCompact);
   json.BeginObject().Field("count", ids.size()).Field("max_model_len", model_.positions);
   json.Key("tokens").BeginArray();

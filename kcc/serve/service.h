@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kcc/base/clock.h"
 #include "kcc/base/result.h"
+#include "kcc/format/json.h"
 #include "kcc/lab/checkpoint.h"
 #include "kcc/lab/switches.h"
 #include "kcc/serve/batcher.h"
@@ -60,6 +62,8 @@ class Service {
   HttpAnswer Get(const std::string& path) const;
   HttpAnswer Models() const;
   HttpAnswer Tokenize(const std::string& body) const;
+  HttpAnswer TokenizeChat(json::object body) const;
+  HttpAnswer Tokens(const std::vector<int32_t>& ids, bool with_texts) const;
   HttpAnswer Detokenize(const std::string& body) const;
   HttpAnswer SetFault(const std::string& body);
   Result<size_t> EngineOf(std::string_view switches);

@@ -313,12 +313,20 @@ TEST_F(ServiceTest, OtherPagesAndWrongPaths) {
   EXPECT_EQ(Ids(Post("/tokenize", R"({"prompt":"<s>a"})"), "tokens"),
             (std::vector<int32_t>{256, 'a'}));
   EXPECT_EQ(JsonText(JsonMember(Post("/detokenize", R"({"tokens":[256,97]})"), "prompt")), "<s>a");
+  // A conversation has the ids that the chat route says it read.
+  const std::string hi = R"("messages":[{"role":"user","content":"hi"}])";
+  const std::vector<int32_t> rendered = Ids(Post("/tokenize", "{" + hi + "}"), "tokens");
+  EXPECT_FALSE(rendered.empty());
+  EXPECT_EQ(rendered, Ids(Post("/v1/chat/completions",
+                               "{" + hi + R"(,"max_tokens":1,"return_token_ids":true})"),
+                          "prompt_token_ids"));
   EXPECT_EQ(Ask("GET", "/nothing")->answer().status, 404);
   EXPECT_EQ(Ask("GET", "/v1/completions")->answer().status, 405);
   EXPECT_EQ(Ask("POST", "/health")->answer().status, 405);
   Post("/v1/completions", "{", 400);
   Post("/v1/completions", "[]", 400);
   Post("/tokenize", "{}", 400);
+  Post("/tokenize", R"({"messages":[{"role":"nobody","content":"hi"}]})", 400);
   Post("/detokenize", R"({"tokens":[9999]})", 400);
 }
 
