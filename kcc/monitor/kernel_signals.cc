@@ -19,6 +19,10 @@ bool IsHardBlock(const ClauseSignal& signal) {
   return signal.kind == SignalKind::kBlock && signal.clause->hard();
 }
 
+bool IsOfRepeats(const ClauseSignal& signal) {
+  return signal.clause->metric.quantity->observation == Observation::kReplay;
+}
+
 // Whether one observation beyond the threshold is a violation by itself.
 bool NeedsNoTest(const ClauseSignal& signal) {
   return signal.kind == SignalKind::kProof || IsHardBlock(signal);
@@ -54,6 +58,11 @@ void KernelSignals::Fold(const SignalPlan& plan, RequestEvidence* evidence, int6
   FoldPairs(plan, Read::kAll, evidence, time_ms, half_window, alerts);
 }
 
+void KernelSignals::FoldRepeat(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms,
+                               int64_t half_window, std::vector<Alert>* alerts) {
+  FoldPairs(plan, Read::kRepeats, evidence, time_ms, half_window, alerts);
+}
+
 void KernelSignals::FoldEvent(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms,
                               int64_t half_window, std::vector<Alert>* alerts) {
   FoldPairs(plan, Read::kEvents, evidence, time_ms, half_window, alerts);
@@ -69,6 +78,7 @@ void KernelSignals::FoldPairs(const SignalPlan& plan, Read read, RequestEvidence
     const ClauseSignal& signal = plan.signals[pair.signal];
     if (signal.kind == SignalKind::kNone) continue;
     if (read == Read::kEvents && !signal.of_events) continue;
+    if (read == Read::kRepeats && !signal.of_events && !IsOfRepeats(signal)) continue;
     if (signal.kind == SignalKind::kBlock) {
       FoldBlock(plan, at, evidence, time_ms, half_window, alerts);
       continue;

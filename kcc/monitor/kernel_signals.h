@@ -79,6 +79,9 @@ class KernelSignals {
   // Folds a request that was read into `evidence`. Alerts are in the order of the pairs.
   void Fold(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms, int64_t half_window,
             std::vector<Alert>* alerts);
+  // A request that repeats another: clauses about repeats and about events alone read it.
+  void FoldRepeat(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms,
+                  int64_t half_window, std::vector<Alert>* alerts);
   // A line that is no evidence but of its being written: clauses about events alone read it.
   void FoldEvent(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms,
                  int64_t half_window, std::vector<Alert>* alerts);
@@ -113,7 +116,7 @@ class KernelSignals {
   void Visit(Archive& archive, const SignalPlan& plan);
 
  private:
-  enum class Read : uint8_t { kAll, kEvents };
+  enum class Read : uint8_t { kAll, kEvents, kRepeats };
   void FoldPairs(const SignalPlan& plan, Read read, RequestEvidence* evidence, int64_t time_ms,
                  int64_t half_window, std::vector<Alert>* alerts);
   void FoldPair(const SignalPlan& plan, size_t at, const Sample& sample, bool unvouched,

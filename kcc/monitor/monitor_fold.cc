@@ -72,7 +72,7 @@ Handling Monitor::State::Admit(const MonitorObservation& observation) {
     ++duplicates;
     return Handling::kDuplicate;
   }
-  if (policy.audit.once_per_session) {
+  if (policy.audit.once_per_session && !observation.repeat) {
     const uint64_t key = SessionKey(observation.id(), observation.session, observation.kernel);
     if (sessions.MayContain(key)) {
       ++repeated_sessions;
@@ -91,14 +91,19 @@ void Monitor::State::Fold(const MonitorObservation& observation, KernelRecord* r
   std::string contradiction;
   const Result<> read = evidence->Read(observation, record->kernel->fingerprint);
   if (read.has_value()) {
-    record->signals.Fold(plan, &*evidence, observation.time_ms, HalfWindow(), &alerts);
+    if (observation.repeat) {
+      record->signals.FoldRepeat(plan, &*evidence, observation.time_ms, HalfWindow(), &alerts);
+    } else {
+      record->signals.Fold(plan, &*evidence, observation.time_ms, HalfWindow(), &alerts);
+    }
     AddFaults(plan, observation, &alerts);
   } else {
     contradiction = read.error().message();
   }
   const ReleaseContext context{plan, policy, on_broken};
   if (alerts.empty() && contradiction.empty()) {
-    ReleaseByEvidence(context, record, changes);
+    // Asked again is not asked once more: a repeat takes no step towards a release.
+    if (!observation.repeat) ReleaseByEvidence(context, record, changes);
   } else {
     RaiseAlerts(context, observation.id(), contradiction, alerts, record, changes);
   }

@@ -44,6 +44,10 @@ Result<> CheckObservation(const MonitorObservation& observation) {
       return Unreadable(observation, "another record of it has the id '" + (*other)->id + "'");
     }
   }
+  if (observation.broken.size() > kBrokenBytesMax) {
+    return Unreadable(observation,
+                      "'broken' is longer than " + std::to_string(kBrokenBytesMax) + " bytes");
+  }
   if (observation.one_record && observation.train) {
     return Unreadable(observation, "one record for both sides, and another of train's");
   }

@@ -23,6 +23,8 @@
 
 namespace kcc {
 
+inline constexpr size_t kBrokenBytesMax = 1024;  // of MonitorObservation::broken
+
 // One quantity of every token, by row.
 struct TokenColumn {
   size_t slot = 0;         // of metric/token_slots.h: TokenSlot("kl")
@@ -60,12 +62,18 @@ struct MonitorObservation {
   std::string session;  // empty: the request is a session of its own
   // A copy of the request that a kernel was shown and nobody was answered with.
   bool probe = false;
+  // The kernel was asked again for what another observation of the same `replay_group` shows:
+  // clauses about repeats read it, and no other. It is no request of its own, and of no session.
+  bool repeat = false;
   // The evidence below is complete as far as it will ever be. What is not audited is counted, and
   // is evidence of nothing.
   bool audited = false;
   Request infer;                 // its id is the request's
   std::optional<Request> train;  // the audit side's record; none: it has no word
   std::optional<Request> asked;  // what was asked of both sides
+  // Why this is no evidence but of its being broken: what the kernel did, in words that an alarm
+  // repeats ("it read another prompt"). Empty: it is not.
+  std::string broken;
   // Infer's record speaks for both sides, as those that come with arrays (summary/population.h): of
   // train's own run nothing is known, nor how the two compare. Then `train` is none.
   bool one_record = false;

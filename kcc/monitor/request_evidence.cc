@@ -47,6 +47,9 @@ Result<RequestEvidence> RequestEvidence::Make(const Plan& plan, std::vector<std:
 
 Result<> RequestEvidence::Read(const MonitorObservation& observation,
                                std::string_view fingerprint) {
+  if (!observation.broken.empty()) {
+    return BrokenEvidenceError("request '" + observation.id() + "': " + observation.broken);
+  }
   observation_ = &observation;
   population_.reset();
   const size_t count = plan_->slices().size();

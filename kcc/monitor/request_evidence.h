@@ -27,8 +27,8 @@ class RequestEvidence {
   // The plan must outlive it. `trusted`: fields that are believed though infer alone has them.
   static Result<RequestEvidence> Make(const Plan& plan, std::vector<std::string> trusted);
 
-  // The observation must live until the next Read. Fails where the records contradict each other
-  // about a field that decides a slice: such evidence is broken.
+  // The observation must live until the next Read. Fails where it says that it is broken, and where
+  // the records contradict each other about a field that decides a slice.
   Result<> Read(const MonitorObservation& observation, std::string_view fingerprint);
 
   // A line of which nothing is known but whether it keeps to the published schema: it is a line of

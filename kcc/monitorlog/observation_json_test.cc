@@ -21,7 +21,7 @@ std::string Written(const MonitorObservation& observation) {
 }
 
 constexpr std::string_view kAll =
-    R"({"time_ms":12,"request":"r1","kernel":"fp8","session":"s","probe":true,"audited":true,)"
+    R"({"time_ms":12,"request":"r1","kernel":"fp8","session":"s","probe":true,"repeat":true,"audited":true,"broken":"another prompt",)"
     R"("infer":{"latency_ms":12.5,"prompt_tokens":3,"tags":["a","b"]},"train":{"reward":1},)"
     R"("asked":{"prompt_tokens":3},"tokens":{"position":[3,4],"token":[7,8],"gold":[-1,8],)"
     R"("advantage":[0.5,null],"logprob":{"infer":[-1,-2],"train":[-1.5,"-inf"]},)"
@@ -36,6 +36,8 @@ TEST(Observation, EveryKeyIsReadAndWrittenAsItWas) {
   ASSERT_TRUE(read.has_value()) << read.error().Format();
   EXPECT_EQ(read->time_ms, 12);
   EXPECT_EQ(read->id(), "r1");
+  EXPECT_TRUE(read->repeat);
+  EXPECT_EQ(read->broken, "another prompt");
   EXPECT_EQ(read->train->id, "r1");
   EXPECT_EQ(read->asked->id, "r1");
   EXPECT_EQ(read->infer.Number("latency_ms"), 12.5);

@@ -305,9 +305,9 @@ Result<> ReadOutputs(const Where& where, json::element element, OutputComparison
   });
 }
 
-constexpr std::array<std::string_view, 13> kKeys = {
-    "time_ms", "request", "kernel", "session", "probe",  "audited", "one_record",
-    "infer",   "train",   "asked",  "tokens",  "values", "outputs"};
+constexpr std::array<std::string_view, 15> kKeys = {
+    "time_ms",    "request", "kernel", "session", "probe",  "repeat", "audited", "broken",
+    "one_record", "infer",   "train",  "asked",   "tokens", "values", "outputs"};
 
 Result<> ReadMember(const Where& at, json::element value, OwnRows own, MonitorObservation* out) {
   const std::string_view key = at.step.key;
@@ -323,6 +323,11 @@ Result<> ReadMember(const Where& at, json::element value, OwnRows own, MonitorOb
     KCC_TRY(out->probe, ReadFlag(at, value));
   } else if (key == "audited") {
     KCC_TRY(out->audited, ReadFlag(at, value));
+  } else if (key == "repeat") {
+    KCC_TRY(out->repeat, ReadFlag(at, value));
+  } else if (key == "broken") {
+    KCC_TRY(out->broken, ReadName(at, value));
+    if (out->broken.empty()) return Wrong(at, "'broken' must say why");
   } else if (key == "one_record") {
     KCC_TRY(out->one_record, ReadFlag(at, value));
   } else if (key == "infer") {

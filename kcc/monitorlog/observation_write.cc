@@ -144,7 +144,9 @@ void WriteObservation(const MonitorObservation& observation, JsonWriter* writer)
   writer->Field("kernel", observation.kernel);
   if (!observation.session.empty()) writer->Field("session", observation.session);
   if (observation.probe) writer->Field("probe", true);
+  if (observation.repeat) writer->Field("repeat", true);
   if (observation.audited) writer->Field("audited", true);
+  if (!observation.broken.empty()) writer->Field("broken", observation.broken);
   if (observation.one_record) writer->Field("one_record", true);
   if (!observation.infer.fields.empty()) WriteRecord("infer", observation.infer, writer);
   if (observation.train) WriteRecord("train", *observation.train, writer);
