@@ -113,6 +113,7 @@ TEST(KeyTables, ListWordsInTheOrderOfTheirEnums) {
   ExpectInOrder<PanicRule>("monitorSpec", "panic");
   ExpectInOrder<ReleaseRule>("releaseRule", "rule");
   ExpectInOrder<KernelRole>("monitorKernel", "role");
+  ExpectInOrder<StoreRequests>("gatewaySpec", "store");
   ExpectInOrder<Family>("routeOverride", "family");
   ExpectInOrder<ViolationLevel>("routeOverride", "level");
   ExpectInOrder<Action>("routeOverride", "action");
@@ -122,6 +123,7 @@ TEST(KeyTables, NameTablesThatExistAndDocumentEveryKey) {
   std::vector<MappingTable> tables(MappingTables().begin(), MappingTables().end());
   tables.insert(tables.end(), PolicyTables().begin(), PolicyTables().end());
   tables.insert(tables.end(), MonitorTables().begin(), MonitorTables().end());
+  tables.insert(tables.end(), GatewayTables().begin(), GatewayTables().end());
   std::set<std::string_view> names;
   for (const MappingTable& table : tables) {
     EXPECT_TRUE(names.insert(table.name).second) << table.name << " stands twice";

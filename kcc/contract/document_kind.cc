@@ -12,8 +12,8 @@ namespace kcc {
 std::string_view Name(DocumentKind kind) { return kKindWords[static_cast<size_t>(kind)]; }
 
 std::string_view Noun(DocumentKind kind) {
-  constexpr std::array<std::string_view, 3> kNouns = {"contract", "promotion policy",
-                                                      "monitor policy"};
+  constexpr std::array<std::string_view, 4> kNouns = {"contract", "promotion policy",
+                                                      "monitor policy", "gateway"};
   return kNouns[static_cast<size_t>(kind)];
 }
 

@@ -6,11 +6,11 @@
 
 namespace kcc {
 
-enum class DocumentKind : uint8_t { kContract, kPromotion, kMonitor };
+enum class DocumentKind : uint8_t { kContract, kPromotion, kMonitor, kGateway };
 
-// As `kind` says it: "KernelContract", "PromotionPolicy", "MonitorPolicy".
+// As `kind` says it: "KernelContract", "PromotionPolicy", "MonitorPolicy", "Gateway".
 std::string_view Name(DocumentKind kind);
-// In a sentence: "contract", "promotion policy", "monitor policy".
+// In a sentence: "contract", "promotion policy", "monitor policy", "gateway".
 std::string_view Noun(DocumentKind kind);
 
 // What the text says it is, by its key `kind`. A misspelt kind is the one it is nearest to; text

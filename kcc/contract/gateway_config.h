@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -152,7 +153,9 @@ struct GatewayConfig {
   int64_t threads = 2;
   std::string model;  // what clients ask for
   std::string contract_file;
-  std::string policy_file;     // a MonitorPolicy
+  Mark contract_mark;
+  std::string policy_file;  // a MonitorPolicy
+  Mark policy_mark;
   std::string register_url;    // "sqlite:kcc.db", "postgresql://..."; empty: none
   std::string promotion_file;  // a PromotionPolicy; empty: none
   std::string state_dir = "state";
@@ -178,9 +181,9 @@ struct GatewayConfig {
   const GatewayKernel* FindKernel(std::string_view name) const;  // null: there is none
 };
 
-// The servers that a kernel may be, by the names that `kcc servers` has for them; the lab's own
-// speaks vllm's dialect.
-const std::vector<std::string_view>& GatewayServers();
+// The servers that a kernel may be, by their names in docs/servers.md; the lab's own speaks vllm's
+// dialect.
+std::span<const std::string_view> GatewayServers();
 
 // As the document writes them.
 std::string AddressText(const GatewayAddress& address);  // "127.0.0.1:8080", "[::1]:8081"

@@ -179,6 +179,8 @@ std::string_view Describe(ValueType type) {
       return "a list of mappings";
     case kText:
       return "a text";
+    case kTextList:
+      return "a list of texts";
     case kIdentifier:
       return "a name of letters, digits, '-', '_' and '.'";
     case kIdentifierList:
@@ -223,7 +225,18 @@ std::string_view Describe(ValueType type) {
       return "a date (2027-06-30)";
     case kTextMap:
     case kBinding:
+    case kJsonMap:
       return "a mapping of scalars";
+    case kPath:
+      return "a path";
+    case kAddress:
+      return "an address (127.0.0.1:8080)";
+    case kUrl:
+      return "an address (http://127.0.0.1:8000)";
+    case kSource:
+      return "a source (header:NAME or body:NAME)";
+    case kSourceList:
+      return "a list of sources (header:NAME or body:NAME)";
   }
   KCC_CHECK(false);
   return {};
@@ -233,7 +246,7 @@ std::span<const MappingTable> MappingTables() { return kTables; }
 
 const MappingTable& TableOf(std::string_view name) {
   const MappingTable* found = nullptr;
-  for (const auto tables : {MappingTables(), PolicyTables(), MonitorTables()}) {
+  for (const auto tables : {MappingTables(), PolicyTables(), MonitorTables(), GatewayTables()}) {
     for (const MappingTable& table : tables) {
       if (table.name == name) found = &table;
     }

@@ -1,5 +1,5 @@
 // The key tables: every mapping of the contract language (contracts, promotion and monitor
-// policies), its keys, and what each may hold.
+// policies, gateways), its keys, and what each may hold.
 //
 // One constexpr table that the reader checks documents against, the JSON Schema is generated from,
 // and the language page prints. A new key is one row here and the line that reads it.
@@ -16,6 +16,7 @@ enum class ValueType : uint8_t {
   kMapping,         // a nested mapping; `child` names its table
   kMappingList,     // a list of such mappings
   kText,            // any scalar, as written
+  kTextList,        // a list of such, none empty, without repetition
   kIdentifier,      // letters, digits, '-', '_' and '.', starting with a letter or digit
   kIdentifierList,  // a list of identifiers, without repetition
   kName,            // lower-case identifier: [a-z0-9][-a-z0-9.]*
@@ -39,6 +40,12 @@ enum class ValueType : uint8_t {
   kDate,            // 2027-06-30
   kTextMap,         // a mapping with free keys to scalars
   kBinding,         // the same; its key `digest`, if present, is a sha256 digest
+  kJsonMap,         // the same, to JSON's numbers, texts, true and false
+  kPath,            // a file or a folder; relative to the document's own
+  kAddress,         // HOST:PORT, [::1]:8080
+  kUrl,             // http://HOST:PORT, https://HOST
+  kSource,          // header:NAME, body:NAME or body:NAME.NAME
+  kSourceList,      // a list of such, without repetition
 };
 
 // Names the type in error messages and in the docs: "a ratio (0..1 or 1%)".
@@ -66,7 +73,7 @@ struct MappingTable {
 };
 
 // The most keys a table has; a reader may hold a mapping's values in an array of this size.
-inline constexpr size_t kMappingKeysMax = 16;
+inline constexpr size_t kMappingKeysMax = 24;
 
 // Of a contract; the root, named "document", comes first.
 std::span<const MappingTable> MappingTables();
@@ -76,6 +83,9 @@ std::span<const MappingTable> PolicyTables();
 
 // Of a monitor policy; the root, named "monitor", comes first.
 std::span<const MappingTable> MonitorTables();
+
+// Of a gateway; the root, named "gateway", comes first.
+std::span<const MappingTable> GatewayTables();
 
 // Of any of them: no name stands in two. Precondition: the table, and the key in it, exist.
 const MappingTable& TableOf(std::string_view name);

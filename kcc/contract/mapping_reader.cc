@@ -339,6 +339,30 @@ std::vector<const YamlNode*> MappingReader::IdentifierList(std::string_view key)
   return items;
 }
 
+std::vector<const YamlNode*> MappingReader::TextList(std::string_view key) const {
+  const YamlNode* list = Sequence(key);
+  if (list == nullptr) return {};
+  const size_t size = document_.size(*list);
+  if (size == 0) ReportEmpty(key, *list);
+  std::vector<const YamlNode*> items;
+  std::set<std::string_view> seen;
+  for (size_t i = 0; i < size && !problems_.full(); ++i) {
+    const YamlNode& item = document_.item(*list, i);
+    if (item.kind != YamlNode::Kind::kScalar || item.text.empty()) {
+      problems_.Error(item, "wrong-type",
+                      std::string(key) + " must hold texts, not " +
+                          (item.kind == YamlNode::Kind::kScalar ? "an empty one"
+                                                                : std::string(KindName(item))));
+    } else if (!seen.insert(item.text).second) {
+      problems_.Error(item, "duplicate-item",
+                      std::string(key) + " names " + QuotedShort(item.text) + " twice", "keep one");
+    } else {
+      items.push_back(&item);
+    }
+  }
+  return items;
+}
+
 std::map<std::string, std::string> MappingReader::TextMap(std::string_view key) const {
   const KeyRow& row = KeyOf(table_, key);
   const YamlNode* value = Value(key);

@@ -58,6 +58,7 @@ class MappingReader {
   std::optional<size_t> Word(std::string_view key) const;
   std::optional<std::vector<size_t>> WordList(std::string_view key) const;
   std::vector<const YamlNode*> IdentifierList(std::string_view key) const;
+  std::vector<const YamlNode*> TextList(std::string_view key) const;  // kTextList, kSourceList
   std::map<std::string, std::string> TextMap(std::string_view key) const;
 
   // The nested mapping, if present; the nested mappings of a list.

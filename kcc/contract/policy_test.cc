@@ -161,6 +161,8 @@ TEST(ReadPolicy, TellsDocumentsApartByTheirKind) {
   EXPECT_EQ(KindOfDocument("kind: PromotionPolcy"), DocumentKind::kPromotion);
   EXPECT_EQ(KindOfDocument("kind: MonitorPolicy"), DocumentKind::kMonitor);
   EXPECT_EQ(KindOfDocument("kind: monitorPolicy"), DocumentKind::kMonitor);
+  EXPECT_EQ(KindOfDocument("kind: Gateway"), DocumentKind::kGateway);
+  EXPECT_EQ(KindOfDocument("kind: gatway"), DocumentKind::kGateway);
   EXPECT_EQ(KindOfDocument("kind: KernelContract"), DocumentKind::kContract);
   for (const std::string_view other : {"", "[", "kind: [PromotionPolicy]", "a: b", "- a"}) {
     EXPECT_EQ(KindOfDocument(other), DocumentKind::kContract) << other;

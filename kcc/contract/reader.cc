@@ -9,6 +9,7 @@
 #include "kcc/contract/mapping_reader.h"
 #include "kcc/contract/override_cover.h"
 #include "kcc/contract/own_reader.h"
+#include "kcc/contract/predicate_reader.h"
 #include "kcc/contract/read_document.h"
 #include "kcc/contract/validate.h"
 #include "kcc/contract/words.h"
@@ -48,25 +49,6 @@ Decision ReadDecision(const MappingReader& mapping) {
   return decision;
 }
 
-std::optional<Predicate> ReadPredicate(const YamlDocument& document, const YamlNode& node,
-                                       Problems* problems) {
-  if (node.kind != YamlNode::Kind::kScalar) {
-    problems->Error(node, "wrong-type", "where must be an expression in quotes",
-                    "e.g. where: \"prompt_tokens >= 8192\"");
-    return {};
-  }
-  Result<Predicate> predicate = Predicate::Parse(node.text);
-  if (predicate.has_value()) return std::move(*predicate);
-  const std::string& message = predicate.error().message();
-  const size_t split = message.find("; ");
-  const int column = predicate.error().place().column;
-  const size_t within = column > 0 ? static_cast<size_t>(column - 1) : 0;
-  problems->ErrorAtOffset(document.OffsetWithin(node, within), "bad-where",
-                          "where: " + message.substr(0, split),
-                          split == std::string::npos ? "" : message.substr(split + 2));
-  return {};
-}
-
 // A wrong predicate still defines its slice, so that clauses that name it are not wrong as well.
 void ReadSlice(const YamlDocument& document, const MappingReader& mapping, Contract* contract,
                SliceIndex* index, Problems* problems) {
@@ -74,7 +56,7 @@ void ReadSlice(const YamlDocument& document, const MappingReader& mapping, Contr
   if (!name) return;
   Slice slice{*name, {}, problems->MarkOf(mapping.node())};
   const YamlNode* where = mapping.Value("where");
-  if (where != nullptr) slice.where = ReadPredicate(document, *where, problems);
+  if (where != nullptr) slice.where = ReadPredicate(document, "where", *where, problems);
   const YamlNode* node = mapping.Value("name");
 
   if (slice.name == kAll && where != nullptr) {

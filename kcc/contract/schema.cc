@@ -40,6 +40,10 @@ constexpr std::string_view kAlarmBudgetPattern =
     "^ *[0-9.]+([eE][-+]?[0-9]+)? +per +((10\\^[0-9]+|[0-9.]+([eE][+]?[0-9]+)?) +requests?"
     "|[0-9.]+ *(us|ms|s|m|h|d))$";
 constexpr std::string_view kDatePattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$";
+constexpr std::string_view kAddressPattern = "^([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}$";
+constexpr std::string_view kUrlPattern =
+    "^https?://([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?([/?].*)?$";
+constexpr std::string_view kSourcePattern = "^(header:[^ ]+|body:[^.]+([.][^.]+)?)$";
 constexpr std::string_view kDigestPattern = "^sha256:[0-9a-f]{64}$";
 
 constexpr Direction kDirections[] = {Direction::kLowerIsBetter, Direction::kHigherIsBetter,
@@ -137,7 +141,8 @@ class SchemaWriter {
     json_.EndObject();
     if (table.name == "clause") ClauseRules();
     if (table.name == "spec") SpecRules();
-    if (table.name == "hook") HookRules();
+    if (table.name == "hook") AnyOf("oneOf", {"exec", "http"});
+    if (table.name == "gradeHook") AnyOf("oneOf", {"json", "phrases", "exec", "http"});
     if (table.name == "routeOverride") RouteRules();
     json_.EndObject();
   }
@@ -174,6 +179,10 @@ class SchemaWriter {
     json_.Key("items").BeginObject();
     if (row.type == ValueType::kWordList) {
       TextArray("enum", row.words);
+    } else if (row.type == ValueType::kTextList) {
+      json_.Field("type", "string").Field("minLength", 1);
+    } else if (row.type == ValueType::kSourceList) {
+      TextOf(kSourcePattern);
     } else {
       Pattern(kIdentifierPattern);
     }
@@ -209,6 +218,7 @@ class SchemaWriter {
         json_.EndObject();
         return;
       case ValueType::kText:
+      case ValueType::kPath:
         return Types({"string", "number", "boolean"});
       case ValueType::kIdentifier:
         return Pattern(kIdentifierPattern);
@@ -223,6 +233,8 @@ class SchemaWriter {
       }
       case ValueType::kIdentifierList:
       case ValueType::kWordList:
+      case ValueType::kTextList:
+      case ValueType::kSourceList:
         return ListOf(row);
       case ValueType::kNumber:
         return NumberOrText(row, kExponentPattern);
@@ -264,6 +276,13 @@ class SchemaWriter {
       case ValueType::kDate:
         json_.Field("type", "string").Field("format", "date").Field("pattern", kDatePattern);
         return;
+      case ValueType::kAddress:
+        return TextOf(kAddressPattern);
+      case ValueType::kUrl:
+        return TextOf(kUrlPattern);
+      case ValueType::kSource:
+        return TextOf(kSourcePattern);
+      case ValueType::kJsonMap:
       case ValueType::kTextMap:
       case ValueType::kBinding:
         return ScalarMap(row.type == ValueType::kBinding);
@@ -337,9 +356,6 @@ class SchemaWriter {
     json_.EndObject().EndObject().EndArray();
   }
 
-  // One command or one address.
-  void HookRules() { AnyOf("oneOf", {"exec", "http"}); }
-
   // An action, a target, or both.
   void RouteRules() { AnyOf("anyOf", {"action", "target"}); }
 
@@ -394,6 +410,10 @@ std::string PolicyJsonSchema() {
 
 std::string MonitorJsonSchema() {
   return SchemaWriter().Policy(DocumentKind::kMonitor, MonitorTables());
+}
+
+std::string GatewayJsonSchema() {
+  return SchemaWriter().Policy(DocumentKind::kGateway, GatewayTables());
 }
 
 }  // namespace kcc

@@ -9,5 +9,6 @@ namespace kcc {
 std::string ContractJsonSchema();
 std::string PolicyJsonSchema();
 std::string MonitorJsonSchema();
+std::string GatewayJsonSchema();
 
 }  // namespace kcc

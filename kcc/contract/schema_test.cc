@@ -57,14 +57,20 @@ TEST(MonitorJsonSchema, DefinesEveryTableWithEveryKeyAndNoOther) {
   EXPECT_EQ(definitions.size(), MonitorTables().size());
 }
 
+TEST(GatewayJsonSchema, DefinesEveryTableWithEveryKeyAndNoOther) {
+  const YAML::Node definitions = YAML::Load(GatewayJsonSchema())["$defs"];
+  ExpectTables(definitions, GatewayTables());
+  EXPECT_EQ(definitions.size(), GatewayTables().size());
+}
+
 TEST(ContractJsonSchema, EveryReferenceLeadsToADefinition) {
   struct Case {
     std::string text;
     int references;
   };
   for (const auto& [text, references] :
-       {Case{ContractJsonSchema(), 15}, Case{PolicyJsonSchema(), 15},
-        Case{MonitorJsonSchema(), 7}}) {
+       {Case{ContractJsonSchema(), 15}, Case{PolicyJsonSchema(), 15}, Case{MonitorJsonSchema(), 7},
+        Case{GatewayJsonSchema(), 12}}) {
     const YAML::Node definitions = YAML::Load(text)["$defs"];
     constexpr std::string_view kStart = "\"$ref\": \"#/$defs/";
     int found = 0;
@@ -161,6 +167,30 @@ TEST(MonitorJsonSchema, PatternsAcceptWhatTheReaderAccepts) {
   EXPECT_TRUE(Matches(size, "1MiB"));
   EXPECT_TRUE(Matches(size, "64kB"));
   EXPECT_FALSE(Matches(size, "1Mi"));
+}
+
+TEST(GatewayJsonSchema, PatternsAcceptWhatTheReaderAccepts) {
+  const YAML::Node definitions = YAML::Load(GatewayJsonSchema())["$defs"];
+  const auto pattern = [&](const char* table, const char* key) {
+    return definitions[table]["properties"][key]["pattern"].Scalar();
+  };
+  const std::string address = pattern("gatewaySpec", "listen");
+  EXPECT_TRUE(Matches(address, "127.0.0.1:8080"));
+  EXPECT_TRUE(Matches(address, "[::1]:0"));
+  EXPECT_FALSE(Matches(address, "8080"));
+  EXPECT_FALSE(Matches(address, "http://127.0.0.1:8080"));
+  const std::string url = pattern("gatewayKernel", "url");
+  EXPECT_TRUE(Matches(url, "http://127.0.0.1:8000"));
+  EXPECT_TRUE(Matches(url, "https://kernels.example/v1"));
+  EXPECT_TRUE(Matches(url, "http://[::1]:80"));
+  EXPECT_FALSE(Matches(url, "127.0.0.1:8000"));
+  const std::string source = pattern("gatewayField", "from");
+  for (const char* text : {"header:x-session-id", "body:user", "body:metadata.task"}) {
+    EXPECT_TRUE(Matches(source, text)) << text;
+  }
+  for (const char* text : {"user", "body:", "body:a.b.c", "header:a b"}) {
+    EXPECT_FALSE(Matches(source, text)) << text;
+  }
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 namespace kcc {
 
 // Of a document (document_kind.h).
-inline constexpr std::array<std::string_view, 3> kKindWords = {"KernelContract", "PromotionPolicy",
-                                                               "MonitorPolicy"};
+inline constexpr std::array<std::string_view, 4> kKindWords = {"KernelContract", "PromotionPolicy",
+                                                               "MonitorPolicy", "Gateway"};
 
 inline constexpr std::array<std::string_view, 4> kFamilyWords = {"numerical", "statistical",
                                                                  "runtime", "observability"};
@@ -45,5 +45,13 @@ inline constexpr std::array<std::string_view, 2> kDetectorWords = {"e-sr", "e-cu
 inline constexpr std::array<std::string_view, 1> kReleaseWords = {"pass"};
 inline constexpr std::array<std::string_view, 3> kPanicWords = {"serve-safest", "fail-closed",
                                                                 "fail-open"};
+
+// Of a gateway (gateway_config.h). The servers are those of kcc/kernel, which lies above.
+inline constexpr std::array<std::string_view, 4> kServerWords = {"vllm", "sglang", "llamacpp",
+                                                                 "trtllm"};
+// Fields of the catalog that hooks give; no client may say them (predicate/fields.h).
+inline constexpr std::array<std::string_view, 3> kGradedFieldWords = {"parsed", "refused",
+                                                                      "reward"};
+inline constexpr std::array<std::string_view, 4> kGradeWords = {"json", "phrases", "exec", "http"};
 
 }  // namespace kcc
