@@ -138,6 +138,20 @@ def contracts():
     return sorted((ROOT / "contracts").glob("*.yaml"))
 
 
+@pytest.fixture(scope="session")
+def screenshot(request):
+    """screenshot(page, name) stores a picture in build/screenshots for people to look at, if --pictures is given: no test
+    reads it, and drawing them all takes as long as the tests themselves."""
+    folder = ROOT / "build" / "screenshots"
+
+    def store(page, name):
+        if request.config.getoption("--pictures"):
+            folder.mkdir(parents=True, exist_ok=True)
+            page.screenshot(path=folder / f"{name}.png", full_page=True)
+
+    return store
+
+
 MINIMAL = """\
 apiVersion: kcc/v1
 kind: KernelContract

@@ -18,17 +18,3 @@ def samples(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     subprocess.run([program, folder], check=True)
     return folder
-
-
-@pytest.fixture(scope="session")
-def screenshot(request):
-    """screenshot(page, name) stores a picture in build/screenshots for people to look at, if --pictures is given: no test
-    reads it, and drawing them all takes as long as the tests themselves."""
-    folder = ROOT / "build" / "screenshots"
-
-    def store(page, name):
-        if request.config.getoption("--pictures"):
-            folder.mkdir(parents=True, exist_ok=True)
-            page.screenshot(path=folder / f"{name}.png", full_page=True)
-
-    return store
