@@ -108,10 +108,10 @@ class Answer:
             choice["delta"] = ({"role": "assistant"} if first else {}) | {"content": text}
         choice |= {"logprobs": self.logprobs(before, tokens, offset), "finish_reason": finish, "stop_reason": None,
                    "token_ids": tokens if self.ids else None}  # fmt: skip
-        return choice | (self.prompt_part() if not self.chat else {})
+        return choice | (self.prompt_part(whole or first) if not self.chat else {})
 
-    def prompt_part(self):
-        return {"prompt_logprobs": None, "prompt_token_ids": self.prompt if self.ids else None}
+    def prompt_part(self, told=True):
+        return {"prompt_logprobs": None, "prompt_token_ids": self.prompt if self.ids and told else None}
 
     def document(self, choices, whole, **more):
         kind = ("chat.completion" if whole else "chat.completion.chunk") if self.chat else "text_completion"
@@ -127,8 +127,8 @@ class Answer:
 
     def events(self):
         before, offset = self.prompt[-1], 0
-        if self.chat:
-            yield self.event(self.choice("", before, 0, None, False, True), self.prompt_part())
+        if self.chat or self.ids:  # with the role, or the prompt's ids
+            yield self.event(self.choice("", before, 0, None, False, True), self.prompt_part() if self.chat else {})
         for word in self.words:
             yield self.event(self.choice(word, before, offset, None, False), {})
             before, offset = word.encode()[-1], offset + len(word)
