@@ -42,8 +42,9 @@ class RouteWords {
   void Publish(const Route24& route);        // one thread
   void Publish(const Sampling24& sampling);  // the same
   // The kernels that may serve at all, kernel i as bit i: of the pool's, those that are registered
-  // under the contract and not ruled out. Failover goes to no other, and a route that names another
-  // is a route to nothing. Roles that are not servable serve nothing, allowed or not.
+  // under the contract and not ruled out. Nothing is sent to another, whatever the route says: what
+  // comes next in the order of failover serves. Roles that are not servable serve nothing, allowed
+  // or not.
   void Allow(uint64_t kernels);  // the same
   Route24 route() const;
   Sampling24 sampling() const;
