@@ -84,9 +84,9 @@ void DeclareSchema(Program& program) {
   add("--statement", options.statement, "Print the schema of signed statements instead");
   add("--policy", options.policy, "Print what promotion policies are made of instead");
   add("--monitor", options.monitor, "Print what monitor policies are made of instead");
+  add("--gateway", options.gateway, "Print what gateways are made of instead");
   add("--request", options.request, "Print the schema of stored requests instead");
-  add("--observation", options.observation,
-      "Print the schema of the monitor's observations instead");
+  add("--observation", options.observation, "Print the schema of observations instead");
   add("--event", options.event, "Print the schema of the lines of a decision log instead");
   add("--trace", options.trace, "Print the schema of trace.json and requests.jsonl instead");
 }

@@ -1,4 +1,4 @@
-// kcc check: every problem of every file, and the identity of each contract and policy that is
+// kcc check: every problem of every file, and the identity of each document that is
 // valid.
 #include <algorithm>
 
@@ -73,6 +73,11 @@ std::string Summary(const Document& document) {
   if (const auto& policy = document.promotion) {
     return Shown(policy->name) + ' ' + Shown(policy->version) +
            ", a promotion policy: " + StagesInForce(*policy);
+  }
+  if (const auto& gateway = document.gateway) {
+    return Shown(gateway->name) + ' ' + Shown(gateway->version) +
+           ", a gateway: " + Counted(gateway->kernels.size(), "kernel") + " behind " +
+           AddressText(gateway->listen);
   }
   const MonitorPolicy& policy = *document.monitor;
   return Shown(policy.name) + ' ' + Shown(policy.version) +

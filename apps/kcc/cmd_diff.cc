@@ -5,6 +5,7 @@
 #include "apps/kcc/commands.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/diff.h"
+#include "kcc/contract/gateway_diff.h"
 #include "kcc/contract/monitor_diff.h"
 #include "kcc/contract/policy_diff.h"
 
@@ -54,6 +55,7 @@ void PrintChanges(const std::vector<Change>& changes, bool looser, std::string_v
 }
 
 std::string_view WordOf(const Document& document) {
+  if (document.kind == DocumentKind::kGateway) return Noun(document.kind);
   return document.kind == DocumentKind::kContract ? "contract" : "policy";
 }
 
@@ -61,6 +63,7 @@ std::string_view WordOf(const Document& document) {
 std::vector<Change> Compare(const Document& before, const Document& after) {
   if (after.promotion) return DiffPolicies(*before.promotion, *after.promotion);
   if (after.monitor) return DiffMonitorPolicies(*before.monitor, *after.monitor);
+  if (after.gateway) return DiffGateways(*before.gateway, *after.gateway);
   return DiffContracts(*before.contract, *after.contract);
 }
 

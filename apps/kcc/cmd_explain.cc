@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "apps/kcc/commands.h"
+#include "apps/kcc/gateway_words.h"
 #include "apps/kcc/metric_words.h"
 #include "apps/kcc/monitor_words.h"
 #include "apps/kcc/policy_words.h"
@@ -240,7 +241,7 @@ int UnknownClause(const Contract& contract, const ExplainOptions& options, Conso
 
 // What policies are explained by: stages or parts, each with a name.
 std::string_view NameOf(const StagePlan& plan) { return Name(plan.stage); }
-std::string_view NameOf(const MonitorPart& part) { return part.name; }
+std::string_view NameOf(const DocumentPart& part) { return part.name; }
 
 // Prints their names for --ids, and leaves only the one that was asked for. The exit code where
 // that is all, or where there is none of that name.
@@ -269,15 +270,19 @@ void PrintTitle(const Policy& policy, std::string_view rule, Console& console) {
   console.out << WrapText(Shown(policy.description), 0, 100) << '\n';
 }
 
-int ExplainMonitor(const MonitorPolicy& policy, const ExplainOptions& options, Console& console) {
-  std::vector<MonitorPart> parts = MonitorParts(policy);
+// A document that is made of parts; `identity` writes what it is, under `noun`, and `rule` is what
+// one should know of it first.
+template <class Meant, class Identity>
+int ExplainParts(const Meant& meant, std::vector<DocumentPart> parts, std::string_view noun,
+                 std::string_view rule, Identity identity, const ExplainOptions& options,
+                 Console& console) {
   if (const auto done = Choose(options, "part", &parts, console)) return *done;
   if (console.json) {
     JsonWriter json;
-    json.BeginObject().Field("kccExplain", 1).Key("policy").BeginObject();
-    WritePolicyIdentity(policy, DisplayName(options.file), &json);
+    json.BeginObject().Field("kccExplain", 1).Key(noun).BeginObject();
+    identity(meant, DisplayName(options.file), &json);
     json.EndObject().Key("parts").BeginArray();
-    for (const MonitorPart& part : parts) {
+    for (const DocumentPart& part : parts) {
       json.BeginObject().Field("part", part.name);
       WriteSentences("words", part.sentences, &json);
       json.EndObject();
@@ -286,14 +291,28 @@ int ExplainMonitor(const MonitorPolicy& policy, const ExplainOptions& options, C
     console.out << json.Take();
     return kExitOk;
   }
-  if (options.id.empty()) {
-    PrintTitle(policy, "a kernel is left on evidence, and comes back on evidence alone", console);
-  }
-  for (const MonitorPart& part : parts) {
+  if (options.id.empty()) PrintTitle(meant, rule, console);
+  for (const DocumentPart& part : parts) {
     console.out << Paint(Style::kBold, part.name, console.colour_out) << '\n';
     PrintPlanSentences(part.sentences, console);
   }
   return kExitOk;
+}
+
+int ExplainMonitor(const MonitorPolicy& policy, const ExplainOptions& options, Console& console) {
+  return ExplainParts(
+      policy, MonitorParts(policy), "policy",
+      "a kernel is left on evidence, and comes back on evidence alone",
+      [](const MonitorPolicy& one, std::string_view file, JsonWriter* json) {
+        WritePolicyIdentity(one, file, json);
+      },
+      options, console);
+}
+
+int ExplainGateway(const GatewayConfig& config, const ExplainOptions& options, Console& console) {
+  return ExplainParts(config, GatewayParts(config), "gateway",
+                      "clients are answered by the kernel that the evidence allows",
+                      WriteGatewayIdentity, options, console);
 }
 
 int ExplainPolicy(const PromotionPolicy& policy, const ExplainOptions& options, Console& console) {
@@ -325,6 +344,7 @@ int RunExplain(const ExplainOptions& options, Console& console) {
   if (!source) return exit_code;
   if (source->promotion) return ExplainPolicy(*source->promotion, options, console);
   if (source->monitor) return ExplainMonitor(*source->monitor, options, console);
+  if (source->gateway) return ExplainGateway(*source->gateway, options, console);
   const Contract& contract = *source->contract;
   std::vector<const Clause*> chosen;
   for (const Clause& clause : contract.clauses) {

@@ -1,10 +1,11 @@
-// kcc fmt: a contract or a policy in the standard layout, comments carried along. A comment is
-// never lost unless --drop-comments asks for it.
+// kcc fmt: a contract, a policy or a gateway in the standard layout, comments carried along. A
+// comment is never lost unless --drop-comments asks for it.
 #include "apps/kcc/commands.h"
 #include "apps/kcc/safe_output.h"
 #include "kcc/base/file.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/comments.h"
+#include "kcc/contract/gateway_reader.h"
 #include "kcc/contract/monitor_reader.h"
 #include "kcc/contract/policy_reader.h"
 
@@ -23,6 +24,7 @@ template <class Use>
 auto Visit(const Document& document, Use use) {
   if (document.promotion) return use(*document.promotion);
   if (document.monitor) return use(*document.monitor);
+  if (document.gateway) return use(*document.gateway);
   return use(*document.contract);
 }
 
@@ -34,6 +36,9 @@ std::optional<PromotionPolicy> Reread(const PromotionPolicy&, std::string_view t
 }
 std::optional<MonitorPolicy> Reread(const MonitorPolicy&, std::string_view text) {
   return ReadMonitorPolicy(text).policy;
+}
+std::optional<GatewayConfig> Reread(const GatewayConfig&, std::string_view text) {
+  return ReadGateway(text).config;
 }
 
 Result<std::string> Format(const Document& source, const std::string& name, bool drop_comments) {

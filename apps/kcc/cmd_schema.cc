@@ -80,6 +80,7 @@ int RunSchema(const SchemaOptions& options, Console& console) {
   if (options.markdown) {
     console.out << (options.policy    ? KeyTables(PolicyTables())
                     : options.monitor ? KeyTables(MonitorTables())
+                    : options.gateway ? KeyTables(GatewayTables())
                                       : KeyTables(MappingTables()) + FieldTable());
     return kExitOk;
   }
@@ -88,6 +89,7 @@ int RunSchema(const SchemaOptions& options, Console& console) {
                              : options.statement   ? StatementJsonSchema()
                              : options.policy      ? PolicyJsonSchema()
                              : options.monitor     ? MonitorJsonSchema()
+                             : options.gateway     ? GatewayJsonSchema()
                              : options.request     ? StoredRequestSchema()
                              : options.observation ? ObservationSchema()
                              : options.event       ? MonitorEventSchema()

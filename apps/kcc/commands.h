@@ -50,6 +50,7 @@ struct SchemaOptions {
   bool statement = false;    // of signed statements instead
   bool policy = false;       // of promotion policies instead
   bool monitor = false;      // of monitor policies instead
+  bool gateway = false;      // of gateways instead
   bool request = false;      // of stored requests instead
   bool observation = false;  // of the monitor's observations instead
   bool event = false;        // of the lines of a decision log instead

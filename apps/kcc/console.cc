@@ -8,6 +8,7 @@
 #include "kcc/base/file.h"
 #include "kcc/base/strings.h"
 #include "kcc/contract/canonical.h"
+#include "kcc/contract/gateway_reader.h"
 #include "kcc/contract/monitor_reader.h"
 #include "kcc/contract/policy_reader.h"
 
@@ -211,6 +212,12 @@ Result<Document> LoadDocument(const std::string& path, Console& console) {
       document.diagnostics = std::move(outcome.diagnostics);
       break;
     }
+    case DocumentKind::kGateway: {
+      GatewayOutcome outcome = ReadGateway(document.text);
+      document.gateway = std::move(outcome.config);
+      document.diagnostics = std::move(outcome.diagnostics);
+      break;
+    }
   }
   return document;
 }
@@ -266,33 +273,38 @@ void WriteContractIdentity(const Contract& contract, std::string_view file, Json
 
 namespace {
 
-template <class Policy>
-void WriteIdentityOf(DocumentKind kind, const Policy& policy, std::string_view file,
-                     JsonWriter* json) {
+template <class Meant>
+void WriteIdentityOf(DocumentKind kind, const Meant& meant, const std::string& digest,
+                     std::string_view file, JsonWriter* json) {
   json->Field("file", file).Field("kind", Name(kind));
-  json->Field("name", policy.name).Field("version", policy.version);
-  json->Field("digest", PolicyDigest(policy));
+  json->Field("name", meant.name).Field("version", meant.version).Field("digest", digest);
 }
 
 }  // namespace
 
 void WritePolicyIdentity(const PromotionPolicy& policy, std::string_view file, JsonWriter* json) {
-  WriteIdentityOf(DocumentKind::kPromotion, policy, file, json);
+  WriteIdentityOf(DocumentKind::kPromotion, policy, PolicyDigest(policy), file, json);
 }
 
 void WritePolicyIdentity(const MonitorPolicy& policy, std::string_view file, JsonWriter* json) {
-  WriteIdentityOf(DocumentKind::kMonitor, policy, file, json);
+  WriteIdentityOf(DocumentKind::kMonitor, policy, PolicyDigest(policy), file, json);
+}
+
+void WriteGatewayIdentity(const GatewayConfig& config, std::string_view file, JsonWriter* json) {
+  WriteIdentityOf(DocumentKind::kGateway, config, GatewayDigest(config), file, json);
 }
 
 void WriteIdentity(const Document& document, std::string_view file, JsonWriter* json) {
   if (document.promotion) return WritePolicyIdentity(*document.promotion, file, json);
   if (document.monitor) return WritePolicyIdentity(*document.monitor, file, json);
+  if (document.gateway) return WriteGatewayIdentity(*document.gateway, file, json);
   WriteContractIdentity(*document.contract, file, json);
 }
 
 std::string DigestOf(const Document& document) {
   if (document.promotion) return PolicyDigest(*document.promotion);
   if (document.monitor) return PolicyDigest(*document.monitor);
+  if (document.gateway) return GatewayDigest(*document.gateway);
   return ContractDigest(*document.contract);
 }
 

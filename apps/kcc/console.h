@@ -13,6 +13,7 @@
 #include "kcc/base/json_writer.h"
 #include "kcc/base/result.h"
 #include "kcc/contract/document_kind.h"
+#include "kcc/contract/gateway_config.h"
 #include "kcc/contract/monitor_policy.h"
 #include "kcc/contract/policy.h"
 #include "kcc/contract/reader.h"
@@ -82,9 +83,10 @@ struct Document {
   std::optional<Contract> contract;
   std::optional<PromotionPolicy> promotion;
   std::optional<MonitorPolicy> monitor;
+  std::optional<GatewayConfig> gateway;
   std::vector<Diagnostic> diagnostics;
 
-  bool valid() const { return contract || promotion || monitor; }
+  bool valid() const { return contract || promotion || monitor || gateway; }
 };
 Result<Document> LoadDocument(const std::string& path, Console& console);
 
@@ -95,11 +97,12 @@ std::optional<PromotionPolicy> RequirePolicy(const std::string& path, Console& c
 
 // Precondition: the document is valid.
 std::string DigestOf(const Document& document);
-// {"name", "version", "digest"} and the file it came from; of a policy its kind too.
+// {"name", "version", "digest"} and the file it came from; of all but contracts the kind too.
 void WriteIdentity(const Document& document, std::string_view file, JsonWriter* json);
 void WriteContractIdentity(const Contract& contract, std::string_view file, JsonWriter* json);
 void WritePolicyIdentity(const PromotionPolicy& policy, std::string_view file, JsonWriter* json);
 void WritePolicyIdentity(const MonitorPolicy& policy, std::string_view file, JsonWriter* json);
+void WriteGatewayIdentity(const GatewayConfig& config, std::string_view file, JsonWriter* json);
 
 // The text broken at blanks into lines of at most `width` columns; every line but the first starts
 // with `indent` blanks, and the first is taken to start at column `indent`.

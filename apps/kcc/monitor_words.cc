@@ -37,8 +37,8 @@ std::string DetectorWords(const MonitorPolicy& policy) {
   return text + "; bets for shifts to " + JoinWords(names) + " times a clause's budget";
 }
 
-MonitorPart AlarmsPart(const MonitorPolicy& policy) {
-  MonitorPart part{"alarms", {}};
+DocumentPart AlarmsPart(const MonitorPolicy& policy) {
+  DocumentPart part{"alarms", {}};
   AddBudget(policy.false_alarms, &part.sentences);
   part.sentences.push_back({"detector", DetectorWords(policy)});
   part.sentences.push_back(
@@ -53,8 +53,8 @@ MonitorPart AlarmsPart(const MonitorPolicy& policy) {
   return part;
 }
 
-MonitorPart AuditPart(const AuditPolicy& audit) {
-  MonitorPart part{"audit", {}};
+DocumentPart AuditPart(const AuditPolicy& audit) {
+  DocumentPart part{"audit", {}};
   part.sentences.push_back({"looks at", audit.rate == 0
                                             ? std::string("nothing: no request is audited")
                                             : PercentText(audit.rate) + " of requests"});
@@ -124,8 +124,8 @@ std::string_view PanicWords(PanicRule rule) {
   return "fail-open: where every kernel that could serve is bad, the first serves as if none were";
 }
 
-MonitorPart RoutesPart(const MonitorPolicy& policy) {
-  MonitorPart part{"routes", {}};
+DocumentPart RoutesPart(const MonitorPolicy& policy) {
+  DocumentPart part{"routes", {}};
   for (const MonitorKernel& kernel : policy.kernels) {
     std::string text = kernel.name + ", " + std::string(Name(kernel.role)) + ": " +
                        std::string(RoleMeaning(kernel.role));
@@ -143,8 +143,8 @@ MonitorPart RoutesPart(const MonitorPolicy& policy) {
   return part;
 }
 
-MonitorPart ReleasePart(const ReleasePolicy& release) {
-  MonitorPart part{"release", {}};
+DocumentPart ReleasePart(const ReleasePolicy& release) {
+  DocumentPart part{"release", {}};
   part.sentences.push_back(
       {"rule",
        "pass: every clause that alarmed holds on the probes since the last alarm, by a test "
@@ -167,7 +167,7 @@ MonitorPart ReleasePart(const ReleasePolicy& release) {
 
 }  // namespace
 
-std::vector<MonitorPart> MonitorParts(const MonitorPolicy& policy) {
+std::vector<DocumentPart> MonitorParts(const MonitorPolicy& policy) {
   return {AlarmsPart(policy), AuditPart(policy.audit), RoutesPart(policy),
           ReleasePart(policy.release)};
 }

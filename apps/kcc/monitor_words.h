@@ -2,19 +2,14 @@
 // kcc/monitor.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
+#include "apps/kcc/document_part.h"
 #include "kcc/contract/monitor_policy.h"
-#include "kcc/promotion/plan.h"
 
 namespace kcc::cli {
 
-struct MonitorPart {
-  std::string_view name;  // "alarms", "audit", "routes", "release"
-  std::vector<PlanSentence> sentences;
-};
-
-std::vector<MonitorPart> MonitorParts(const MonitorPolicy& policy);
+// "alarms", "audit", "routes" and "release".
+std::vector<DocumentPart> MonitorParts(const MonitorPolicy& policy);
 
 }  // namespace kcc::cli

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kcc/contract/canonical.h"
+#include "kcc/contract/gateway_reader.h"
 #include "kcc/contract/monitor_reader.h"
 #include "kcc/contract/policy_reader.h"
 #include "kcc/contract/reader.h"
@@ -62,6 +63,20 @@ std::vector<MarkedThing> MarkedThings(const MonitorPolicy& policy) {
   }
   for (const MonitorKernel& kernel : policy.kernels) {
     things.push_back({kernel.mark, "/spec/kernels/" + kernel.name});
+  }
+  return things;
+}
+
+std::vector<MarkedThing> MarkedThings(const GatewayConfig& config) {
+  std::vector<MarkedThing> things;
+  for (const GatewayField& field : config.fields) {
+    things.push_back({field.mark, "/spec/fields/" + field.name});
+  }
+  for (const GatewayKernel& kernel : config.kernels) {
+    things.push_back({kernel.mark, "/spec/kernels/" + kernel.name});
+  }
+  for (size_t i = 0; i < config.hooks.size(); ++i) {
+    things.push_back({config.hooks[i].mark, "/spec/hooks/" + std::to_string(i)});
   }
   return things;
 }
@@ -388,6 +403,18 @@ std::optional<std::string> CarryComments(std::string_view source,
                                          std::string_view formatted,
                                          const MonitorPolicy& formatted_policy) {
   return CarryPolicyComments(source, source_policy, formatted, formatted_policy, ReadMonitorPolicy);
+}
+
+std::optional<std::string> CarryComments(std::string_view source,
+                                         const GatewayConfig& source_config,
+                                         std::string_view formatted,
+                                         const GatewayConfig& formatted_config) {
+  return CarryComments({source, MarkedThings(source_config)},
+                       {formatted, MarkedThings(formatted_config)}, [&](std::string_view text) {
+                         const GatewayOutcome outcome = ReadGateway(text);
+                         return outcome.config &&
+                                GatewayDigest(*outcome.config) == GatewayDigest(source_config);
+                       });
 }
 
 }  // namespace kcc

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "kcc/contract/contract.h"
+#include "kcc/contract/gateway_config.h"
 #include "kcc/contract/monitor_policy.h"
 #include "kcc/contract/policy.h"
 
@@ -32,5 +33,9 @@ std::optional<std::string> CarryComments(std::string_view source,
                                          const MonitorPolicy& source_policy,
                                          std::string_view formatted,
                                          const MonitorPolicy& formatted_policy);
+std::optional<std::string> CarryComments(std::string_view source,
+                                         const GatewayConfig& source_config,
+                                         std::string_view formatted,
+                                         const GatewayConfig& formatted_config);
 
 }  // namespace kcc

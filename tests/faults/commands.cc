@@ -143,6 +143,7 @@ void AddContractCommands(CaseList* list) {
   list->Add("diff of monitor policies", {"diff", monitor, "policies/monitor-training.yaml"});
   list->Add("explain of a monitor policy", {"explain", monitor});
   list->Add("schema --monitor", {"schema", "--monitor"});
+  list->Add("schema --gateway", {"schema", "--gateway"});
   list->Add("schema", {"schema"});
   list->Add("schema --markdown", {"schema", "--markdown"});
   list->Add("schema --report", {"schema", "--report"});
