@@ -311,6 +311,8 @@ constexpr std::array kCommands = std::to_array<DeclaredCommand>({
     {"author", DeclareAuthor},
     {"promote", DeclarePromote},
     {"monitor", DeclareMonitor},
+    {"gateway", DeclareGateway},
+    {"status", DeclareStatus},
     {"trace", DeclareTrace},
     {"import", DeclareImport},
     {"rl", DeclareRl},
@@ -448,7 +450,8 @@ int ShortenNames(const Program& program, std::vector<std::string>* words) {
         at->commands.begin(), at->commands.end(),
         [&](const CommandSpec& command) { return command.name == at->name + " " + word; });
     if (found == at->commands.end()) {
-      if (word.size() < kNameBytesMax) return -1;
+      // A word that is no command may be an argument, where the group takes one.
+      if (word.size() < kNameBytesMax || !at->arguments.empty()) return -1;
       return UsageError(Shown(UnknownWord(word, *at)), *at, program.console);
     }
     at = &*found;

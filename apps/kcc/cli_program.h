@@ -14,6 +14,7 @@
 #include "apps/kcc/cli_checks.h"
 #include "apps/kcc/command_spec.h"
 #include "apps/kcc/commands.h"
+#include "apps/kcc/commands_gateway.h"
 #include "apps/kcc/commands_monitor.h"
 #include "apps/kcc/register_statement.h"
 #include "kcc/base/check.h"
@@ -81,6 +82,9 @@ struct Program {
   MonitorReplayOptions monitor_replay;
   MonitorExplainOptions monitor_explain;
   MonitorSimulateOptions monitor_simulate;
+  GatewayCommandOptions gateway;
+  GatewayWhyOptions gateway_why;
+  StatusOptions status;
   CompletionOptions completion;
   CommandSpec spec;
 };
@@ -169,5 +173,7 @@ void DeclareRequests(Program& program);
 void DeclareDoctor(Program& program);
 void DeclarePromote(Program& program);
 void DeclareMonitor(Program& program);
+void DeclareGateway(Program& program);
+void DeclareStatus(Program& program);
 
 }  // namespace kcc::cli

@@ -12,9 +12,9 @@ struct Instead {
 };
 
 constexpr std::string_view kStatus =
-    "kcc runs no service: 'kcc report out/report.json' shows the last verdict again, 'kcc promote "
-    "status --register R' where promotions are, and 'kcc doctor' says whether everything that kcc "
-    "needs is there";
+    "'kcc status gateway.yaml' says how the kernels behind a running gateway stand, 'kcc report "
+    "out/report.json' shows the last verdict again, 'kcc promote status --register R' where "
+    "promotions are, and 'kcc doctor' says whether everything that kcc needs is there";
 constexpr std::string_view kWatch =
     "'kcc monitor run' judges a kernel while it serves (docs/monitor.md), 'kcc run' what two "
     "kernels "
@@ -33,15 +33,20 @@ constexpr std::string_view kHistory =
     "after' says what changed between two reports";
 constexpr std::string_view kDoctor = "'kcc doctor' says what works and what is missing";
 constexpr std::string_view kServe =
-    "kcc starts no server: it asks one that runs, named openai+http://HOST:PORT?server=NAME";
+    "'kcc gateway gateway.yaml' serves through kernels that a contract judges; kcc starts no model "
+    "server but the lab's ('kcc lab serve'): it asks one that runs, named "
+    "openai+http://HOST:PORT?server=NAME";
 constexpr std::string_view kRollback =
     "kcc judges and orders an action; what serves your model carries it out. 'kcc report "
     "out/report.json' shows the action, and 'kcc promote freeze' or 'abort' acts on a promotion";
+constexpr std::string_view kWhy =
+    "'kcc gateway why TIME' says what served then and why, 'kcc gateway why REQUEST' who answered "
+    "a "
+    "request, and 'kcc report out/report.json' shows a verdict with its reasons";
 constexpr std::string_view kTokenize =
     "'kcc requests make prompts.jsonl --tokenizer tokenizer.json' makes requests from text";
 
 constexpr Instead kInstead[] = {
-    {"status", kStatus},
     {"state", kStatus},
     {"ps", kStatus},
     {"list", kStatus},
@@ -63,7 +68,7 @@ constexpr Instead kInstead[] = {
     {"html", kReport},
     {"last", kReport},
     {"verdict", kReport},
-    {"why", kReport},
+    {"why", kWhy},
     {"test", kRun},
     {"gate", kRun},
     {"ci", kRun},
@@ -92,6 +97,8 @@ constexpr Instead kInstead[] = {
     {"freeze", kRollback},
     {"fallback", kRollback},
     {"guard", kRollback},
+    {"proxy", kServe},
+    {"route", kWhy},
     {"tokenize", kTokenize},
     {"tokenise", kTokenize},
     {"help", "'kcc --help' lists the commands, and 'kcc COMMAND --help' explains one"},

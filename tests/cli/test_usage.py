@@ -95,9 +95,9 @@ def test_wrong_usage_is_exit_code_2(kcc, arguments, message):
 
 @pytest.mark.parametrize(
     ("word", "leads_to"),
-    [("status", "kcc report out/report.json"), ("status", "kcc doctor"), ("watch", "kcc run"),
+    [("state", "kcc report out/report.json"), ("ps", "kcc status"), ("why", "kcc gateway why"), ("watch", "kcc run"),
      ("watch", "kcc monitor run"), ("health", "kcc doctor"), ("validate", "kcc check CONTRACT"), ("test", "kcc run CONTRACT"), ("init", "kcc author"),
-     ("serve", "kcc starts no server"), ("rollback", "kcc report"), ("tokenize", "kcc requests make"),
+     ("serve", "kcc gateway gateway.yaml"), ("rollback", "kcc report"), ("tokenize", "kcc requests make"),
      ("help", "kcc --help"), ("version", "kcc --version")],
 )  # fmt: skip
 def test_words_of_other_tools_lead_somewhere(kcc, word, leads_to):

@@ -1,0 +1,215 @@
+#include "kcc/control/evaluator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace kcc {
+namespace {
+
+constexpr auto kTurn = std::chrono::milliseconds(200);
+constexpr size_t kRiskMax = 720;
+constexpr int64_t kLookEveryMs = 100;
+
+}  // namespace
+
+Result<std::unique_ptr<Evaluator>> Evaluator::Start(EvaluatorOptions options, RouteWords* words,
+                                                    History* history, const Clock* clock) {
+  std::unique_ptr<Evaluator> evaluator(new Evaluator(std::move(options), clock));
+  KCC_TRY(evaluator->live_, LiveMonitor::Open(evaluator->options_.live, words, history, clock));
+  evaluator->Beat();
+  evaluator->Look(true);
+  evaluator->thread_ = std::thread([self = evaluator.get()] { self->Run(); });
+  return evaluator;
+}
+
+Evaluator::~Evaluator() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void Evaluator::Take(Evidence evidence, EvidenceOrigin origin) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue_.size() >= options_.queue_max) {
+      ++lost_[origin.kernel];
+      return;
+    }
+    queue_.push_back({std::move(evidence), std::move(origin), clock_->MonotonicSeconds()});
+  }
+  wake_.notify_one();
+}
+
+void Evaluator::TakeLost(const std::string& kernel, uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  lost_[kernel] += count;
+}
+
+Result<> Evaluator::Wish(const MakeWish& wish, const std::string& kind, const std::string& reason) {
+  const auto asked = std::make_shared<Asked>(Asked{wish, kind, reason, std::nullopt, false});
+  std::unique_lock lock(mutex_);
+  asked_.push_back(asked);
+  wake_.notify_one();
+  const auto limit = std::chrono::duration<double>(options_.lease_s);
+  if (answered_.wait_for(lock, limit, [&] { return asked->answer.has_value() || end_; }) &&
+      asked->answer.has_value()) {
+    return *asked->answer;
+  }
+  // Nothing is done later that somebody was told had failed.
+  asked->cancelled = true;
+  std::erase(asked_, asked);
+  return IoError("the evaluator does not answer; the route is held as it is");
+}
+
+std::shared_ptr<const EvaluatorView> Evaluator::view() const {
+  const std::lock_guard lock(mutex_);
+  return view_;
+}
+
+std::vector<RiskSample> Evaluator::risk() const {
+  const std::lock_guard lock(mutex_);
+  return {risk_.begin(), risk_.end()};
+}
+
+double Evaluator::silent_s() const {
+  return clock_->MonotonicSeconds() - beat_s_.load(std::memory_order_relaxed);
+}
+
+size_t Evaluator::queued() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.size();
+}
+
+double Evaluator::lag_s() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.empty() ? 0 : clock_->MonotonicSeconds() - queue_.front().came_s;
+}
+
+void Evaluator::Run() {
+  for (bool more = true; more;) {
+    try {
+      more = Turn();
+    } catch (const std::bad_alloc&) {
+      // What was under way is missing, and said to be.
+      const std::lock_guard lock(mutex_);
+      lost_[""] += batch_.size();
+      batch_.clear();
+    }
+  }
+  // What cannot be saved now is in the log, or is told to be missing there.
+  (void)live_->Close();
+}
+
+bool Evaluator::Turn() {
+  std::map<std::string, uint64_t> lost;
+  std::deque<std::shared_ptr<Asked>> asked;
+  bool end = false;
+  {
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, kTurn, [&] { return end_ || !queue_.empty() || !asked_.empty(); });
+    end = end_;
+    // A part of the queue at a time, so that its bound holds while they are folded.
+    constexpr size_t kBatch = 64;
+    while (!queue_.empty() && batch_.size() < kBatch) {
+      batch_.push_back(std::move(queue_.front()));
+      queue_.pop_front();
+    }
+    lost.swap(lost_);
+    asked.swap(asked_);
+    end = end && queue_.empty();
+  }
+  Beat();
+  for (; !batch_.empty(); batch_.pop_front()) {
+    live_->Fold(std::move(batch_.front().evidence), batch_.front().origin);
+    Beat();
+  }
+  for (const auto& [kernel, count] : lost) live_->FoldLost(kernel, count);
+  live_->Tick();
+  Beat();
+  for (const auto& one : asked) Answer(*one);
+  Look();
+  return !end;
+}
+
+void Evaluator::Answer(Asked& asked) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (asked.cancelled) return;
+  }
+  Look(true);
+  Result<> answer;
+  auto wishes = asked.wish(*view());
+  if (!wishes.has_value()) {
+    answer = std::move(wishes.error());
+  } else {
+    live_->Wish(*wishes, asked.kind, asked.reason);
+    Look(true);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    asked.answer = std::move(answer);
+  }
+  answered_.notify_all();
+}
+
+void Evaluator::Look(bool at_once) {
+  const int64_t now = clock_->NowMs();
+  const bool due = now - risk_at_ms_ >= risk_every_ms_;
+  const bool changed = live_->version() != seen_version_ && now - looked_at_ms_ >= kLookEveryMs;
+  if (!changed && !due && !at_once) return;
+  looked_at_ms_ = now;
+  seen_version_ = live_->version();
+  auto view = std::make_shared<EvaluatorView>();
+  view->status = live_->status();
+  view->plan = live_->plan();
+  view->wishes = live_->wishes();
+  view->at_ms = now;
+  const auto note = [&](const std::string& what, const std::string& state) {
+    const auto [place, added] = states_.try_emplace(what, state);
+    if (!added && place->second == state) return;
+    place->second = state;
+    since_ms_[what] = now;
+  };
+  note("", view->plan.serves + "\n" + view->plan.canary);
+  for (const KernelStatus& kernel : view->status.kernels) {
+    note(kernel.name, std::string(Name(kernel.state)) + "\n" + std::string(Name(kernel.verdict)));
+    view->tokens[kernel.name] = live_->tokens(kernel.name);
+  }
+  view->since_ms = since_ms_;
+  view->guards = live_->guards();
+  view->log_head = live_->head();
+  view->log_failed = live_->log_failed();
+  view->log_error = live_->log_error();
+  view->log_errors = live_->log_errors();
+  view->lost = live_->lost();
+  view->waiting = live_->waiting();
+  view->resumed = live_->resumed();
+  const std::lock_guard lock(mutex_);
+  if (due) TakeRisk(view->status, now);
+  view_ = std::move(view);
+}
+
+// Where there is no more room every second sample goes, and from then on half as many come.
+void Evaluator::TakeRisk(const MonitorStatus& status, int64_t now_ms) {
+  risk_at_ms_ = now_ms;
+  RiskSample sample;
+  sample.at_ms = now_ms;
+  for (const KernelStatus& kernel : status.kernels) {
+    double level = 0;
+    for (const PairStatus& pair : kernel.pairs) level = std::max(level, pair.level);
+    sample.kernels.push_back({kernel.name, kernel.health, level});
+  }
+  risk_.push_back(std::move(sample));
+  if (risk_.size() <= kRiskMax) return;
+  std::deque<RiskSample> half;
+  for (size_t i = 1; i < risk_.size(); i += 2) half.push_back(std::move(risk_[i]));
+  risk_ = std::move(half);
+  risk_every_ms_ *= 2;
+}
+
+}  // namespace kcc

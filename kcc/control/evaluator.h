@@ -1,0 +1,131 @@
+// The one thread of a gateway that decides: evidence comes in through a bounded queue, decisions go
+// out as the words that requests are routed by (live_monitor.h) and as a view for whoever asks.
+//
+// Who has evidence never waits. What the queue has no room for is counted, and folded as lines that
+// could not be read. If this thread hangs (a disk that does not answer), the last route holds:
+// nobody else writes it. silent_s() says for how long nothing was heard of it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kcc/control/live_monitor.h"
+
+namespace kcc {
+
+// What the evaluator knows, at one moment.
+struct EvaluatorView {
+  MonitorStatus status;
+  RoutePlan plan;
+  RouteWishes wishes;
+  std::map<std::string, int64_t> since_ms;  // of the route ("") and of each kernel's state
+  std::map<std::string, int64_t> tokens;    // audited
+  std::map<std::string, uint64_t> guards;   // times that a kernel was guarded
+  int64_t at_ms = 0;
+  std::string log_head;
+  bool log_failed = false;
+  std::string log_error;
+  uint64_t log_errors = 0;
+  uint64_t lost = 0;
+  size_t waiting = 0;  // for the log
+  int64_t resumed = 0;
+};
+
+// Of each kernel, at one moment.
+struct RiskSample {
+  struct Kernel {
+    std::string name;
+    double health = 0;
+    double level = 0;  // the highest of its pairs'
+  };
+  int64_t at_ms = 0;
+  std::vector<Kernel> kernels;
+};
+
+struct EvaluatorOptions {
+  LiveMonitorOptions live;
+  size_t queue_max = 1024;
+  double lease_s = 5;  // silent for longer: the route is held, and said to be
+};
+
+class Evaluator {
+ public:
+  static Result<std::unique_ptr<Evaluator>> Start(EvaluatorOptions options, RouteWords* words,
+                                                  History* history, const Clock* clock);
+  // Folds what is in the queue, closes the log and ends the thread.
+  ~Evaluator();
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
+
+  // Any thread; returns at once.
+  void Take(Evidence evidence, EvidenceOrigin origin);
+  // Evidence that was lost before it came here.
+  void TakeLost(const std::string& kernel, uint64_t count);
+  // Done by the thread; waits for it, but no longer than the lease. `wish` may refuse.
+  using MakeWish = std::function<Result<RouteWishes>(const EvaluatorView&)>;
+  Result<> Wish(const MakeWish& wish, const std::string& kind, const std::string& reason);
+
+  std::shared_ptr<const EvaluatorView> view() const;
+  std::vector<RiskSample> risk() const;
+  double silent_s() const;
+  bool silent() const { return silent_s() > options_.lease_s; }
+  double lease_s() const { return options_.lease_s; }
+  size_t queued() const;
+  double lag_s() const;  // how long the oldest in the queue has waited
+
+ private:
+  struct Item {
+    Evidence evidence;
+    EvidenceOrigin origin;
+    double came_s = 0;
+  };
+  struct Asked {
+    MakeWish wish;
+    std::string kind, reason;
+    std::optional<Result<>> answer;
+    bool cancelled = false;
+  };
+  Evaluator(EvaluatorOptions options, const Clock* clock)
+      : options_(std::move(options)), clock_(clock) {}
+
+  void Run();
+  bool Turn();  // false: it is to end
+  void Answer(Asked& asked);
+  void Beat() { beat_s_.store(clock_->MonotonicSeconds(), std::memory_order_relaxed); }
+  void Look(bool at_once = false);  // makes the view anew, if anything changed
+  void TakeRisk(const MonitorStatus& status, int64_t now_ms);
+
+  EvaluatorOptions options_;
+  const Clock* clock_;
+  std::unique_ptr<LiveMonitor> live_;  // the thread's
+  std::deque<Item> batch_;             // the thread's
+  uint64_t seen_version_ = 0;
+  int64_t looked_at_ms_ = 0;
+  std::map<std::string, std::string> states_;
+  std::map<std::string, int64_t> since_ms_;
+  int64_t risk_every_ms_ = 1000;
+  int64_t risk_at_ms_ = 0;
+
+  std::atomic<double> beat_s_{0};
+  mutable std::mutex mutex_;
+  std::condition_variable wake_, answered_;
+  std::deque<Item> queue_;
+  std::map<std::string, uint64_t> lost_;  // not told to the monitor yet
+  std::deque<std::shared_ptr<Asked>> asked_;
+  bool end_ = false;
+  std::shared_ptr<const EvaluatorView> view_;
+  std::deque<RiskSample> risk_;
+  std::thread thread_;
+};
+
+}  // namespace kcc

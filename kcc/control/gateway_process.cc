@@ -1,0 +1,382 @@
+#include "kcc/control/gateway_process.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "kcc/contract/canonical.h"
+#include "kcc/contract/gateway_config.h"
+#include "kcc/control/gateway_api.h"
+#include "kcc/control/gateway_reload.h"
+#include "kcc/control/line_log.h"
+#include "kcc/control/request_rate.h"
+#include "kcc/gateway/gateway_core.h"
+#include "kcc/gateway/gateway_metrics.h"
+#include "kcc/statement/timestamp.h"
+
+namespace kcc {
+namespace {
+
+constexpr size_t kRing = 1024;
+constexpr size_t kEventsBytesMax = size_t{16} << 20;
+constexpr size_t kLogBytesMax = size_t{256} << 20;
+constexpr size_t kHistoryShown = 500;
+constexpr int64_t kSyncEvery = 200;
+constexpr int64_t kSaveEvery = 20'000;
+
+// Before any thread starts, so that all inherit it and signals come to the one that waits for them.
+sigset_t BlockSignals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  sigset_t ours;
+  sigemptyset(&ours);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ours, signal);
+  pthread_sigmask(SIG_BLOCK, &ours, nullptr);
+  return ours;
+}
+
+Result<> MakeDirectory(const std::string& path) {
+  std::error_code failed;
+  std::filesystem::create_directories(path, failed);
+  if (failed) return IoError("cannot make the directory: " + failed.message(), Place{path});
+  return {};
+}
+
+class GatewayProcess {
+ public:
+  explicit GatewayProcess(GatewayRun run)
+      : run_(std::move(run)),
+        documents_(std::move(run_.documents)),
+        state_(documents_.PathOf(documents_.config.state_dir)),
+        log_(documents_.config.telemetry.log_file.empty()
+                 ? ""
+                 : documents_.PathOf(documents_.config.telemetry.log_file),
+             kLogBytesMax),
+        events_(state_ + "/events.jsonl", kEventsBytesMax) {}
+
+  ~GatewayProcess() {
+    if (api_) api_->ForgetListeners();
+    plane_.reset();
+    StopScorer();
+    evaluator_.reset();
+  }
+
+  Result<> Run() {
+    const sigset_t signals = BlockSignals();
+    KCC_TRY_VOID(Start());
+    Say("started", "serving " + documents_.config.model + " at " + started_.url);
+    if (run_.started) run_.started({started_.url, started_.admin_url, documents_.config.model});
+    while (WaitForEnd(signals)) {
+    }
+    Say("draining", "no new connections; requests under way finish");
+    api_->SetReady(false);
+    // A second signal ends the process at once: the log is whole at every moment.
+    std::signal(SIGTERM, SIG_DFL);
+    std::signal(SIGINT, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    plane_->Drain();
+    FinishScoring();
+    Say("stopped", "drained");
+    return {};
+  }
+
+ private:
+  Result<> Start() {
+    KCC_TRY_VOID(MakeDirectory(state_));
+    TellHistory();
+    core_.emplace(PoolOf(documents_), static_cast<size_t>(documents_.config.threads), kRing,
+                  run_.clock);
+    KCC_TRY(evaluator_,
+            Evaluator::Start(EvaluatorOptionsOf(), &core_->route(), &history_, run_.clock));
+    facts_ = FactsOf();
+    MakeApi();
+    KCC_TRY(scorer_, StartScorer(documents_));
+    auto plane = Plane::Start(PlaneOptionsOf(documents_), *core_, *api_, &started_);
+    if (!plane.has_value()) return std::move(plane.error());
+    const std::lock_guard lock(mutex_);
+    plane_ = std::move(*plane);
+    auto facts = std::make_shared<GatewayFacts>(*facts_);
+    facts->url = started_.url;
+    facts->admin_url = started_.admin_url;
+    facts_ = facts;
+    return {};
+  }
+
+  // Of an earlier run first, then as it happens: the file of events, the log and listeners.
+  void TellHistory() {
+    std::vector<HistoryEntry> before;
+    for (const std::string& line : events_.ReadLast(History::kEntriesMax)) {
+      auto entry = ReadEntry(line);
+      if (entry.has_value()) before.push_back(std::move(*entry));
+    }
+    history_.Remember(std::move(before));
+    history_.Listen([this](const HistoryEntry& entry) {
+      JsonWriter json(JsonWriter::Style::kCompact);
+      WriteEntry(entry, &json);
+      std::string line = json.Take();
+      while (!line.empty() && line.back() == '\n') line.pop_back();
+      events_.Write(line);
+      Say(entry.kind, entry.reason, &entry);
+      if (api_told_.load()) api_->OnHistory(entry);
+    });
+  }
+
+  EvaluatorOptions EvaluatorOptionsOf() const {
+    const GatewayConfig& config = documents_.config;
+    EvaluatorOptions options;
+    LiveMonitorOptions& live = options.live;
+    live.contract = documents_.contract;
+    live.policy = documents_.policy;
+    live.session.log = LogPath();
+    live.session.state = state_ + "/monitor.state";
+    live.session.sync_every = kSyncEvery;
+    live.session.save_every = kSaveEvery;
+    live.session.stage = config.stage;
+    live.session.kcc_version = run_.kcc_version;
+    for (const GatewayKernel& kernel : config.kernels) live.kernels.push_back(kernel.name);
+    live.wishes = WishesOf(config);
+    return options;
+  }
+
+  std::shared_ptr<const GatewayFacts> FactsOf() const {
+    const GatewayConfig& config = documents_.config;
+    auto facts = std::make_shared<GatewayFacts>();
+    facts->config = {config.name, config.version, GatewayDigest(config)};
+    facts->contract = {documents_.contract.name, documents_.contract.version,
+                       ContractDigest(documents_.contract)};
+    facts->policy = {documents_.policy.name, documents_.policy.version,
+                     PolicyDigest(documents_.policy)};
+    facts->contract_document = documents_.contract;
+    facts->kcc_version = run_.kcc_version;
+    facts->model = config.model;
+    facts->store = Name(config.store);
+    facts->log_path = LogPath();
+    facts->contract_path = documents_.PathOf(config.contract_file);
+    facts->policy_path = documents_.PathOf(config.policy_file);
+    facts->stage = config.stage;
+    facts->started_ms = run_.clock->NowMs();
+    return facts;
+  }
+
+  void MakeApi() {
+    GatewayApiParts parts;
+    parts.now = [this] { return Now(); };
+    parts.core_metrics = [this] { return GatewayMetrics(*core_); };
+    parts.reload = [this] { return Reload(); };
+    parts.history = &history_;
+    parts.evaluator = evaluator_.get();
+    if (documents_.config.canary) {
+      parts.configured_canary = documents_.config.canary->kernel;
+      parts.configured_share = documents_.config.canary->share;
+    }
+    api_.emplace(std::move(parts));
+    api_told_.store(true);
+  }
+
+  Result<std::unique_ptr<Rescorer>> StartScorer(const GatewayDocuments& documents) {
+    return Rescorer::Start(documents.contract, documents.policy, RescoreOptionsOf(documents),
+                           *core_, [this](Evidence evidence, const ServedRecord& record) {
+                             EvidenceOrigin origin;
+                             origin.request = record.id;
+                             if (record.pool) {
+                               origin.kernel = record.pool->kernels[record.kernel].name;
+                             }
+                             origin.at_ms = record.started_at_ms;
+                             origin.probe = record.kind == RecordKind::kProbe;
+                             evaluator_->Take(std::move(evidence), std::move(origin));
+                           });
+  }
+
+  // What it had not scored yet is missing, and the monitor is told so.
+  void StopScorer() {
+    std::unique_ptr<Rescorer> scorer;
+    {
+      const std::lock_guard lock(mutex_);
+      scorer = std::move(scorer_);
+    }
+    if (!scorer) return;
+    const uint64_t waiting = scorer->counts().waiting;
+    scorer.reset();
+    evaluator_->TakeLost("", waiting);
+  }
+
+  // After the drain: what clients were answered is still worth its evidence.
+  void FinishScoring() {
+    const double end = run_.clock->MonotonicSeconds() +
+                       2 * static_cast<double>(documents_.config.scoring.timeout_ms) / 1000;
+    while (run_.clock->MonotonicSeconds() < end && Scorer().waiting > 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    StopScorer();
+  }
+
+  RescoreCounts Scorer() {
+    const std::lock_guard lock(mutex_);
+    return scorer_ ? scorer_->counts() : RescoreCounts{};
+  }
+
+  // False: it is to end.
+  bool WaitForEnd(const sigset_t& signals) {
+    const timespec second{1, 0};
+    const int signal = sigtimedwait(&signals, nullptr, &second);
+    if (signal == SIGTERM || signal == SIGINT) return false;
+    if (signal == SIGHUP) {
+      log_.Reopen();
+      (void)Reload();
+    }
+    rate_.Take(run_.clock->MonotonicSeconds(), CountsOf(*core_).came);
+    WatchLease();
+    api_->Tick();
+    return true;
+  }
+
+  void WatchLease() {
+    const bool silent = evaluator_->silent();
+    if (silent == told_silent_) return;
+    told_silent_ = silent;
+    HistoryEntry entry;
+    entry.at_ms = run_.clock->NowMs();
+    entry.kind = "stale";
+    const auto view = evaluator_->view();
+    entry.serves = view->plan.serves;
+    entry.reason = silent ? "the evaluator has been silent for longer than its lease; the last "
+                            "route is held and no share grows"
+                          : "the evaluator is heard of again";
+    history_.Add(std::move(entry));
+  }
+
+  GatewayNow Now() {
+    GatewayNow now;
+    now.at_ms = run_.clock->NowMs();
+    now.view = evaluator_->view();
+    now.silent_s = evaluator_->silent_s();
+    now.silent = evaluator_->silent();
+    now.lag_s = evaluator_->lag_s();
+    now.queued = evaluator_->queued();
+    now.counts = CountsOf(*core_);
+    now.requests_per_second = rate_.PerSecond();
+    now.history = history_.Latest(kHistoryShown);
+    now.risk = evaluator_->risk();
+    now.event_errors = events_.errors();
+    const std::lock_guard lock(mutex_);
+    now.facts = facts_;
+    if (scorer_) now.scorer = scorer_->counts();
+    if (plane_) now.plane = plane_->counts();
+    return now;
+  }
+
+  ReloadReport Reload() {
+    const std::lock_guard one_at_a_time(reload_mutex_);
+    ReloadReport report;
+    LoadedGateway loaded = LoadGateway(documents_.path);
+    for (const GatewayFinding& finding : loaded.findings) {
+      report.problems.push_back(FormatDiagnostic(finding.diagnostic, finding.file, finding.source));
+    }
+    if (!loaded.documents) {
+      TellReload("the configuration is not valid; the old one serves on: " +
+                 (report.problems.empty() ? std::string() : report.problems.front()));
+      return report;
+    }
+    report.needs_restart = KeepWhatNeedsRestart(documents_, &*loaded.documents);
+    const Result<> taken = TakeOver(*loaded.documents);
+    if (!taken.has_value()) {
+      report.problems.push_back(taken.error().Format());
+      TellReload("the configuration cannot be taken: " + taken.error().Format());
+      return report;
+    }
+    report.reloaded = true;
+    std::string told = "the configuration was read again";
+    if (!report.needs_restart.empty()) {
+      told += "; needs a restart:";
+      for (const std::string& what : report.needs_restart) told += " " + what + ",";
+      told.pop_back();
+    }
+    TellReload(told);
+    return report;
+  }
+
+  // What can fail comes first.
+  Result<> TakeOver(GatewayDocuments& next) {
+    if (!plane_) return IoError("the gateway is still starting");
+    KCC_TRY_VOID(plane_->Reload(PlaneOptionsOf(next)));
+    const bool new_scorer = !SameScoring(documents_, next);
+    if (new_scorer) {
+      StopScorer();
+      auto scorer = StartScorer(next);
+      if (!scorer.has_value()) {
+        // The old one started before; without one nothing would be audited.
+        auto old = StartScorer(documents_);
+        const std::lock_guard lock(mutex_);
+        if (old.has_value()) scorer_ = std::move(*old);
+        return std::move(scorer.error());
+      }
+      const std::lock_guard lock(mutex_);
+      scorer_ = std::move(*scorer);
+    }
+    core_->Replace(PoolOf(next));
+    documents_ = std::move(next);
+    const std::lock_guard lock(mutex_);
+    auto facts = std::make_shared<GatewayFacts>(*facts_);
+    facts->config = {documents_.config.name, documents_.config.version,
+                     GatewayDigest(documents_.config)};
+    facts->model = documents_.config.model;
+    facts_ = facts;
+    return {};
+  }
+
+  void TellReload(const std::string& reason) {
+    HistoryEntry entry;
+    entry.at_ms = run_.clock->NowMs();
+    entry.kind = "reload";
+    entry.serves = evaluator_->view()->plan.serves;
+    entry.reason = reason;
+    history_.Add(std::move(entry));
+  }
+
+  // A line of the structured log.
+  void Say(const std::string& event, const std::string& message,
+           const HistoryEntry* entry = nullptr) {
+    JsonWriter json(JsonWriter::Style::kCompact);
+    json.BeginObject().Field("time", ShownTimestamp(run_.clock->NowMs()));
+    json.Field("event", event).Field("message", message);
+    if (entry != nullptr) {
+      json.Key("entry");
+      WriteEntry(*entry, &json);
+    }
+    std::string line = json.EndObject().Take();
+    while (!line.empty() && line.back() == '\n') line.pop_back();
+    log_.Write(line);
+  }
+
+  std::string LogPath() const { return state_ + "/decisions.jsonl"; }
+
+  GatewayRun run_;
+  GatewayDocuments documents_;  // changed by Reload alone
+  const std::string state_;
+  LineLog log_;
+  LineLog events_;
+  History history_;
+  std::optional<GatewayCore> core_;
+  std::unique_ptr<Evaluator> evaluator_;
+  std::optional<GatewayApi> api_;
+  std::atomic<bool> api_told_{false};
+  PlaneStarted started_;
+  RequestRate rate_;
+  bool told_silent_ = false;
+  std::mutex reload_mutex_;
+  std::mutex mutex_;  // of what follows
+  std::unique_ptr<Rescorer> scorer_;
+  std::unique_ptr<Plane> plane_;
+  std::shared_ptr<const GatewayFacts> facts_;
+};
+
+}  // namespace
+
+Result<> RunGateway(GatewayRun run) { return GatewayProcess(std::move(run)).Run(); }
+
+}  // namespace kcc

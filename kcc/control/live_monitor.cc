@@ -1,0 +1,311 @@
+#include "kcc/control/live_monitor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kcc/base/strings.h"
+
+namespace kcc {
+namespace {
+
+// Of one turn; what is left is folded in the next, so that evidence keeps coming in between.
+constexpr uint64_t kLostAtOnce = 10'000;
+constexpr int64_t kRetryMsMax = 10'000;
+
+UnreadLine LostLine(const MonitorPolicy& policy, const std::string& kernel,
+                    const std::string& why) {
+  UnreadLine line = UnreadLineOf(std::nullopt, InvalidError(why), policy);
+  if (policy.FindKernel(kernel) != nullptr) line.kernel = kernel;
+  return line;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LiveMonitor>> LiveMonitor::Open(LiveMonitorOptions options,
+                                                       RouteWords* words, History* history,
+                                                       const Clock* clock) {
+  std::unique_ptr<LiveMonitor> live(new LiveMonitor(std::move(options), words, history, clock));
+  const LiveMonitorOptions& given = live->options_;
+  KCC_TRY(live->session_, MonitorSession::Open(given.contract, given.policy, given.session));
+  live->resumed_ = live->folded_ = live->session_->resumed();
+  HistoryEntry start;
+  start.at_ms = clock->NowMs();
+  start.kind = "start";
+  start.number = 0;
+  live->Publish(start);
+  return live;
+}
+
+const MonitorStatus& LiveMonitor::status() {
+  if (status_old_ && session_) {
+    status_ = session_->monitor().Status();
+    status_old_ = false;
+  }
+  return status_;
+}
+
+int64_t LiveMonitor::tokens(const std::string& kernel) const {
+  const auto found = tokens_.find(kernel);
+  return found == tokens_.end() ? 0 : found->second;
+}
+
+Result<MonitorDecision> LiveMonitor::FoldInLog(const Evidence& evidence) {
+  if (const auto* unread = std::get_if<UnreadLine>(&evidence)) {
+    return session_->ObserveUnread(
+        unread->reason.empty() ? LostLine(options_.policy, unread->kernel, "no reason is told")
+                               : *unread);
+  }
+  const auto& observation = std::get<MonitorObservation>(evidence);
+  auto decision = session_->Observe(observation);
+  if (decision.has_value() || decision.error().code() != ErrorCode::kInvalid) return decision;
+  // It cannot be taken as it is: what it would have said is missing, and not gone.
+  return session_->ObserveUnread(
+      LostLine(options_.policy, observation.kernel, decision.error().message()));
+}
+
+void LiveMonitor::Fold(Evidence evidence, const EvidenceOrigin& origin) {
+  ++version_;
+  if (!session_) {
+    Scout(evidence);
+    Wait({std::move(evidence), origin});
+    return;
+  }
+  const auto decision = FoldInLog(evidence);
+  if (decision.has_value()) {
+    Took(evidence, origin, *decision);
+    return;
+  }
+  LogFailed(decision.error());
+  waiting_.push_front({std::move(evidence), origin});
+  first_may_be_in_log_ = true;
+}
+
+void LiveMonitor::Took(const Evidence& evidence, const EvidenceOrigin& origin,
+                       const MonitorDecision& decision) {
+  ++folded_;
+  status_old_ = true;
+  if (const auto* observation = std::get_if<MonitorObservation>(&evidence)) {
+    if (observation->audited && decision.handling == Handling::kCounted) {
+      tokens_[observation->kernel] += static_cast<int64_t>(observation->tokens.rows());
+    }
+  }
+  history_->Add(DecidedRequest{origin.request, origin.kernel, origin.at_ms, decision.number,
+                               std::string(Name(decision.handling)), origin.probe});
+  if (decision.changes.empty()) return;
+  // The route first: whoever is told of the alarm finds it in force.
+  HistoryEntry route;
+  route.at_ms = clock_->NowMs();
+  route.kind = Name(MonitorChangeKind::kRoute);
+  route.number = decision.number;
+  route.request = origin.request;
+  std::vector<HistoryEntry> entries;
+  for (const MonitorChange& change : decision.changes) {
+    if (change.kind == MonitorChangeKind::kRoute) continue;  // Publish tells of it
+    if (change.kind == MonitorChangeKind::kGuard) ++guards_[change.kernel];
+    HistoryEntry entry = EntryOf(change, route.at_ms);
+    entry.number = decision.number;
+    entry.request = origin.request;
+    entry.serves = decision.serves;
+    entries.push_back(std::move(entry));
+  }
+  Publish(route);
+  for (HistoryEntry& entry : entries) {
+    entry.serves = plan_.serves;
+    history_->Add(std::move(entry));
+  }
+}
+
+void LiveMonitor::FoldLost(const std::string& kernel, uint64_t count) {
+  if (count == 0) return;
+  ++version_;
+  lost_ += count;
+  unfolded_[kernel] += count;
+  if (session_) FoldWaiting();
+}
+
+void LiveMonitor::LogFailed(const Error& error) {
+  ++log_errors_;
+  log_error_ = error.Format();
+  const bool first = session_.has_value();
+  if (first) {
+    // The monitor itself has folded the observation already, the log may lack it.
+    head_ = session_->head();
+    const Monitor& ahead = session_->monitor();
+    auto copy = Monitor::Restore(options_.contract, options_.policy, ahead.Save(),
+                                 {options_.session.stage});
+    scout_.reset();
+    if (copy.has_value()) scout_.emplace(std::move(*copy));
+    const MonitorStatus seen = ahead.Status();
+    for (size_t i = 0; i < seen.kernels.size() && i < status_.kernels.size(); ++i) {
+      const bool was = status_.kernels[i].state == KernelState::kGuarded;
+      if (seen.kernels[i].state == KernelState::kGuarded && !was) {
+        unsafe_.insert(seen.kernels[i].name);
+      }
+    }
+    session_.reset();
+    HistoryEntry entry;
+    entry.at_ms = clock_->NowMs();
+    entry.kind = "log";
+    entry.reason = "the decision log cannot be written: " + log_error_ +
+                   "; the route holds, nothing is released, and the log is tried again";
+    entry.serves = plan_.serves;
+    history_->Add(std::move(entry));
+    Republish();
+  }
+  // Opening reads the log from its start, which takes the longer the more there is.
+  retry_ms_ = first ? options_.retry_ms : std::min(2 * retry_ms_, kRetryMsMax);
+  retry_at_ms_ = clock_->NowMs() + retry_ms_;
+}
+
+void LiveMonitor::Wait(Waiting item) {
+  if (waiting_.size() < options_.waiting_max) {
+    waiting_.push_back(std::move(item));
+    return;
+  }
+  ++lost_;
+  ++unfolded_[item.origin.kernel];
+}
+
+// Takes kernels away and gives none back.
+void LiveMonitor::Scout(const Evidence& evidence) {
+  if (!scout_) return;
+  MonitorDecision decision;
+  if (const auto* unread = std::get_if<UnreadLine>(&evidence)) {
+    decision = scout_->ObserveUnread(unread->kernel);
+  } else {
+    auto observed = scout_->Observe(std::get<MonitorObservation>(evidence));
+    if (!observed.has_value()) return;
+    decision = std::move(*observed);
+  }
+  bool more = false;
+  for (const MonitorChange& change : decision.changes) {
+    if (change.kind == MonitorChangeKind::kGuard) more |= unsafe_.insert(change.kernel).second;
+  }
+  if (more) Republish();
+}
+
+void LiveMonitor::TryLogAgain() {
+  const int64_t before = folded_;
+  auto opened = MonitorSession::Open(options_.contract, options_.policy, options_.session);
+  if (!opened.has_value()) {
+    LogFailed(opened.error());
+    return;
+  }
+  session_.emplace(std::move(*opened));
+  status_old_ = true;
+  // A line that was written, and whose sync failed, is in the log: it must not be folded twice.
+  folded_ = session_->resumed();
+  if (first_may_be_in_log_ && folded_ > before && !waiting_.empty()) waiting_.pop_front();
+  first_may_be_in_log_ = false;
+  retry_ms_ = options_.retry_ms;
+  scout_.reset();
+  log_error_.clear();
+  HistoryEntry entry;
+  entry.at_ms = clock_->NowMs();
+  entry.kind = "log";
+  entry.reason = "the decision log is written again; " + std::to_string(waiting_.size()) +
+                 " observations waited for it";
+  entry.serves = plan_.serves;
+  history_->Add(std::move(entry));
+  FoldWaiting();
+  if (session_) Republish();
+}
+
+void LiveMonitor::FoldWaiting() {
+  while (session_ && !waiting_.empty()) {
+    Waiting item = std::move(waiting_.front());
+    waiting_.pop_front();
+    Fold(std::move(item.evidence), item.origin);
+  }
+  uint64_t left = kLostAtOnce;
+  for (auto& [kernel, count] : unfolded_) {
+    for (; session_ && count > 0 && left > 0; --count, --left) {
+      const Evidence line = LostLine(options_.policy, kernel, "there was no room for its evidence");
+      const auto decision = FoldInLog(line);
+      if (!decision.has_value()) {
+        LogFailed(decision.error());
+        return;
+      }
+      Took(line, {{}, kernel, clock_->NowMs(), false}, *decision);
+    }
+  }
+}
+
+void LiveMonitor::Tick() {
+  const int64_t now = clock_->NowMs();
+  if (!session_) {
+    if (now >= retry_at_ms_) TryLogAgain();
+  } else if (!unfolded_.empty()) {
+    FoldWaiting();
+    std::erase_if(unfolded_, [](const auto& row) { return row.second == 0; });
+  }
+  if (now - turned_at_ms_ >= options_.probe_turn_ms) {
+    turned_at_ms_ = now;
+    ++turn_;
+    Republish();
+  }
+}
+
+void LiveMonitor::Wish(const RouteWishes& wishes, const std::string& kind,
+                       const std::string& reason) {
+  ++version_;
+  options_.wishes = wishes;
+  HistoryEntry entry;
+  entry.at_ms = clock_->NowMs();
+  entry.kind = kind;
+  entry.reason = reason;
+  Publish(entry);
+}
+
+void LiveMonitor::Republish() {
+  HistoryEntry entry;
+  entry.at_ms = clock_->NowMs();
+  entry.kind = Name(MonitorChangeKind::kRoute);
+  Publish(entry);
+}
+
+// `because`: tells of the route where it changed.
+void LiveMonitor::Publish(const HistoryEntry& because) {
+  ++version_;
+  const MonitorStatus& now = status();
+  if (session_) {
+    // The log has caught up with what the scout saw, or evidence in it shows the contrary.
+    for (const KernelStatus& kernel : now.kernels) {
+      const bool settled = kernel.state == KernelState::kGuarded ||
+                           (kernel.verdict == Verdict::kSatisfied && waiting_.empty());
+      if (settled) unsafe_.erase(kernel.name);
+    }
+  }
+  const std::string standby = scout_ ? scout_->serves() : std::string();
+  RoutePlan next =
+      PlanRoute(now, options_.policy, options_.kernels, options_.wishes, unsafe_, standby, turn_);
+  const bool changed = next.serves != plan_.serves || next.canary != plan_.canary ||
+                       next.canary_share != plan_.canary_share;
+  const bool told = because.kind != Name(MonitorChangeKind::kRoute);
+  // A share that grows is published only with the log at hand.
+  if (!session_ && next.canary_share > plan_.canary_share) {
+    next.canary_share = plan_.canary_share;
+    next.route.canary_share = plan_.route.canary_share;
+  }
+  // A route names no kernel that is not allowed, at any moment in between.
+  words_->Allow(words_->allowed() | next.allowed);
+  words_->Publish(next.sampling);
+  words_->Publish(next.route);
+  words_->Allow(next.allowed);
+  plan_ = std::move(next);
+  if (!changed && !told) return;
+  HistoryEntry entry = because;
+  entry.kernel = plan_.serves;
+  entry.serves = plan_.serves;
+  entry.canary = plan_.canary;
+  entry.canary_share = plan_.canary_share;
+  if (entry.reason.empty()) entry.reason = plan_.reason;
+  history_->Add(std::move(entry));
+}
+
+Result<> LiveMonitor::Close() {
+  if (!session_) return IoError(log_error_);
+  return session_->Close();
+}
+
+}  // namespace kcc

@@ -1,0 +1,130 @@
+// The monitor of a gateway: evidence in, the words that requests are routed by out, in the same
+// call. One thread.
+//
+// What is decided is in the decision log before anybody acts on it. While the log cannot be written
+// (a full disk), nothing is released and no share grows: evidence waits for the log, and a copy of
+// the monitor that writes nothing looks at it meanwhile, so that an alarm still takes a kernel
+// away. Once the log takes lines again, what waited is decided in its order. Evidence for which
+// there was no room is folded as lines that could not be read: it is missing for every clause.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kcc/base/clock.h"
+#include "kcc/base/result.h"
+#include "kcc/control/history.h"
+#include "kcc/control/route_plan.h"
+#include "kcc/gateway/route_word.h"
+#include "kcc/monitorlog/monitor_session.h"
+#include "kcc/rescore/rescorer.h"
+
+namespace kcc {
+
+struct LiveMonitorOptions {
+  Contract contract;
+  MonitorPolicy policy;
+  SessionOptions session;
+  std::vector<std::string> kernels;  // of the pool, in its order
+  RouteWishes wishes;
+  size_t waiting_max = 512;      // evidence that waits for the log
+  int64_t retry_ms = 1000;       // between two tries to open the log again
+  int64_t probe_turn_ms = 5000;  // after which another guarded kernel is shown the probes
+};
+
+// Whose evidence it is, for `why`.
+struct EvidenceOrigin {
+  std::string request;  // empty: of none
+  std::string kernel;
+  int64_t at_ms = 0;
+  bool probe = false;
+};
+
+class LiveMonitor {
+ public:
+  // Opens the log and the state, and publishes the route that they lead to.
+  static Result<std::unique_ptr<LiveMonitor>> Open(LiveMonitorOptions options, RouteWords* words,
+                                                   History* history, const Clock* clock);
+
+  void Fold(Evidence evidence, const EvidenceOrigin& origin);
+  // Evidence of a kernel that nobody kept; empty: of any.
+  void FoldLost(const std::string& kernel, uint64_t count);
+  // What time brings: tries the log again, turns the probes to the next kernel.
+  void Tick();
+  void Wish(const RouteWishes& wishes, const std::string& kind, const std::string& reason);
+  // Syncs the log and saves the state.
+  Result<> Close();
+
+  const RoutePlan& plan() const { return plan_; }
+  const RouteWishes& wishes() const { return options_.wishes; }
+  // As decided in the log; while the log cannot be written, as it was at its last line.
+  const MonitorStatus& status();
+  const std::set<std::string>& unsafe() const { return unsafe_; }
+  bool log_failed() const { return !session_; }
+  uint64_t log_errors() const { return log_errors_; }
+  const std::string& log_error() const { return log_error_; }  // empty: it is written
+  std::string head() const { return session_ ? session_->head() : head_; }
+  int64_t resumed() const { return resumed_; }
+  size_t waiting() const { return waiting_.size(); }
+  uint64_t lost() const { return lost_; }
+  int64_t tokens(const std::string& kernel) const;  // audited, since this process began
+  const std::map<std::string, uint64_t>& guards() const { return guards_; }
+  // Changes whenever something above may have.
+  uint64_t version() const { return version_; }
+
+ private:
+  struct Waiting {
+    Evidence evidence;
+    EvidenceOrigin origin;
+  };
+  LiveMonitor(LiveMonitorOptions options, RouteWords* words, History* history, const Clock* clock)
+      : options_(std::move(options)), words_(words), history_(history), clock_(clock) {}
+
+  Result<MonitorDecision> FoldInLog(const Evidence& evidence);
+  void Took(const Evidence& evidence, const EvidenceOrigin& origin,
+            const MonitorDecision& decision);
+  void LogFailed(const Error& error);
+  void Wait(Waiting item);
+  void Scout(const Evidence& evidence);
+  void TryLogAgain();
+  void FoldWaiting();
+  void Publish(const HistoryEntry& because);
+  void Republish();
+
+  LiveMonitorOptions options_;
+  RouteWords* words_;
+  History* history_;
+  const Clock* clock_;
+  std::optional<MonitorSession> session_;  // none: the log cannot be written
+  MonitorStatus status_;
+  bool status_old_ = true;
+  RoutePlan plan_;
+  int64_t folded_ = 0;  // that are in the log
+  int64_t resumed_ = 0;
+  // While the log cannot be written.
+  std::optional<Monitor> scout_;
+  std::deque<Waiting> waiting_;
+  std::map<std::string, uint64_t> unfolded_;  // lost, by kernel, and not folded as such yet
+  std::string head_;
+  bool first_may_be_in_log_ = false;  // of `waiting_`: its line was written, or was not
+  int64_t retry_ms_ = 0;
+  int64_t retry_at_ms_ = 0;
+  std::set<std::string> unsafe_;  // kernels that the scout saw guarded
+
+  uint64_t log_errors_ = 0;
+  std::string log_error_;
+  uint64_t lost_ = 0;
+  std::map<std::string, int64_t> tokens_;
+  std::map<std::string, uint64_t> guards_;  // times that a kernel was guarded, since it began
+  uint64_t turn_ = 0;
+  int64_t turned_at_ms_ = 0;
+  uint64_t version_ = 0;
+};
+
+}  // namespace kcc

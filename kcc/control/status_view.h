@@ -1,0 +1,47 @@
+// What the admin port of a gateway answered, read back: for `kcc status` and `kcc gateway why`.
+// What is missing is empty: an older gateway says less, and a newer one more.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kcc/base/result.h"
+
+namespace kcc {
+
+struct KernelView {
+  std::string name, role, state, verdict, action, target;
+  double share = 0;
+  int64_t since_ms = 0;
+};
+
+struct StatusView {
+  int64_t at_ms = 0;
+  std::string serves;  // empty: nobody
+  std::string canary;  // empty: there is none
+  std::string reason;
+  double canary_share = 0;
+  int64_t since_ms = 0;
+  bool panic = false;
+  std::string evaluator;  // "running", or why the route is held
+  std::string log_error;
+  double requests_per_second = 0;
+  int64_t sampled = 0, scored = 0, lost = 0, dropped = 0;
+  std::vector<KernelView> kernels;
+
+  // A kernel is guarded, violated or broken, or the evaluator does not do its work.
+  bool bad() const;
+};
+
+struct WhyView {
+  bool found = false;
+  std::string text;
+};
+
+// Fail on what is not the answer of a gateway.
+Result<StatusView> ReadStatusView(std::string_view body);
+Result<WhyView> ReadWhyView(std::string_view body);
+
+}  // namespace kcc
