@@ -118,6 +118,11 @@ def contradict(status):
     kernel_of(status, "fp8").update(verdict="error")
 
 
+def fall_silent(status):
+    heal(status)
+    status["evaluator"] = {"state": "silent"}
+
+
 def leave_open(status):
     heal(status)
     kernel_of(status, "fp8").update(verdict="inconclusive")
@@ -136,6 +141,7 @@ def fall_back(status):
     (leave_open, "no alarm", "No alarm: fp8 serves; 1 of 6 clauses on slices is not decided yet."),
     (violate, "violated", "Violated: fp8 serves, and a clause of it is violated."),
     (contradict, "broken evidence", "Broken evidence: fp8 serves, and its evidence contradicts itself."),
+    (fall_silent, "not judged", "Not judged: fp8 serves as it did last, and the evaluator is silent."),
     (panic, "panic", "Panic: every kernel that could serve is bad, and bf16 serves as the least bad."),
     (refuse, "refusing requests", "Refusing requests: no kernel may serve."),
 ])  # fmt: skip

@@ -139,7 +139,7 @@ function clausesPart() {
 }
 
 const KIND_WORDS = { alarm: '▲ alarm', proof: '▲ proof', broken: '▲ broken evidence', guard: '■ guarded', recovered: '△ recovered', release: '◐ released', 'probation-end': '● probation over',
-  panic: '■ panic', 'panic-end': '● panic over', route: '→ route', promotion: '→ promotion', reload: '↻ reload', stale: '▲ evaluator silent' };
+  panic: '■ panic', 'panic-end': '● panic over', route: '→ route', start: '→ start', canary: '→ canary', log: '▲ log', promotion: '→ promotion', reload: '↻ reload', stale: '▲ evaluator silent' };
 
 function timelinePart(width) {
   const to = now();

@@ -59,6 +59,9 @@ function outcome() {
   if (route().panic) return ['violated', 'Panic', `every kernel that could serve is bad, and ${serving.name} serves as the least bad.`];
   const guarded = kernels().filter((kernel) => kernel.state === 'guarded' && isServable(kernel)).map((kernel) => kernel.name);
   const pairs = listOf(serving.pairs);
+  // The gateway serves on without its evaluator, but then nobody judges.
+  const judged = ((view.status.evaluator || {}).state || 'running') === 'running';
+  if (!judged) return ['error', 'Not judged', `${serving.name} serves as it did last, and the evaluator ${view.status.evaluator.state === 'log-failed' ? 'cannot write its log' : 'is silent'}.`];
   const broken = ['violated', 'error'].find((verdict) => serving.verdict === verdict);
   if (broken) return [broken, broken === 'error' ? 'Broken evidence' : 'Violated', `${serving.name} serves, and ${broken === 'error' ? 'its evidence contradicts itself' : 'a clause of it is violated'}.`];
   if (guarded.length) return [serving.role === 'fallback' ? 'violated' : 'inconclusive', serving.role === 'fallback' ? 'Fallback' : 'Guarded', `${serving.name} serves in place of ${andList(guarded)}.`];

@@ -2,7 +2,7 @@
 // alarm, and where something changed. Drawn by hand as SVG; time runs to the right.
 
 const GAP_MS = 30000;  // no line is drawn over a longer silence
-const ROUTE_KINDS = ['guard', 'release', 'route', 'panic', 'panic-end', 'promotion', 'reload', 'stale'];
+const ROUTE_KINDS = ['start', 'canary', 'guard', 'release', 'route', 'panic', 'panic-end', 'promotion', 'reload', 'stale'];
 const ALARM_KINDS = ['alarm', 'proof', 'broken'];
 // A role's line is told by its dashes as well.
 const DASHES = { infer: null, guard: '7 3', fallback: '2 3', candidate: '9 3 2 3', audit: '1 4' };
@@ -18,23 +18,25 @@ function timeTicks(from, to, wanted) {
   return { ticks, seconds: step < 60000 };
 }
 
-// [{from, to, serves}] of the samples and the route's changes; serves undefined: not known.
+// [{from, to, serves}] of the route's changes and of samples: those say that the gateway lived, and
+// who served where they know.
 function servedSpans(samples, changes, from, to) {
   const points = [...samples.map((sample) => [sample.atMs, sample.serves]),
-    ...changes.filter((change) => change.kind === 'route').map((change) => [change.atMs, change.kernel || ''])]
-    .filter(([, serves]) => serves !== undefined).sort((a, b) => a[0] - b[0]);
+    ...changes.filter((change) => ['route', 'start'].includes(change.kind)).map((change) => [change.atMs, change.serves || change.kernel || ''])]
+    .sort((a, b) => a[0] - b[0]);
   const spans = [];
   for (const [at, serves] of points) {
     const last = spans.at(-1);
-    if (last && last.serves === serves && at - last.heard <= GAP_MS) {
+    const lived = last && at - last.heard <= GAP_MS;
+    if (lived && (serves === undefined || serves === last.serves)) {
       last.heard = at;
       continue;
     }
-    if (last) last.to = at - last.heard <= GAP_MS ? at : last.heard;
-    spans.push({ from: at, to: null, serves, heard: at });
+    if (last && !last.to) last.to = lived ? at : last.heard;
+    if (serves !== undefined) spans.push({ from: at, to: null, serves, heard: at });
   }
   const last = spans.at(-1);
-  if (last) last.to = to - last.heard <= GAP_MS ? to : last.heard;
+  if (last && !last.to) last.to = to - last.heard <= GAP_MS ? to : last.heard;
   return spans.filter((span) => span.to > from).map((span) => ({ ...span, from: Math.max(span.from, from) }));
 }
 
