@@ -1,6 +1,6 @@
 // Any bytes: reading them ends, the diagnostics can be printed, and a contract comes out exactly if
 // no error was reported. A contract survives being written as YAML and read again, to the same
-// canonical bytes. The same of promotion and monitor policies.
+// canonical bytes. The same of promotion and monitor policies and of gateways.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -9,6 +9,8 @@
 #include "kcc/base/check.h"
 #include "kcc/contract/canonical.h"
 #include "kcc/contract/document_kind.h"
+#include "kcc/contract/gateway_diff.h"
+#include "kcc/contract/gateway_reader.h"
 #include "kcc/contract/monitor_diff.h"
 #include "kcc/contract/monitor_reader.h"
 #include "kcc/contract/policy_diff.h"
@@ -17,19 +19,20 @@
 
 namespace {
 
-// Of a policy of either kind, with what reads and compares it.
-template <class Read, class Diff>
-void TryPolicy(std::string_view text, Read read, Diff diff) {
+// Of a document that is no contract: what reads it, what it was read as, and what compares it.
+template <class Read, class Meant, class Diff>
+void TryDocument(std::string_view text, Read read, Meant meant, Diff diff) {
   const auto outcome = read(text);
   const bool error = std::any_of(
       outcome.diagnostics.begin(), outcome.diagnostics.end(),
       [](const kcc::Diagnostic& row) { return row.kind == kcc::DiagnosticKind::kError; });
-  KCC_CHECK(outcome.policy.has_value() == !error);
-  if (!outcome.policy) return;
-  const auto again = read(kcc::ToYaml(*outcome.policy));
-  KCC_CHECK(again.policy.has_value());
-  KCC_CHECK(kcc::CanonicalJson(*again.policy) == kcc::CanonicalJson(*outcome.policy));
-  KCC_CHECK(diff(*outcome.policy, *again.policy).empty());
+  const auto& made = outcome.*meant;
+  KCC_CHECK(made.has_value() == !error);
+  if (!made) return;
+  const auto again = read(kcc::ToYaml(*made));
+  KCC_CHECK((again.*meant).has_value());
+  KCC_CHECK(kcc::CanonicalJson(*(again.*meant)) == kcc::CanonicalJson(*made));
+  KCC_CHECK(diff(*made, *(again.*meant)).empty());
 }
 
 }  // namespace
@@ -38,8 +41,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using kcc::Diagnostic;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   (void)kcc::KindOfDocument(text);
-  TryPolicy(text, kcc::ReadPolicy, kcc::DiffPolicies);
-  TryPolicy(text, kcc::ReadMonitorPolicy, kcc::DiffMonitorPolicies);
+  TryDocument(text, kcc::ReadPolicy, &kcc::PolicyOutcome::policy, kcc::DiffPolicies);
+  TryDocument(text, kcc::ReadMonitorPolicy, &kcc::MonitorOutcome::policy, kcc::DiffMonitorPolicies);
+  TryDocument(text, kcc::ReadGateway, &kcc::GatewayOutcome::config, kcc::DiffGateways);
   const kcc::ReadOutcome outcome = kcc::ReadContract(text);
   bool error = false;
   int line = 0;

@@ -1,6 +1,6 @@
 // The canonical form of a gateway: keys in byte order, every default written out, times and sizes
-// in their largest whole unit. Kernels, fields and sources keep their order where it means
-// something: of `session` and `hooks` the first that fits is taken.
+// in their largest whole unit. Order is kept where it means something: of `session`, and of the
+// hooks of one field, the first that fits is taken.
 #include <algorithm>
 
 #include "kcc/base/json_writer.h"
@@ -31,8 +31,11 @@ void WriteFields(const GatewayConfig& config, JsonWriter* json) {
 }
 
 void WriteGraders(const GatewayConfig& config, JsonWriter* json) {
+  std::vector<GatewayHook> hooks = config.hooks;
+  std::stable_sort(hooks.begin(), hooks.end(),
+                   [](const auto& a, const auto& b) { return a.field < b.field; });
   json->Key("hooks").BeginArray();
-  for (const GatewayHook& hook : config.hooks) {
+  for (const GatewayHook& hook : hooks) {
     json->BeginObject();
     WriteNonEmpty("exec", hook.command, json);
     json->Field("field", hook.field);
