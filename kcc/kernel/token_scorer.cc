@@ -53,7 +53,51 @@ ScoredToken TokenOf(ImportedToken token, int32_t top) {
   return scored;
 }
 
+std::vector<CallAnswer> CallAll(HttpPool& pool, std::string_view key,
+                                std::span<const HttpCall> calls, double limit_s) {
+  std::vector<CallAnswer> answers(calls.size());
+  pool.SetRunLimit(limit_s);
+  const auto ran = pool.RunForAnyStatus(
+      calls.size(),
+      [&](size_t i) {
+        answers[i].started_at_ms = TheSystemClock().NowMs();
+        return calls[i];
+      },
+      [&](size_t i, HttpReply reply) -> Result<> {
+        answers[i].status = reply.status;
+        answers[i].seconds = reply.seconds;
+        answers[i].body = std::move(reply.body);
+        return {};
+      },
+      [&](size_t i, bool timed_out, const Error& why) -> Result<> {
+        answers[i].fault = WithoutSecret(why.message(), key);
+        answers[i].timed_out = timed_out;
+        return {};
+      });
+  if (ran.has_value()) return answers;
+  for (CallAnswer& answer : answers) {
+    if (answer.status != 0 || !answer.fault.empty()) continue;
+    answer.fault = WithoutSecret(ran.error().message(), key);
+    answer.timed_out = true;
+  }
+  return answers;
+}
+
 }  // namespace
+
+ServerCaller::ServerCaller(std::unique_ptr<HttpPool> pool, std::string key)
+    : pool_(std::move(pool)), key_(std::move(key)) {}
+ServerCaller::~ServerCaller() = default;
+
+Result<std::unique_ptr<ServerCaller>> ServerCaller::Open(const TokenScorerOptions& options) {
+  KCC_TRY(const ServerOptions read, ReadOptions(options));
+  KCC_TRY(std::unique_ptr<HttpPool> pool, HttpPool::Open(read.http));
+  return std::unique_ptr<ServerCaller>(new ServerCaller(std::move(pool), read.http.api_key));
+}
+
+std::vector<CallAnswer> ServerCaller::Call(std::span<const HttpCall> calls, double limit_s) {
+  return CallAll(*pool_, key_, calls, limit_s);
+}
 
 struct TokenScorer::State {
   explicit State(ServerOptions options) : server(std::move(options)) {}
@@ -128,33 +172,8 @@ std::vector<TokenAnswer> TokenScorer::Score(std::span<const TokenAsk> asks, doub
 }
 
 std::vector<CallAnswer> TokenScorer::Call(std::span<const HttpCall> calls, double limit_s) {
-  State& state = *state_;
-  std::vector<CallAnswer> answers(calls.size());
-  state.server.pool().SetRunLimit(limit_s);
-  const auto ran = state.server.pool().RunForAnyStatus(
-      calls.size(),
-      [&](size_t i) {
-        answers[i].started_at_ms = TheSystemClock().NowMs();
-        return calls[i];
-      },
-      [&](size_t i, HttpReply reply) -> Result<> {
-        answers[i].status = reply.status;
-        answers[i].seconds = reply.seconds;
-        answers[i].body = std::move(reply.body);
-        return {};
-      },
-      [&](size_t i, bool timed_out, const Error& why) -> Result<> {
-        answers[i].fault = state.WithoutKey(why.message());
-        answers[i].timed_out = timed_out;
-        return {};
-      });
-  if (ran.has_value()) return answers;
-  for (CallAnswer& answer : answers) {
-    if (answer.status != 0 || !answer.fault.empty()) continue;
-    answer.fault = state.WithoutKey(ran.error().message());
-    answer.timed_out = true;
-  }
-  return answers;
+  ServerConnection& server = state_->server;
+  return CallAll(server.pool(), server.options().http.api_key, calls, limit_s);
 }
 
 Result<std::vector<TopEntry>> TokenScorer::State::FirstList(std::span<const int32_t> prompt,

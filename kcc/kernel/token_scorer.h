@@ -75,6 +75,20 @@ struct ScoringFacts {
   std::span<const std::string_view> chat_members;
 };
 
+// Calls to a server as they are, without asking who it is.
+class ServerCaller {
+ public:
+  static Result<std::unique_ptr<ServerCaller>> Open(const TokenScorerOptions& options);
+  ~ServerCaller();
+  // With the server's key; none is repeated. All of them take at most `limit_s`.
+  std::vector<CallAnswer> Call(std::span<const HttpCall> calls, double limit_s);
+
+ private:
+  ServerCaller(std::unique_ptr<HttpPool> pool, std::string key);
+  std::unique_ptr<HttpPool> pool_;
+  std::string key_;
+};
+
 class TokenScorer {
  public:
   // What is wrong with the URI can be told without asking.
@@ -87,7 +101,7 @@ class TokenScorer {
 
   // As many answers as asks, in their order. All calls together take at most `limit_s`.
   std::vector<TokenAnswer> Score(std::span<const TokenAsk> asks, double limit_s);
-  // Calls as they are, with the server's key; none is repeated.
+  // As ServerCaller does.
   std::vector<CallAnswer> Call(std::span<const HttpCall> calls, double limit_s);
 
   // What the log-probs of tokens that the server generates mean. Asked for once: the lists of first

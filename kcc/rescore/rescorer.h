@@ -2,10 +2,10 @@
 //
 // A record of a sampled request names the served token ids. The audit kernel, and the candidate
 // where there is one, are asked for the log-probs of exactly these tokens (teacher-forced, by
-// server dialect); the pair becomes quantities by the same code as any trace (measure/token_meter.h),
-// and an observation for the monitor. Where only text is to be had, the audit kernel writes an
-// answer of its own, and the two are compared as outputs. Answers are graded by hooks. A probe is
-// first asked of the guarded kernel, whose answer nobody gets.
+// server dialect); the pair becomes quantities by the same code as any trace
+// (measure/token_meter.h), and an observation for the monitor. Where only text is to be had, the
+// audit kernel writes an answer of its own, and the two are compared as outputs. Answers are graded
+// by hooks. A probe is first asked of the guarded kernel, whose answer nobody gets.
 //
 // What cannot be scored is no silence: it becomes a line that could not be read (UnreadLine) of the
 // kernel that served, so that event_conformance counts it and no PASS test gains by it.
@@ -35,9 +35,9 @@ struct RescoreOptions {
   // "openai+http://127.0.0.1:8000?server=vllm".
   std::map<std::string, std::string> uris;
   int32_t top = 20;
-  size_t in_flight_max = 64;   // calls to one kernel at once
-  size_t waiting_max = 256;    // records; what comes beyond is lost, and said to be
-  double timeout_s = 2;        // of one record's calls
+  size_t in_flight_max = 64;    // calls to one kernel at once
+  size_t waiting_max = 256;     // records; what comes beyond is lost, and said to be
+  double timeout_s = 2;         // of one record's calls
   double determinism_rate = 0;  // share of audited requests that are asked of their kernel again
   std::vector<GradeHook> hooks;
   bool keep_texts = false;  // store: full

@@ -1,0 +1,428 @@
+#include "kcc/rescore/json_schema.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <regex>
+#include <set>
+#include <vector>
+
+#include "kcc/base/strings.h"
+#include "kcc/format/json.h"
+
+namespace kcc {
+namespace {
+
+constexpr size_t kSchemaBytesMax = size_t{1} << 20;
+constexpr size_t kAnswerBytesMax = size_t{64} << 20;
+constexpr int kDepthMax = 64;
+// std::regex takes stack for each character, and time that may double with each.
+constexpr size_t kPatternTextMax = 512;
+
+constexpr std::array<std::string_view, 7> kTypes = {"null",   "boolean", "integer", "number",
+                                                    "string", "array",   "object"};
+constexpr std::array<std::string_view, 11> kAnnotations = {
+    "$schema", "$id",      "$comment",   "title",    "description", "default",
+    "example", "examples", "deprecated", "readOnly", "writeOnly"};
+
+bool Contains(std::span<const std::string_view> list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+// One text for each value, whatever its spelling: keys in order, numbers as numbers.
+std::string CanonicalText(json::element value) {
+  if (const auto number = JsonNumber(value)) return ShortestNumber(*number + 0.0);
+  json::object object;
+  if (value.get(object) == simdjson::SUCCESS) {
+    std::map<std::string, std::string> members;
+    for (const auto [key, member] : object) members[std::string(key)] = CanonicalText(member);
+    std::string text = "{";
+    for (const auto& [key, member] : members) text += key + '\0' + member + ",";
+    return text + "}";
+  }
+  json::array list;
+  if (value.get(list) != simdjson::SUCCESS) return std::string(simdjson::minify(value));
+  std::string text = "[";
+  for (const json::element item : list) text += CanonicalText(item) + ",";
+  return text + "]";
+}
+
+// Characters of UTF-8.
+size_t LengthOf(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+Fit Both(Fit a, Fit b) {
+  if (a == Fit::kDoesNot || b == Fit::kDoesNot) return Fit::kDoesNot;
+  return a == Fit::kUnknown || b == Fit::kUnknown ? Fit::kUnknown : Fit::kFits;
+}
+
+Fit Of(bool fits) { return fits ? Fit::kFits : Fit::kDoesNot; }
+
+struct Range {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool low_out = false, high_out = false;  // the end itself does not belong to it
+
+  bool Holds(double value) const {
+    return (low_out ? value > low : value >= low) && (high_out ? value < high : value <= high);
+  }
+};
+
+}  // namespace
+
+using Child = std::unique_ptr<JsonSchema::Node>;
+
+struct JsonSchema::Node {
+  bool never = false;                           // the schema `false`
+  std::vector<std::string_view> types;          // of kTypes; empty: any
+  std::optional<std::set<std::string>> values;  // enum and const, canonical
+  std::map<std::string, Child, std::less<>> properties;
+  std::vector<std::string> required;
+  Child additional;  // null: anything
+  Child items;
+  Range number, length, count, members;
+  bool unique = false;
+  std::optional<std::regex> pattern;
+  std::vector<Child> any_of, all_of, one_of;
+  Child none_of;
+  std::string ref;
+};
+
+struct JsonSchema::Tree {
+  Child root;
+  std::map<std::string, Child, std::less<>> definitions;
+
+  Fit Check(const Node& node, json::element value, int depth) const;
+  Fit CheckObject(const Node& node, json::object object, int depth) const;
+  Fit CheckList(const Node& node, json::array list, int depth) const;
+  Fit CheckText(const Node& node, std::string_view text) const;
+  Fit CheckGroups(const Node& node, json::element value, int depth) const;
+};
+
+namespace {
+
+bool IsOfType(std::string_view type, json::element value) {
+  const auto number = JsonNumber(value);
+  if (type == "null") return value.is_null();
+  if (type == "boolean") return value.is_bool();
+  if (type == "number") return number.has_value();
+  if (type == "integer") return number.has_value() && *number == std::floor(*number);
+  if (type == "string") return value.is_string();
+  return type == "array" ? value.is_array() : value.is_object();
+}
+
+class SchemaReader {
+ public:
+  explicit SchemaReader(std::string file) : file_(std::move(file)) {}
+
+  Result<Child> Read(json::element value, int depth);
+  std::set<std::string>& refs() { return refs_; }
+
+ private:
+  Error Wrong(const std::string& what) const { return InvalidError(what, Place{file_}); }
+  Result<> Keyword(std::string_view key, json::element value, int depth, JsonSchema::Node* node);
+  Result<> Bound(std::string_view key, json::element value, bool counts, double* end);
+  Result<> Types(json::element value, JsonSchema::Node* node);
+  Result<> Group(std::string_view key, json::element value, int depth, std::vector<Child>* group);
+  Result<> Properties(json::element value, int depth, JsonSchema::Node* node);
+
+  const std::string file_;
+  std::set<std::string> refs_;
+};
+
+Result<Child> SchemaReader::Read(json::element value, int depth) {
+  auto node = std::make_unique<JsonSchema::Node>();
+  if (depth > kDepthMax) return Wrong("the schema is nested too deep");
+  bool flag = true;
+  if (value.get(flag) == simdjson::SUCCESS) {
+    node->never = !flag;
+    return node;
+  }
+  json::object object;
+  if (value.get(object) != simdjson::SUCCESS) {
+    return Wrong("a schema must be an object, true or false");
+  }
+  std::set<std::string_view> seen;
+  for (const auto [key, member] : object) {
+    if (!seen.insert(key).second) return Wrong("'" + std::string(key) + "' stands twice");
+    KCC_TRY_VOID(Keyword(key, member, depth, node.get()));
+  }
+  return node;
+}
+
+Result<> SchemaReader::Bound(std::string_view key, json::element value, bool counts, double* end) {
+  const auto number = JsonNumber(value);
+  if (!number || (counts && (*number < 0 || *number != std::floor(*number)))) {
+    return Wrong("'" + std::string(key) + "' must be a " + (counts ? "whole number" : "number"));
+  }
+  *end = *number;
+  return {};
+}
+
+Result<> SchemaReader::Types(json::element value, JsonSchema::Node* node) {
+  std::vector<json::element> words = {value};
+  if (value.is_array()) words = *JsonList(value);
+  for (const json::element word : words) {
+    const auto type = std::find(kTypes.begin(), kTypes.end(), JsonText(word));
+    if (type == kTypes.end())
+      return Wrong("there is no type " + std::string(simdjson::minify(word)));
+    node->types.push_back(*type);
+  }
+  if (node->types.empty()) return Wrong("'type' names no type");
+  return {};
+}
+
+Result<> SchemaReader::Group(std::string_view key, json::element value, int depth,
+                             std::vector<Child>* group) {
+  const auto list = JsonList(value);
+  if (!list || list->empty()) return Wrong("'" + std::string(key) + "' must be a list of schemas");
+  for (const json::element item : *list) {
+    KCC_TRY(Child child, Read(item, depth + 1));
+    group->push_back(std::move(child));
+  }
+  return {};
+}
+
+Result<> SchemaReader::Properties(json::element value, int depth, JsonSchema::Node* node) {
+  json::object object;
+  if (value.get(object) != simdjson::SUCCESS) return Wrong("'properties' must be an object");
+  for (const auto [name, member] : object) {
+    KCC_TRY(Child child, Read(member, depth + 1));
+    node->properties.insert_or_assign(std::string(name), std::move(child));
+  }
+  return {};
+}
+
+Result<> SchemaReader::Keyword(std::string_view key, json::element value, int depth,
+                               JsonSchema::Node* node) {
+  if (Contains(kAnnotations, key) || key == "$defs" || key == "definitions") return {};
+  if (key == "type") return Types(value, node);
+  if (key == "properties") return Properties(value, depth, node);
+  if (key == "anyOf") return Group(key, value, depth, &node->any_of);
+  if (key == "allOf") return Group(key, value, depth, &node->all_of);
+  if (key == "oneOf") return Group(key, value, depth, &node->one_of);
+  if (key == "minLength") return Bound(key, value, true, &node->length.low);
+  if (key == "maxLength") return Bound(key, value, true, &node->length.high);
+  if (key == "minItems") return Bound(key, value, true, &node->count.low);
+  if (key == "maxItems") return Bound(key, value, true, &node->count.high);
+  if (key == "minProperties") return Bound(key, value, true, &node->members.low);
+  if (key == "maxProperties") return Bound(key, value, true, &node->members.high);
+  if (key == "minimum" || key == "exclusiveMinimum") {
+    double end = 0;
+    KCC_TRY_VOID(Bound(key, value, false, &end));
+    const bool out = key != "minimum";
+    if (end > node->number.low || (end == node->number.low && out)) {
+      node->number.low = end;
+      node->number.low_out = out;
+    }
+    return {};
+  }
+  if (key == "maximum" || key == "exclusiveMaximum") {
+    double end = 0;
+    KCC_TRY_VOID(Bound(key, value, false, &end));
+    const bool out = key != "maximum";
+    if (end < node->number.high || (end == node->number.high && out)) {
+      node->number.high = end;
+      node->number.high_out = out;
+    }
+    return {};
+  }
+  if (key == "items" || key == "additionalProperties" || key == "not") {
+    KCC_TRY(Child child, Read(value, depth + 1));
+    (key == "items" ? node->items
+     : key == "not" ? node->none_of
+                    : node->additional) = std::move(child);
+    return {};
+  }
+  if (key == "enum" || key == "const") {
+    const auto list = key == "enum" ? JsonList(value) : std::vector<json::element>{value};
+    if (!list) return Wrong("'enum' must be a list");
+    std::set<std::string> values;
+    for (const json::element item : *list) values.insert(CanonicalText(item));
+    if (node->values)
+      std::erase_if(values, [&](const auto& v) { return !node->values->contains(v); });
+    node->values = std::move(values);
+    return {};
+  }
+  if (key == "required") {
+    const auto list = JsonList(value);
+    if (!list) return Wrong("'required' must be a list of names");
+    for (const json::element item : *list) {
+      if (!item.is_string()) return Wrong("'required' must be a list of names");
+      node->required.emplace_back(JsonText(item));
+    }
+    return {};
+  }
+  if (key == "uniqueItems") {
+    if (value.get(node->unique) != simdjson::SUCCESS)
+      return Wrong("'uniqueItems' is true or false");
+    return {};
+  }
+  if (key == "pattern") {
+    try {
+      node->pattern.emplace(std::string(JsonText(value)), std::regex::ECMAScript);
+    } catch (const std::regex_error&) {
+      return Wrong("'pattern' is no regular expression: " + std::string(simdjson::minify(value)));
+    }
+    return {};
+  }
+  if (key == "$ref") {
+    for (const std::string_view where : {"#/$defs/", "#/definitions/"}) {
+      if (JsonText(value).starts_with(where)) node->ref = JsonText(value).substr(where.size());
+    }
+    if (node->ref.empty()) {
+      return Wrong("'$ref' can name #/$defs/NAME and #/definitions/NAME, not " +
+                   std::string(simdjson::minify(value)));
+    }
+    refs_.insert(node->ref);
+    return {};
+  }
+  return Wrong("the keyword '" + std::string(key) +
+               "' is not checked here, and what is not checked must not be asked for");
+}
+
+}  // namespace
+
+Fit JsonSchema::Tree::CheckObject(const Node& node, json::object object, int depth) const {
+  std::set<std::string_view> names;
+  Fit fit = Fit::kFits;
+  for (const auto [name, member] : object) {
+    // What a reader would take of two members of one name depends on the reader.
+    if (!names.insert(name).second) return Fit::kDoesNot;
+    const auto known = node.properties.find(name);
+    const Node* const rule =
+        known != node.properties.end() ? known->second.get() : node.additional.get();
+    if (rule != nullptr) fit = Both(fit, Check(*rule, member, depth + 1));
+  }
+  for (const std::string& name : node.required) {
+    if (!names.contains(name)) return Fit::kDoesNot;
+  }
+  return Both(fit, Of(node.members.Holds(static_cast<double>(names.size()))));
+}
+
+Fit JsonSchema::Tree::CheckList(const Node& node, json::array list, int depth) const {
+  std::set<std::string> texts;
+  size_t count = 0;
+  Fit fit = Fit::kFits;
+  for (const json::element item : list) {
+    ++count;
+    if (node.unique && !texts.insert(CanonicalText(item)).second) return Fit::kDoesNot;
+    if (node.items != nullptr) fit = Both(fit, Check(*node.items, item, depth + 1));
+  }
+  return Both(fit, Of(node.count.Holds(static_cast<double>(count))));
+}
+
+Fit JsonSchema::Tree::CheckText(const Node& node, std::string_view text) const {
+  if (!node.length.Holds(static_cast<double>(LengthOf(text)))) return Fit::kDoesNot;
+  if (!node.pattern) return Fit::kFits;
+  if (text.size() > kPatternTextMax) return Fit::kUnknown;
+  try {
+    return Of(std::regex_search(text.begin(), text.end(), *node.pattern));
+  } catch (const std::regex_error&) {  // it would take too long, or too much stack
+    return Fit::kUnknown;
+  }
+}
+
+Fit JsonSchema::Tree::CheckGroups(const Node& node, json::element value, int depth) const {
+  Fit fit = Fit::kFits;
+  for (const Child& child : node.all_of) fit = Both(fit, Check(*child, value, depth + 1));
+  if (!node.any_of.empty()) {
+    bool any = false, unknown = false;
+    for (const Child& child : node.any_of) {
+      const Fit one = Check(*child, value, depth + 1);
+      any = any || one == Fit::kFits;
+      unknown = unknown || one == Fit::kUnknown;
+    }
+    fit = Both(fit, any ? Fit::kFits : unknown ? Fit::kUnknown : Fit::kDoesNot);
+  }
+  if (!node.one_of.empty()) {
+    size_t fitting = 0;
+    bool unknown = false;
+    for (const Child& child : node.one_of) {
+      const Fit one = Check(*child, value, depth + 1);
+      fitting += one == Fit::kFits ? 1 : 0;
+      unknown = unknown || one == Fit::kUnknown;
+    }
+    fit = Both(fit, fitting > 1 ? Fit::kDoesNot : unknown ? Fit::kUnknown : Of(fitting == 1));
+  }
+  if (node.none_of != nullptr) {
+    const Fit one = Check(*node.none_of, value, depth + 1);
+    fit = Both(fit, one == Fit::kUnknown ? one : Of(one == Fit::kDoesNot));
+  }
+  return fit;
+}
+
+Fit JsonSchema::Tree::Check(const Node& node, json::element value, int depth) const {
+  if (depth > kDepthMax) return Fit::kUnknown;
+  if (node.never) return Fit::kDoesNot;
+  if (!node.types.empty() &&
+      std::none_of(node.types.begin(), node.types.end(),
+                   [&](std::string_view type) { return IsOfType(type, value); })) {
+    return Fit::kDoesNot;
+  }
+  if (node.values && !node.values->contains(CanonicalText(value))) return Fit::kDoesNot;
+  Fit fit = CheckGroups(node, value, depth);
+  if (!node.ref.empty()) {
+    fit = Both(fit, Check(*definitions.find(node.ref)->second, value, depth + 1));
+  }
+  json::object object;
+  json::array list;
+  std::string_view text;
+  if (const auto number = JsonNumber(value)) return Both(fit, Of(node.number.Holds(*number)));
+  if (value.get(text) == simdjson::SUCCESS) return Both(fit, CheckText(node, text));
+  if (value.get(list) == simdjson::SUCCESS) return Both(fit, CheckList(node, list, depth));
+  if (value.get(object) == simdjson::SUCCESS) return Both(fit, CheckObject(node, object, depth));
+  return fit;
+}
+
+Result<JsonSchema> JsonSchema::Parse(std::string_view text, const std::string& file) {
+  if (text.size() > kSchemaBytesMax) return InvalidError("the schema is too large", Place{file});
+  json::parser parser;
+  auto parsed = ParseJson(parser, text);
+  if (!parsed.has_value()) return std::move(parsed.error()).At(Place{file});
+  auto tree = std::make_shared<Tree>();
+  SchemaReader reader(file);
+  KCC_TRY(tree->root, reader.Read(*parsed, 0));
+  json::object object;
+  if (parsed->get(object) == simdjson::SUCCESS) {
+    for (const std::string_view where : {"$defs", "definitions"}) {
+      const auto member = JsonMember(object, where);
+      json::object definitions;
+      if (!member) continue;
+      if (member->get(definitions) != simdjson::SUCCESS) {
+        return InvalidError("'" + std::string(where) + "' must be an object", Place{file});
+      }
+      for (const auto [name, definition] : definitions) {
+        KCC_TRY(tree->definitions[std::string(name)], reader.Read(definition, 1));
+      }
+    }
+  }
+  for (const std::string& name : reader.refs()) {
+    if (tree->definitions.contains(name)) continue;
+    return InvalidError("'$ref' names '" + name + "', which the schema does not define",
+                        Place{file});
+  }
+  return JsonSchema(std::move(tree));
+}
+
+JsonSchema JsonSchema::Any() {
+  auto tree = std::make_shared<Tree>();
+  tree->root = std::make_unique<Node>();
+  return JsonSchema(std::move(tree));
+}
+
+Fit JsonSchema::Check(std::string_view text) const {
+  if (text.size() > kAnswerBytesMax) return Fit::kUnknown;
+  json::parser parser;
+  const auto value = ParseJson(parser, text);
+  if (!value.has_value()) return Fit::kDoesNot;
+  return tree_->Check(*tree_->root, *value, 0);
+}
+
+}  // namespace kcc
