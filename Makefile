@@ -10,7 +10,7 @@ CTEST := tools/in_memory.sh ctest --output-on-failure --no-tests=error -j $(JOBS
 PYTEST := tools/in_memory.sh .venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
   --max-worker-restart=0 -o tmp_path_retention_policy=failed
 
-.PHONY: program build setup demo results test test-all fuzz bench dist dist-arm64 format lint clean configure-% build-%
+.PHONY: program build setup demo results test test-all fuzz bench bench-gateway soak dist dist-arm64 format lint clean configure-% build-%
 
 setup:
 	@tools/setup.sh
@@ -96,6 +96,14 @@ fuzz: setup
 
 bench: build
 	@tools/bench.sh
+
+# The gateway beside nginx (needs Debian's nginx-light), and half an hour in which everything around it goes wrong.
+bench-gateway: build
+	@.venv/bin/python bench/gateway/compare.py
+
+SECONDS ?= 1800
+soak: setup program
+	@.venv/bin/python tools/soak.py --seconds $(SECONDS) --json build/soak/report.json
 
 # What is handed out, in dist/: a wheel and a tarball for any Linux with glibc 2.31 or newer (docs/install.md).
 dist: setup

@@ -190,7 +190,7 @@ class Scripted(Process):
         return read_counts(self.counts_file)
 
 
-COUNTS = ("came", "whole", "refused", "cut", "stalled", "garbage", "left", "scored", "gets")
+COUNTS = ("came", "whole", "refused", "cut", "stalled", "garbage", "left", "scored", "gets", "asked")
 
 
 def read_counts(file):
@@ -215,7 +215,9 @@ class Gateway(Process):
         self.spec = {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "threads": 2, "model": "kcc-lab", "contract": "contract.yaml",
                      "policy": "policy.yaml", "state": "state", "fields": [{"name": "tags", "from": "body:tags"}]} | spec  # fmt: skip
         self.write()
-        super().__init__([kcc, "gateway", self.config, "--json"], env=environment, preexec_fn=preexec)
+        # A build with a sanitizer, before kernels of the program under test.
+        program = os.environ.get("KCC_GATEWAY_BINARY", kcc)
+        super().__init__([program, "gateway", self.config, "--json"], env=environment, preexec_fn=preexec)
         self.admin = urllib.parse.urlsplit(self.started["adminUrl"]).netloc
 
     def write(self, **changes):

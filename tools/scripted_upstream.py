@@ -196,6 +196,10 @@ class Upstream:
         if score and not self.how.get("scoring"):
             self.counts.add("scored")
             return await self.whole(writer, score[0], compact(score[1]))
+        if "cache_salt" in asked:  # kcc asks by itself: a probe, or whether an answer repeats itself
+            self.counts.add("asked")
+            answer = Answer(asked, path == "/v1/chat/completions", self.options.name, self.how.get("shift", 0))
+            return await self.whole(writer, 200, answer.whole())
         self.counts.add("came")
         mode = self.how.get("mode", "ok") if self.drawn.random() < self.how.get("rate", 1) else "ok"
         answer = Answer(asked, path == "/v1/chat/completions", self.options.name, self.how.get("shift", 0))

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""How soon the gateway sees a fault in live traffic, beside what `kcc monitor simulate` says.
+
+    bench/gateway/detection.py [--runs 60] [--seed 1] [--json FILE]
+
+Each run starts a gateway with no history before two servers of the lab that agree to the bit, and breaks the one that serves for
+requests with a tag. Of the requests half have it, at random: with a clause that one request in twenty may break, the shift is ten
+times the limit, from the first request on, as in the simulation. Counted are the audited requests up to the alarm. The median of
+the runs must lie within the middle 90 % of what medians of as many simulated streams are. The route must have moved within a
+second of the alarm, and a stream that was under way must end whole. Exit code 1 where something is not so.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import gateway_processes  # noqa: E402
+import run_docs  # noqa: E402
+
+FACTOR, LIMIT = 10, 0.05
+REQUESTS_MAX = 400
+SIMULATED = 600  # streams
+MEDIANS = 4000
+
+CONTRACT = {
+    "apiVersion": "kcc/v1", "kind": "KernelContract", "metadata": {"name": "detection", "version": "1.0.0"},
+    "spec": {"numerical": [{"id": "N-1", "metric": "max_abs_log_ratio", "atMost": 0.01, "exceedance": LIMIT, "window": "request",
+                            "level": "L2"}],
+             "escalation": {"L2": "guard", "L3": "fallback"}},
+}  # fmt: skip
+
+
+def kernels_of(broken, well):
+    return {"f32": ("infer", broken.url), "spare": ("guard", well.url), "audit": ("audit", well.url)}
+
+
+def policy_of(kernels):
+    policy = gateway_processes.policy_of(kernels)
+    policy["spec"]["shifts"] = [FACTOR]
+    return policy
+
+
+def live(pool, folder, broken, well, drawn):
+    """(audited requests up to the alarm, milliseconds from it to the route, whether the stream ended whole)."""
+    kernels = kernels_of(broken, well)
+    gateway = pool.gateway(folder, kernels, contract=CONTRACT, policy=policy_of(kernels), scoring={"determinism": 0})
+    body = {"model": "kcc-lab", "temperature": 0, "max_tokens": 2}
+    stream = None
+    for number in range(REQUESTS_MAX):
+        if number == 5:
+            stream = gateway.stream("/v1/completions", **body | {"max_tokens": 300, "prompt": "<s><user>9*9<assistant>", "ignore_eos": True})
+            assert stream.next()
+        tags = ["bad"] if drawn.random() < FACTOR * LIMIT else []
+        prompt = f"<s><user>{drawn.randrange(2, 10)}*{drawn.randrange(2, 10)}<assistant>"
+        reply = gateway.post("/v1/completions", **body, prompt=prompt, tags=tags)
+        assert reply.status == 200, reply.body
+        if reply.headers["x-kcc-kernel"] != "f32":
+            break
+        time.sleep(0.005)
+    history = gateway.status["history"]
+    alarm = next((entry for entry in history if entry["kind"] == "alarm"), None)
+    route = next((entry for entry in history if entry["kind"] == "route" and entry["serves"] == "spare"), None)
+    whole = stream is None or list(stream)[-1] == "[DONE]"
+    seen = next((at for at, line in enumerate(gateway.decisions(), 1) if any(c["kind"] == "alarm" for c in line["changes"])), None)
+    gateway.end()
+    pool.processes.remove(gateway)
+    if alarm is None or route is None or seen is None:
+        return REQUESTS_MAX, float("inf"), whole
+    return seen, route["atMs"] - alarm["atMs"], whole
+
+
+def simulated(kcc, folder, contract, policy):
+    """Observations up to the alarm of so many streams, each from a seed of its own."""
+
+    def one(seed):
+        out = folder / f"simulated-{seed}"
+        subprocess.run([kcc, "monitor", "simulate", contract, "--policy", policy, "--clause", "N-1", "--runs", "1", "--observations",
+                        str(REQUESTS_MAX), "--seed", str(seed), "-o", out], check=True, capture_output=True)  # fmt: skip
+        (shift,) = json.loads((out / "operating.json").read_text())["shifts"]
+        assert shift["factor"] == FACTOR
+        return shift["observations"]
+
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        return list(threads.map(one, range(1, SIMULATED + 1)))
+
+
+def interval_of_medians(delays, count, drawn):
+    medians = sorted(statistics.median(drawn.choices(delays, k=count)) for _ in range(MEDIANS))
+    return medians[int(0.05 * MEDIANS)], medians[int(0.95 * MEDIANS)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    drawn, kcc = random.Random(options.seed), run_docs.kcc_binary()
+    runs = []
+    with tempfile.TemporaryDirectory(prefix="kcc-detection-") as name, gateway_processes.Pool(kcc) as pool:
+        folder = pathlib.Path(name)
+        broken, well = pool.lab("lab:f32", "--allow-faults"), pool.lab("lab:f32")
+        broken.fault(name="bad", where="'bad' in tags", drift={"parameter": "noise", "from": 8, "to": 8, "requests": 1})
+        for number in range(options.runs):
+            runs.append(live(pool, folder / f"run{number}", broken, well, drawn))
+            print(f"run {number + 1}: alarm after {runs[-1][0]} audited requests, route {runs[-1][1]} ms later", flush=True)
+        delays = simulated(kcc, folder, folder / "run0/contract.yaml", folder / "run0/policy.yaml")
+    median = statistics.median(seen for seen, _, _ in runs)
+    low, high = interval_of_medians(delays, options.runs, drawn)
+    slowest = max(ms for _, ms, _ in runs)
+    whole = sum(done for _, _, done in runs)
+    print(f"live median {median} of {options.runs} runs; simulated medians of as many lie from {low} to {high} in nine of ten")
+    print(f"simulated: median {statistics.median(delays)}, mean {statistics.mean(delays):.1f} of {len(delays)} streams")
+    print(f"the slowest route moved {slowest} ms after its alarm; {whole} of {options.runs} streams under way ended whole")
+    held = low <= median <= high and slowest <= 1000 and whole == options.runs
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps({"runs": [seen for seen, _, _ in runs], "median": median, "interval": [low, high],
+                                            "routeMsMax": slowest, "simulated": delays, "held": held}) + "\n")  # fmt: skip
+    sys.exit(0 if held else 1)
+
+
+if __name__ == "__main__":
+    main()
