@@ -40,6 +40,7 @@ class GatewayCheck {
 
   std::vector<Diagnostic> Run() {
     Pool();
+    Servers();
     Audit();
     Canary();
     Shadow();
@@ -86,6 +87,35 @@ class GatewayCheck {
                 std::string(Name(kernel.role)) + ", and no entry says where it is asked",
             "add '- {name: " + kernel.name + ", url: \"http://HOST:PORT\", server: vllm}'");
     }
+  }
+
+  // Two names for one server, asked alike. A fallback may well be what audits: it is the safest.
+  void Servers() {
+    const auto& rows = config_.kernels;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (size_t j = i + 1; j < rows.size(); ++j) {
+        if (rows[i].url == rows[j].url && rows[i].model == rows[j].model) Same(rows[i], rows[j]);
+      }
+    }
+  }
+
+  void Same(const GatewayKernel& first, const GatewayKernel& second) {
+    const MonitorKernel* a = policy_.FindKernel(first.name);
+    const MonitorKernel* b = policy_.FindKernel(second.name);
+    if (a == nullptr || b == nullptr) return;
+    const std::string who = "'" + first.name + "' and '" + second.name + "' are the same server";
+    if (a->role != KernelRole::kAudit && b->role != KernelRole::kAudit) {
+      if (first.set != second.set) return;  // other sampling parameters make a guard
+      Warning(second.mark, "same-server",
+              who + ", asked alike: what is wrong with one is wrong with the other",
+              "give it an address, a model or a 'set' of its own");
+      return;
+    }
+    const KernelRole judged = a->role == KernelRole::kAudit ? b->role : a->role;
+    if (judged == KernelRole::kFallback || judged == KernelRole::kAudit) return;
+    Warning(second.mark, "judged-by-itself",
+            who + ", so that nothing it does can be seen: it is compared with itself",
+            "let another server audit");
   }
 
   // Without an audit kernel there is nobody to compare with.

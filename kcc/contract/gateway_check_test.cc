@@ -106,6 +106,30 @@ TEST(CheckGateway, GivesNoClientTheAuditKernelsAnswers) {
               ElementsAre("8:3 missing-kernel!", "11:3 shadow-is-audit!"));
 }
 
+TEST(CheckGateway, SeesOneServerUnderTwoNames) {
+  const auto said = [](const std::string& role, const std::string& other, const std::string& set) {
+    const GatewayOutcome outcome = ReadGateway(
+        "apiVersion: kcc/v1\nkind: Gateway\nmetadata: {name: lab, version: 1.0.0}\nspec:\n"
+        "  model: m\n  contract: c\n  policy: p\n  session: [\"header:a\"]\n  kernels:\n"
+        "    - {name: i, url: \"http://h:1\", server: vllm}\n"
+        "    - {name: a, url: \"http://h:2\", server: vllm}\n"
+        "    - {name: b, url: \"http://h:2\", server: vllm" +
+        set + "}\n");
+    EXPECT_TRUE(outcome.config);
+    return Said(*outcome.config,
+                Policy("{name: i, role: infer}, {name: a, role: " + role +
+                       "}, {name: b, role: " + other + "}, {name: i2, role: fallback}"),
+                ContractOf(std::string(kLatency)));
+  };
+  const std::string missing = "9:3 missing-kernel!";  // i2
+  EXPECT_THAT(said("guard", "fallback", ""), ElementsAre(missing, "12:7 same-server"));
+  EXPECT_THAT(said("guard", "fallback", ", set: {temperature: 0}"), ElementsAre(missing));
+  EXPECT_THAT(said("fallback", "audit", ""), ElementsAre(missing));
+  EXPECT_THAT(said("infer", "audit", ""), ElementsAre(missing, "12:7 judged-by-itself"));
+  EXPECT_THAT(said("audit", "guard", ", set: {temperature: 0}"),
+              ElementsAre(missing, "12:7 judged-by-itself"));
+}
+
 TEST(CheckGateway, SaysThatNothingCanBeRescored) {
   EXPECT_THAT(OfContract(std::string(kAudited)), ElementsAre("8:3 no-audit"));
   EXPECT_THAT(OfContract(std::string(kLatency)), IsEmpty()) << "of the request's own fields";

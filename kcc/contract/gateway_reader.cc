@@ -181,15 +181,6 @@ class GatewayReader {
                       "'" + kernel.name + "' stands where the gateway itself listens",
                       "write the address of the kernel's server");
     }
-    for (const GatewayKernel& other : config_.kernels) {
-      if (other.url == kernel.url && other.model == kernel.model && other.set == kernel.set) {
-        problems_.Warning(url, "same-server",
-                          "'" + kernel.name + "' and '" + other.name +
-                              "' are the same server, asked alike: one is no guard for the other",
-                          "write its own address, model or 'set'");
-        return;
-      }
-    }
   }
 
   void Set(const MappingReader& row, std::map<std::string, std::string>* set) {

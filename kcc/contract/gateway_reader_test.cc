@@ -348,18 +348,12 @@ TEST(ReadGateway, WarnsOfWhatIsAllowedAndUnwise) {
     EXPECT_TRUE(outcome.config) << list;
     return Placed(outcome, DiagnosticKind::kWarning);
   };
-  const std::string a = "{name: a, url: \"http://h:1\", server: vllm}";
   EXPECT_THAT(kernels("{name: a, url: \"http://h:1/v1\", server: vllm}"),
               ElementsAre("8:28 path-dropped"));
   EXPECT_THAT(kernels("{name: a, url: \"http://h:1\", server: vllm, keyFile: k}"),
               ElementsAre("8:28 key-in-clear"));
   EXPECT_THAT(kernels("{name: a, url: \"http://127.0.0.1:1\", server: vllm, keyFile: k}"),
               IsEmpty());
-  EXPECT_THAT(kernels(a + ", {name: b, url: \"http://h:1\", server: vllm}"),
-              ElementsAre("8:72 same-server"));
-  EXPECT_THAT(kernels(a + ", {name: b, url: \"http://h:1\", server: vllm, set: {temperature: 0}}"),
-              IsEmpty())
-      << "other sampling parameters make a guard";
 }
 
 TEST(ReadGateway, RefusesToReadSecretsAndTextsOfRequests) {
