@@ -61,19 +61,13 @@ class Memory:
 def gateway_counts(gateway):
     """What the gateway counted, from /metrics."""
     metrics = gateway.metrics
-
-    def of(name, **labels):
-        wanted = [f'{key}="{value}"' for key, value in labels.items()]
-        return int(sum(value for key, value in metrics.items() if key.partition("{")[0] == name and "{" in key and
-                       all(label in key for label in wanted)) if labels else metrics.get(name, 0))  # fmt: skip
-
-    names = list(gateway.kernels)
-    return {
-        "came": of("kcc_gateway_requests_total"), "refused": of("kcc_gateway_refused_total"), "own": of("kcc_gateway_own_total"),
-        "left": of("kcc_gateway_left_total"), "under_way": of("kcc_gateway_under_way"),
-        "retried": of("kcc_gateway_retried_total"),
-        **{what: {name: of(f"kcc_gateway_kernel_{what}_total", kernel=name) for name in names}
-           for what in ("sent", "answered", "failed", "cut", "sampled", "dropped")},
+    ends = {end: int(metrics[f'kcc_gateway_requests_total{{end="{end}"}}']) for end in ("own", "refused", "left")}
+    kernels = {"sent": "kernel_sent", "answered": "kernel_answered", "failed": "kernel_failures", "cut": "kernel_cut"}
+    return ends | {
+        "came": int(metrics["kcc_gateway_requests_came_total"]), "under_way": int(metrics["kcc_gateway_requests_under_way"]),
+        "retried": int(metrics["kcc_gateway_retries_total"]),
+        **{what: {kernel: int(metrics[f'kcc_{name}_total{{kernel="{kernel}"}}']) for kernel in gateway.kernels}
+           for what, name in kernels.items()},
     }  # fmt: skip
 
 

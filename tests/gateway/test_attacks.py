@@ -248,7 +248,9 @@ def test_the_admin_port_asks_for_its_token(gateway, path):
     assert admin(gateway, path).status == 401
     for wrong in ("Bearer", "Bearer ", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN.upper()}"):
         assert admin(gateway, path, Authorization=wrong).status == 401, wrong
-    assert admin(gateway, path + f"?token={TOKEN}").status == 401
+    # In an address it is only good for the cookie that takes its place, and says nothing itself.
+    reply = admin(gateway, path + f"?token={TOKEN}")
+    assert reply.status in (303, 401) and b"kernels" not in reply.body
     if path != "/v1/events":
         assert admin(gateway, path, Authorization=f"Bearer {TOKEN}").status == 200
 
