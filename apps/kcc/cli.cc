@@ -265,23 +265,6 @@ void DeclareAuthor(Program& program) {
   DeclareMeasureFlags(app, options.measure);
 }
 
-void DeclareCompletion(Program& program) {
-  auto& options = program.completion;
-  const std::vector<std::string> shells = {"bash", "zsh"};
-  CLI::App* app =
-      Declare(program, "completion", "Print a shell completion script",
-              "source <(kcc completion bash)\n"
-              "kcc completion zsh > ~/.zfunc/_kcc",
-              [&](Console& console) { return RunCompletion(options, program.spec, console); });
-  Argument(app, "SHELL", options.shell, Choices(shells), "Which shell")
-      ->required()
-      ->check([shells](const std::string& word) {
-        const bool known = std::find(shells.begin(), shells.end(), word) != shells.end();
-        return known ? ""
-                     : "no completion for '" + word + "'; use " + shells[0] + " or " + shells[1];
-      });
-}
-
 struct DeclaredCommand {
   std::string_view name;
   void (*declare)(Program&);

@@ -171,6 +171,7 @@ void DeclareRegister(Program& program);
 void DeclareStatementCommands(Program& program, CLI::App* group);
 void DeclareRequests(Program& program);
 void DeclareDoctor(Program& program);
+void DeclareCompletion(Program& program);
 void DeclarePromote(Program& program);
 void DeclareMonitor(Program& program);
 void DeclareGateway(Program& program);

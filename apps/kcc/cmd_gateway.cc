@@ -4,6 +4,7 @@
 #include "apps/kcc/commands.h"
 #include "apps/kcc/commands_gateway.h"
 #include "apps/kcc/safe_output.h"
+#include "kcc/control/gateway_files.h"
 #include "kcc/control/gateway_process.h"
 
 namespace kcc::cli {

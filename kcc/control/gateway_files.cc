@@ -30,6 +30,7 @@ class Loader {
     documents_.config = std::move(*outcome.config);
     ReadDocuments(text);
     ReadSecrets();
+    CheckTls();
     return Done();
   }
 
@@ -157,6 +158,15 @@ class Loader {
     }
     if (documents_.client_key_hashes.empty()) {
       Fault("no-keys", "the file holds no key, and without clientKeys anybody may ask", path);
+    }
+  }
+
+  // Certificates and the rest that the plane would stumble over.
+  void CheckTls() {
+    if (failed_) return;
+    const Result<> checked = CheckPlane(PlaneOptionsOf(documents_), *PoolOf(documents_));
+    if (!checked.has_value()) {
+      Fault("unusable-plane", checked.error().Format(), documents_.path);
     }
   }
 

@@ -69,8 +69,8 @@ class GatewayProcess {
   Result<> Run() {
     const sigset_t signals = BlockSignals();
     KCC_TRY_VOID(Start());
-    Say("started", "serving " + documents_.config.model + " at " + started_.url);
-    if (run_.started) run_.started({started_.url, started_.admin_url, documents_.config.model});
+    Say("started", "serving " + facts_->model + " at " + started_.url);
+    if (run_.started) run_.started({started_.url, started_.admin_url, facts_->model});
     while (WaitForEnd(signals)) {
     }
     Say("draining", "no new connections; requests under way finish");
@@ -166,7 +166,7 @@ class GatewayProcess {
   void MakeApi() {
     GatewayApiParts parts;
     parts.now = [this] { return Now(); };
-    parts.core_metrics = [this] { return GatewayMetrics(*core_); };
+    parts.core_metrics = [this] { return GatewayMetricsText(*core_); };
     parts.reload = [this] { return Reload(); };
     parts.history = &history_;
     parts.evaluator = evaluator_.get();
@@ -207,8 +207,12 @@ class GatewayProcess {
 
   // After the drain: what clients were answered is still worth its evidence.
   void FinishScoring() {
-    const double end = run_.clock->MonotonicSeconds() +
-                       2 * static_cast<double>(documents_.config.scoring.timeout_ms) / 1000;
+    int64_t timeout_ms = 0;
+    {
+      const std::lock_guard lock(reload_mutex_);
+      timeout_ms = documents_.config.scoring.timeout_ms;
+    }
+    const double end = run_.clock->MonotonicSeconds() + 2 * static_cast<double>(timeout_ms) / 1000;
     while (run_.clock->MonotonicSeconds() < end && Scorer().waiting > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }

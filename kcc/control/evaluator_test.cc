@@ -1,0 +1,127 @@
+#include "kcc/control/evaluator.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "kcc/control/control_test_data.h"
+#include "kcc/control/gateway_now.h"
+#include "kcc/format/json.h"
+
+namespace kcc {
+namespace {
+
+using testing::ControlTest;
+using testing::GoodOrBad;
+
+class EvaluatorTest : public ControlTest {
+ protected:
+  std::unique_ptr<Evaluator> Start(double lease_s = 5, size_t queue_max = 1024) {
+    history_.Listen([this](const HistoryEntry&) { told_count_.fetch_add(1); });
+    EvaluatorOptions options;
+    options.live = Options();
+    options.queue_max = queue_max;
+    options.lease_s = lease_s;
+    auto evaluator = Evaluator::Start(std::move(options), &words_, &history_, &TheSystemClock());
+    EXPECT_TRUE(evaluator.has_value()) << evaluator.error().Format();
+    return evaluator.has_value() ? std::move(*evaluator) : nullptr;
+  }
+  void Give(Evaluator& evaluator, bool bad) {
+    const int64_t number = number_++;
+    evaluator.Take(GoodOrBad(number, bad), {"r" + std::to_string(number), "fast", 0, false});
+  }
+  GatewayNow Now(const Evaluator& evaluator) const {
+    auto facts = std::make_shared<GatewayFacts>();
+    facts->contract = {"watched", "1", "sha256:x"};
+    GatewayNow now;
+    now.facts = facts;
+    now.view = evaluator.view();
+    return now;
+  }
+  std::atomic<int> told_count_{0};
+};
+
+std::string VerdictIn(const std::string& text) {
+  json::parser parser;
+  const auto root = ParseJson(parser, text);
+  json::object object;
+  if (!root.has_value() || root->get(object) != simdjson::SUCCESS) return "not JSON";
+  return std::string(JsonText(JsonMember(object, "verdict")));
+}
+
+TEST_F(EvaluatorTest, FoldsAllThatItWasGivenBeforeItEnds) {
+  auto evaluator = Start();
+  for (int i = 0; i < 300; ++i) Give(*evaluator, true);
+  evaluator.reset();
+  EXPECT_EQ(words_.route().serves, kCareful);
+  const auto again = Open();
+  EXPECT_EQ(again->resumed(), 300);
+}
+
+TEST_F(EvaluatorTest, AWishIsDoneByItsThreadOrRefused) {
+  auto evaluator = Start();
+  const auto half = [](const EvaluatorView& view) -> Result<RouteWishes> {
+    RouteWishes wishes = view.wishes;
+    wishes.canary = "careful";
+    wishes.canary_share = 0.5;
+    return wishes;
+  };
+  EXPECT_TRUE(evaluator->Wish(half, "canary", "a test").has_value());
+  EXPECT_EQ(words_.route().canary_share, ShareOf(0.5));
+  EXPECT_EQ(evaluator->view()->plan.canary, "careful");
+  const auto never = [](const EvaluatorView&) -> Result<RouteWishes> { return InvalidError("no"); };
+  EXPECT_FALSE(evaluator->Wish(never, "canary", "a test").has_value());
+  EXPECT_EQ(words_.route().canary_share, ShareOf(0.5));
+}
+
+TEST_F(EvaluatorTest, VerdictsNeverSaySatisfiedWithoutEvidence) {
+  auto evaluator = Start();
+  GatewayNow now = Now(*evaluator);
+  EXPECT_EQ(VerdictOf(now, {}).verdict, Verdict::kInconclusive);
+  EXPECT_EQ(VerdictIn(VerdictOf(now, {}).json), "inconclusive");
+  // Whatever a view might claim.
+  EvaluatorView claims = *now.view;
+  claims.status.kernels[0].verdict = Verdict::kSatisfied;
+  now.view = std::make_shared<EvaluatorView>(claims);
+  EXPECT_NE(VerdictOf(now, {}).verdict, Verdict::kSatisfied) << "no request was audited";
+  claims.status.kernels[0].audited = 1000;
+  now.view = std::make_shared<EvaluatorView>(claims);
+  EXPECT_EQ(VerdictOf(now, {}).verdict, Verdict::kSatisfied);
+  now.silent = true;
+  EXPECT_EQ(VerdictOf(now, {}).verdict, Verdict::kError) << "nobody looks at what comes now";
+  now.silent = false;
+  claims.log_failed = true;
+  now.view = std::make_shared<EvaluatorView>(claims);
+  EXPECT_EQ(VerdictOf(now, {}).verdict, Verdict::kInconclusive);
+  claims.log_failed = false;
+  claims.status.kernels[0].state = KernelState::kGuarded;
+  now.view = std::make_shared<EvaluatorView>(claims);
+  now.silent = true;
+  EXPECT_EQ(VerdictOf(now, {}).verdict, Verdict::kViolated) << "bad news stands";
+}
+
+TEST_F(EvaluatorTest, VerdictsAreOfTheContractAndStageThatWereAsked) {
+  auto evaluator = Start();
+  const GatewayNow now = Now(*evaluator);
+  EXPECT_EQ(VerdictOf(now, {"watched", "full", ""}).verdict, Verdict::kInconclusive);
+  EXPECT_EQ(VerdictOf(now, {"another", "", ""}).verdict, Verdict::kError);
+  EXPECT_EQ(VerdictOf(now, {"", "canary", ""}).verdict, Verdict::kError);
+  EXPECT_EQ(VerdictOf(now, {"", "", "nobody"}).verdict, Verdict::kError);
+}
+
+TEST_F(EvaluatorTest, MetricsAndStatusAreWrittenFromTheSameMoment) {
+  auto evaluator = Start();
+  const GatewayNow now = Now(*evaluator);
+  const std::string metrics = ControlMetrics(now);
+  EXPECT_NE(metrics.find("kcc_route_weight{kernel=\"fast\"} 1\n"), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find("kcc_clause_state{clause=\"soft-kl\",slice=\"all\",side=\"infer\","
+                         "kernel=\"fast\",state=\"inconclusive\"} 1\n"),
+            std::string::npos)
+      << metrics;
+  json::parser parser;
+  const std::string status = StatusJson(now);
+  EXPECT_TRUE(ParseJson(parser, status).has_value()) << status;
+}
+
+}  // namespace
+}  // namespace kcc
