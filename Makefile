@@ -10,7 +10,7 @@ CTEST := tools/in_memory.sh ctest --output-on-failure --no-tests=error -j $(JOBS
 PYTEST := tools/in_memory.sh .venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
   --max-worker-restart=0 -o tmp_path_retention_policy=failed
 
-.PHONY: program build setup demo results test test-all fuzz bench bench-gateway soak dist dist-arm64 format lint clean configure-% build-%
+.PHONY: program build setup demo gateway-demo results test test-all fuzz bench bench-gateway soak dist dist-arm64 format lint clean configure-% build-%
 
 setup:
 	@tools/setup.sh
@@ -32,6 +32,10 @@ build: program
 
 demo: program
 	@tools/demo.sh
+
+# Three kernels of the lab behind a gateway, a fault on one slice, and the way back; STAY=1 leaves it running.
+gateway-demo: setup program
+	@.venv/bin/python tools/gateway_demo.py $(if $(STAY),--stay)
 
 # The experiments of the paper on the lab, a few minutes; their pages stay in build/results.
 results: program

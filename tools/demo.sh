@@ -45,4 +45,6 @@ Three things to try:
     $kcc attribute --train lab:train --infer lab:fp8 --max-requests 8 --first-divergence
   trainer against rollout engine, from one step of RL
     $kcc rl diagnose examples/rl/step.safetensors
+
+And with live traffic: 'make gateway-demo' serves three kernels behind a gateway, breaks one on a slice, and shows the guard and the way back.
 END
