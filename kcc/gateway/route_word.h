@@ -44,7 +44,7 @@ class RouteWords {
   // The kernels that may serve at all, kernel i as bit i: of the pool's, those that are registered
   // under the contract and not ruled out. Nothing is sent to another, whatever the route says: what
   // comes next in the order of failover serves. Roles that are not servable serve nothing, allowed
-  // or not.
+  // or not, but for a candidate that the route names as its canary.
   void Allow(uint64_t kernels);  // the same
   Route24 route() const;
   Sampling24 sampling() const;

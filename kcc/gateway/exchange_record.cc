@@ -1,0 +1,96 @@
+// What an exchange leaves for the scorer.
+#include <utility>
+
+#include "kcc/gateway/exchange_state.h"
+
+namespace kcc {
+
+// Of the request; the body is the record's from then on only where the exchange is over with it.
+ServedRecord GatewayExchange::State::NewRecord(RecordKind kind, int64_t now) const {
+  ServedRecord record;
+  record.kind = kind;
+  record.pool = pool;
+  record.kernel = kernel.value_or(0);
+  record.id = id;
+  record.session = session;
+  record.path = route->path;
+  record.stream = stream;
+  record.started_at_ms = started_at_ms;
+  record.latency_ms = static_cast<double>(now - started_us) / 1000;
+  record.ttft_ms = first_us == 0 ? 0 : static_cast<double>(first_us - started_us) / 1000;
+  record.status = status;
+  record.canary = by_canary;
+  record.fingerprint = fingerprint;
+  return record;
+}
+
+void GatewayExchange::State::Put(ServedRecord record) {
+  KernelCounts& its = worker.counts().kernels[record.kernel];
+  const bool evidence = record.kind != RecordKind::kFingerprint;
+  if (!worker.ring().Put(std::move(record))) {
+    Count(its.dropped);
+  } else if (evidence) {
+    Count(its.sampled);
+  }
+}
+
+// Put at the start, so that it does not depend on how the request ends.
+void GatewayExchange::State::PutProbe(size_t probed, int64_t now) {
+  ServedRecord record = NewRecord(RecordKind::kProbe, now);
+  record.kernel = probed;
+  record.fields = fields;
+  record.request_body = body;
+  Put(std::move(record));
+}
+
+// A kernel that did not answer. It has a record of its own, since the request goes on.
+void GatewayExchange::State::PutFailure(const TryFailure& failure, int64_t now) {
+  ServedRecord record = NewRecord(RecordKind::kAudit, now);
+  record.id += "~" + std::to_string(failures + 1);
+  record.fields = fields;
+  record.request_body = body;
+  record.status = failure.status;
+  record.reason = failure.reason;
+  Put(std::move(record));
+}
+
+// The end of a sampled request at the kernel that answered, or that its client did not wait for.
+void GatewayExchange::State::PutEnd(bool cut, bool left, int64_t now) {
+  ServedRecord record = NewRecord(RecordKind::kAudit, now);
+  record.fields = std::move(fields);
+  record.cut = cut;
+  record.client_left = left;
+  record.shadow = shadow;
+  if (is_client_error()) record.status = error_status;
+  ServedAnswer answer = reader->Take();
+  record.finish_reason = std::move(answer.finish_reason);
+  if (!answer.fingerprint.empty()) record.fingerprint = std::move(answer.fingerprint);
+  const bool answered = record.status >= 200 && record.status < 300;
+  if (sampling_refused && answered) {
+    answer.fault = "the kernel refused the fields of sampling";
+  }
+  if (!answer.fault.empty() && answered) {
+    record.kind = RecordKind::kLost;
+    record.reason = std::move(answer.fault);
+  } else {
+    record.text = std::move(answer.text);
+    record.prompt_ids = std::move(answer.prompt_ids);
+    record.tokens = std::move(answer.tokens);
+  }
+  // The scan's views end here, and the request has been sent for the last time.
+  scan.members.clear();
+  record.request_body = std::move(body);
+  Put(std::move(record));
+}
+
+void GatewayExchange::State::CheckFingerprint(std::string_view told, int64_t now) {
+  const std::string& expected = asked().fingerprint;
+  if (expected.empty() || told.empty() || told == expected || stranger) return;
+  stranger = true;
+  Count(counts().strangers);
+  ServedRecord record = NewRecord(RecordKind::kFingerprint, now);
+  record.fingerprint = told;
+  Put(std::move(record));
+}
+
+}  // namespace kcc
