@@ -33,15 +33,15 @@ struct PlaneOptions {
   std::vector<std::string> client_key_hashes;
   size_t header_bytes_max = 16 << 10;
   size_t body_bytes_max = size_t{8} << 20;
-  size_t connections_max = 4096;     // of clients, over all threads
+  size_t connections_max = 4096;       // of clients, over all threads
   double requests_per_second_max = 0;  // of one client address, over one thread; 0: any
-  int idle_s = 75;          // a connection of a client without a request
-  int request_s = 30;       // for a request to arrive whole
-  int connect_ms = 2000;    // to a kernel
-  int first_byte_s = 600;   // until a kernel's head is there
-  int between_s = 120;      // between two pieces of a kernel's answer
-  int write_s = 60;         // for a client to take what is written
-  size_t idle_upstreams_max = 64;  // connections to a kernel that a thread keeps
+  int idle_s = 75;                     // a connection of a client without a request
+  int request_s = 30;                  // for a request to arrive whole
+  int connect_ms = 2000;               // to a kernel
+  int first_byte_s = 600;              // until a kernel's head is there
+  int between_s = 120;                 // between two pieces of a kernel's answer
+  int write_s = 60;                    // for a client to take what is written
+  size_t idle_upstreams_max = 64;      // connections to a kernel that a thread keeps
   int drain_s = 30;
 };
 
@@ -52,13 +52,19 @@ struct PlaneStarted {
 
 // Counted by the plane itself: what never became a request.
 struct PlaneCounts {
-  uint64_t connections = 0;       // open now
+  uint64_t connections = 0;  // open now
   uint64_t accepted = 0;
-  uint64_t over_limit = 0;        // connections refused
-  uint64_t bad_requests = 0;      // not HTTP, too large, too slow
+  uint64_t over_limit = 0;    // connections refused
+  uint64_t bad_requests = 0;  // not HTTP, too large, too slow
   uint64_t without_key = 0;
   uint64_t rate_limited = 0;
 };
+
+// What is wrong with the options, the certificates that they name, and those that a pool's kernels
+// are checked against: everything but the network. Start and Reload look at the options again; a
+// pool is looked at before GatewayCore::Replace takes it, since kernels of which no certificate can
+// be checked get no request.
+Result<> CheckPlane(const PlaneOptions& options, const GatewayPool& pool);
 
 class Plane {
  public:

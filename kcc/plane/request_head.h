@@ -1,0 +1,62 @@
+// The head of a client's request, read from its raw bytes and more strictly than HTTP asks for:
+// what two programs in a row could read in two ways is refused, so that no request can be hidden in
+// another (docs/gateway.md, "What a hostile client hears").
+//
+//   400  a bare LF or CR, a NUL or another control character, a folded line, a name that is no
+//   token
+//        or has a space before its colon, a second Host or none (HTTP/1.1), a second Content-Length
+//        or one that is not all digits, Content-Length beside Transfer-Encoding, any
+//        Transfer-Encoding but a single "chunked", that in HTTP/1.0, a target that does not begin
+//        with "/"
+//   417  Expect with anything but "100-continue"
+//   431  more than 100 fields
+//   505  another version than HTTP/1.0 and HTTP/1.1
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kcc/gateway/head.h"
+
+namespace kcc {
+
+inline constexpr size_t kHeaderFieldsMax = 100;
+
+struct HeadFault {
+  int status = 400;
+  std::string why;
+
+  bool operator==(const HeadFault&) const = default;
+};
+
+// Views of the bytes that were read.
+struct RequestHead {
+  std::string_view method;
+  std::string_view target;
+  bool http11 = true;
+  bool keep_alive = true;
+  bool chunked = false;
+  bool expects_continue = false;
+  uint64_t length = 0;  // of the body, where it is not chunked
+  std::string_view authorization;
+  // Without those that speak of this connection and this message alone: Host, Content-Length,
+  // Connection and what it names, Transfer-Encoding ...
+  std::vector<HeaderField> fields;
+};
+
+// How far `bytes`, the beginning of a request, are a head. `end`: one past its blank line; 0: more
+// is needed. Bytes before `from` were looked at before.
+struct HeadScan {
+  size_t end = 0;
+  std::optional<HeadFault> fault;
+};
+HeadScan ScanHead(std::string_view bytes, size_t from);
+
+// `bytes`: a whole head with its blank line.
+std::optional<HeadFault> ReadRequestHead(std::string_view bytes, RequestHead* head);
+
+}  // namespace kcc
