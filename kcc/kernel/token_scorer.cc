@@ -8,6 +8,7 @@
 #include "kcc/kernel/secret.h"
 #include "kcc/kernel/server_connection.h"
 #include "kcc/kernel/server_options.h"
+#include "kcc/kernel/server_table.h"
 #include "kcc/kernel/uri.h"
 
 namespace kcc {
@@ -221,19 +222,19 @@ Result<LogprobSemantics> TokenScorer::GeneratedSemantics(double limit_s) {
   return *state.generated;
 }
 
-HttpCall TokenScorer::TokenizeText(const std::string& text, bool begins) const {
-  return state_->server.facts().server->tokenize(state_->facts.model, text, begins);
+HttpCall TokenizeTextCall(const ScoringFacts& facts, const std::string& text, bool begins) {
+  return FindServer(facts.server)->tokenize(facts.model, text, begins);
 }
 
-HttpCall TokenScorer::TokenizeChat(
-    std::span<const std::pair<std::string, std::string>> members) const {
+HttpCall TokenizeChatCall(const ScoringFacts& facts,
+                          std::span<const std::pair<std::string, std::string>> members) {
   JsonWriter body(JsonWriter::Style::kCompact);
-  body.BeginObject().Field("model", state_->facts.model);
+  body.BeginObject().Field("model", facts.model);
   for (const auto& [name, value] : members) body.Key(name).Raw(value);
   return {"/tokenize", body.EndObject().Take()};
 }
 
-Result<std::vector<int32_t>> TokenScorer::ReadTokenized(const std::string& body) {
+Result<std::vector<int32_t>> ReadTokenized(const std::string& body) {
   json::parser parser;
   KCC_TRY(const json::element root, ParseJson(parser, body));
   json::object object;

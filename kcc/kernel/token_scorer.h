@@ -110,17 +110,18 @@ class TokenScorer {
   // way is taken for what its kind is by default.
   Result<LogprobSemantics> GeneratedSemantics(double limit_s);
 
-  // The call that gives the ids of a text (`begins`: with what a sequence begins with before it),
-  // or of a conversation: members of `facts().chat_members` as JSON. ReadTokenized reads the
-  // answer. Preconditions: facts().tokenizes; chat_members is not empty.
-  HttpCall TokenizeText(const std::string& text, bool begins) const;
-  HttpCall TokenizeChat(std::span<const std::pair<std::string, std::string>> members) const;
-  static Result<std::vector<int32_t>> ReadTokenized(const std::string& body);
-
  private:
   struct State;
   explicit TokenScorer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+// The call that gives the ids of a text (`begins`: with what a sequence begins with before it), or
+// of a conversation: members of `facts.chat_members` as JSON. ReadTokenized reads the answer.
+// Preconditions: facts.tokenizes; chat_members is not empty.
+HttpCall TokenizeTextCall(const ScoringFacts& facts, const std::string& text, bool begins);
+HttpCall TokenizeChatCall(const ScoringFacts& facts,
+                          std::span<const std::pair<std::string, std::string>> members);
+Result<std::vector<int32_t>> ReadTokenized(const std::string& body);
 
 }  // namespace kcc

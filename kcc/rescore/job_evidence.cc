@@ -206,6 +206,7 @@ Rows EvidenceMaker::MakeRows(const RescoreJob& job, std::vector<ScoredToken> inf
 
 JobEvidence EvidenceMaker::OfServed(const RescoreJob& job) const {
   if (!job.lost.empty()) return {std::nullopt, job.lost, job.lost_word};
+  if (!job.lost_served.empty()) return {std::nullopt, job.lost_served, job.lost_served_word};
   MonitorObservation observation = Begin(job, KernelName(job.record));
   AddRun(job, &observation);
   if (!job.broken.empty()) {

@@ -23,6 +23,7 @@ KernelAsker::KernelAsker(AskerOptions options, Done done)
   KCC_CHECK(::pipe2(ends, O_CLOEXEC) == 0);
   stop_read_ = ends[0];
   stop_write_ = ends[1];
+  if (options_.calls_alone) fault_.clear();  // whether anybody listens shows with the first call
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -201,7 +202,7 @@ void KernelAsker::AnswerCalls(const std::vector<AskTask>& calls, double until_s)
       result.timed_out = answers[i].timed_out;
     } else if (calls[i].kind == AskTask::Kind::kTokenize) {
       auto ids = answers[i].status == 200
-                     ? TokenScorer::ReadTokenized(answers[i].body)
+                     ? ReadTokenized(answers[i].body)
                      : Result<std::vector<int32_t>>(IoError("its tokenizer answers with status " +
                                                             std::to_string(answers[i].status)));
       if (ids.has_value()) {

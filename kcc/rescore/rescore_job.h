@@ -46,6 +46,7 @@ struct RescoreJob {
 
   // Why nothing can be said; empty: something can. `lost_word` is the reason in a word.
   std::string lost, lost_word;
+  std::string lost_served, lost_served_word;  // the same of the kernel that served it alone
   // Why the kernel's evidence contradicts what is known.
   std::string broken;
 
@@ -57,7 +58,6 @@ struct RescoreJob {
   bool compares_outputs = false;  // the tokens cannot be scored
 
   std::optional<TokenAnswer> audit, candidate, infer;
-  LogprobSemantics served_semantics = LogprobSemantics::kRaw;
   int64_t vocab_size = 0;
   std::optional<size_t> candidate_kernel;  // of the record's pool
 

@@ -35,10 +35,12 @@ struct RescoreOptions {
   // "openai+http://127.0.0.1:8000?server=vllm".
   std::map<std::string, std::string> uris;
   int32_t top = 20;
-  size_t in_flight_max = 64;    // calls to one kernel at once
-  size_t waiting_max = 256;     // records; what comes beyond is lost, and said to be
-  double timeout_s = 2;         // of one record's calls
-  double determinism_rate = 0;  // share of audited requests that are asked of their kernel again
+  size_t in_flight_max = 64;       // calls to one kernel at once
+  size_t waiting_max = 256;        // records; what comes beyond is lost, and said to be
+  double timeout_s = 2;            // of one record's calls
+  double generate_timeout_s = 60;  // of an answer that is written for the scorer: probes, repeats
+  double retry_s = 3;              // between attempts to reach a kernel that does not answer
+  double determinism_rate = 0;     // share of audited requests that are asked of their kernel again
   std::vector<GradeHook> hooks;
   bool keep_texts = false;  // store: full
 };
@@ -47,7 +49,9 @@ struct RescoreOptions {
 using Evidence = std::variant<MonitorObservation, UnreadLine>;
 
 struct RescoreCounts {
-  uint64_t scored = 0, lost = 0, timed_out = 0, refused = 0, waiting = 0;
+  // refused: by the kernel and by the audit kernel alike, so the client's fault. ungraded: fields
+  // that a hook could not tell.
+  uint64_t scored = 0, lost = 0, timed_out = 0, refused = 0, waiting = 0, ungraded = 0;
   std::map<std::string, uint64_t> reasons;  // of lost ones, by a short word
 };
 

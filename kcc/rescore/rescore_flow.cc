@@ -1,0 +1,451 @@
+#include "kcc/rescore/rescore_flow.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kcc/base/check.h"
+
+namespace kcc {
+namespace {
+
+constexpr uint64_t kAgainSalt = 0x6b636361676e;  // apart from what decides who is audited
+
+const std::string& KernelName(const ServedRecord& record) {
+  return record.pool->kernels[record.kernel].name;
+}
+
+// How two prompts part, for whoever reads of it.
+std::string Difference(const std::vector<int32_t>& asked, const std::vector<int32_t>& told) {
+  const auto at = std::mismatch(asked.begin(), asked.end(), told.begin(), told.end());
+  std::string words = "the kernel read another prompt than the one that was asked: ";
+  if (asked.size() != told.size()) {
+    words +=
+        std::to_string(told.size()) + " tokens instead of " + std::to_string(asked.size()) + ", ";
+  }
+  return words + "the first that differs is token " + std::to_string(at.first - asked.begin());
+}
+
+bool HasLogprobs(const ServedRecord& record) {
+  return std::any_of(record.tokens.begin(), record.tokens.end(),
+                     [](const ServedToken& token) { return !std::isnan(token.logprob); });
+}
+
+bool Scores(const RescoreJob& job) {
+  return (job.served == Served::kWhole || job.served == Served::kLeft) &&
+         !job.record.tokens.empty();
+}
+
+}  // namespace
+
+RescoreFlow::RescoreFlow(const Contract& contract, const MonitorPolicy& policy,
+                         const RescoreOptions& options, const GatewayCore& core, Kernels& kernels,
+                         GradeStation* graders, Rescorer::TakeEvidence take)
+    : policy_(policy),
+      options_(options),
+      core_(core),
+      kernels_(kernels),
+      graders_(graders),
+      take_(std::move(take)),
+      maker_(contract, options.keep_texts),
+      needs_own_(NeedsOwnAnswers(contract)),
+      audit_(*policy.FirstOf(KernelRole::kAudit)) {}
+
+void RescoreFlow::Take(ServedRecord record) {
+  if (record.pool == nullptr || record.kernel >= record.pool->kernels.size()) {
+    return EmitLost("", "a record of no kernel", "lost", record);
+  }
+  if (record.kind == RecordKind::kLost) {
+    return EmitLost(KernelName(record), record.reason, "lost", record);
+  }
+  if (record.kind == RecordKind::kFingerprint) {
+    return take_(maker_.OfFingerprint(record), record);
+  }
+  if (jobs_.size() >= options_.waiting_max + options_.in_flight_max) {
+    return EmitLost(KernelName(record), "the queue of the scorer is full", "queue", record);
+  }
+  const uint64_t number = next_job_++;
+  Job& job = *jobs_.emplace(number, std::make_unique<Job>()).first->second;
+  job.record = std::move(record);
+  counts_.waiting = jobs_.size();
+  if (job.record.kind != RecordKind::kProbe) {
+    Answered(number, job);
+  } else if (std::string fault; !AskAgain(number, job, KernelName(job.record), Question::kProbe,
+                                          &job.probe_call, &fault)) {
+    job.lost = "the probe could not be asked: " + fault;
+    job.lost_word = "probe";
+  }
+  FinishIfDone(number);
+}
+
+void RescoreFlow::TakeDropped(const std::shared_ptr<const GatewayPool>& pool, size_t kernel,
+                              uint64_t count) {
+  ServedRecord record;
+  record.kind = RecordKind::kLost;
+  record.pool = pool;
+  record.kernel = kernel;
+  record.started_at_ms = core_.clock().NowMs();
+  record.reason = "the ring to the scorer was full";
+  const bool known = pool != nullptr && kernel < pool->kernels.size();
+  for (uint64_t i = 0; i < count; ++i) {
+    EmitLost(known ? pool->kernels[kernel].name : "", record.reason, "ring", record);
+  }
+}
+
+void RescoreFlow::Ask(uint64_t number, Job& job, KernelAsker& asker, Question question,
+                      AskTask task) {
+  task.job = number;
+  task.slot = static_cast<int>(question);
+  ++job.pending;
+  asker.Submit(std::move(task));
+}
+
+bool RescoreFlow::AskAgain(uint64_t number, Job& job, const std::string& kernel, Question question,
+                           AgainCall* again, std::string* fault) {
+  const std::vector<PoolKernel>& kernels = job.record.pool->kernels;
+  const auto row = std::find_if(kernels.begin(), kernels.end(),
+                                [&](const PoolKernel& one) { return one.name == kernel; });
+  KernelAsker* const asker = kernels_.Calls(kernel);
+  if (row == kernels.end() || asker == nullptr) {
+    *fault = "there is no way to the kernel '" + kernel + "'";
+    return false;
+  }
+  auto made = MakeAgainCall(job.record, *job.record.pool, *row);
+  if (!made.has_value()) {
+    *fault = made.error().message();
+    return false;
+  }
+  *again = std::move(*made);
+  AskTask task;
+  task.kind = AskTask::Kind::kCall;
+  task.call = again->call;
+  Ask(number, job, *asker, question, std::move(task));
+  return true;
+}
+
+// A call that was made and has no answer is the kernel's failure; one that was never made is none.
+void RescoreFlow::OnProbed(uint64_t number, Job& job, const AskResult& result) {
+  if (!result.fault.empty() && result.called.fault.empty()) {
+    job.lost = "the probe was not asked: " + result.fault;
+    job.lost_word = "probe";
+    return;
+  }
+  const int64_t asked_at_ms = job.record.started_at_ms;
+  ReadAgain(job.probe_call, result.called, job.record.pool->answer_bytes_max, &job.record);
+  if (job.record.started_at_ms == 0) job.record.started_at_ms = asked_at_ms;
+  if (!job.record.reason.empty()) {
+    job.lost = "the answer to the probe is no evidence: " + job.record.reason;
+    job.lost_word = "answer";
+    return;
+  }
+  Answered(number, job);
+}
+
+void RescoreFlow::Answered(uint64_t number, Job& job) {
+  job.served = ServedOf(job.record);
+  auto asked = ReadAskedRequest(job.record);
+  if (!asked.has_value()) {
+    job.lost = "the request cannot be read: " + asked.error().message();
+    job.lost_word = "request";
+    return;
+  }
+  job.asked = std::move(*asked);
+  const bool told_empty = !job.record.prompt_ids.empty() && job.record.text.empty();
+  job.compares_outputs = job.served == Served::kWhole && job.record.tokens.empty() && !told_empty;
+  AskAnswers(number, job);
+  AskPrompt(number, job);
+}
+
+// What does not need to know the prompt.
+void RescoreFlow::AskAnswers(uint64_t number, Job& job) {
+  const bool whole = job.served == Served::kWhole;
+  const bool compares = whole && job.asked.choices == 1 && (needs_own_ || job.compares_outputs);
+  if (job.served == Served::kRefused || compares) {
+    AskAgain(number, job, audit_.name, Question::kOwn, &job.own_call, &job.own_fault);
+  }
+  const uint64_t hash = HashBytes(kAgainSalt, job.record.id);
+  if (whole && job.record.kind == RecordKind::kAudit && job.asked.repeatable() &&
+      IsSampled(ShareOf(options_.determinism_rate), hash)) {
+    std::string fault;
+    AskAgain(number, job, KernelName(job.record), Question::kAgain, &job.again_call, &fault);
+  }
+  if (whole) AskGrades(number, job, Question::kGrades, job.record);
+}
+
+void RescoreFlow::AskGrades(uint64_t number, Job& job, Question question,
+                            const ServedRecord& answer) {
+  if (graders_ == nullptr) return;
+  GradeTask task;
+  task.job = number;
+  task.slot = static_cast<int>(question);
+  task.ask = {job.record.path, job.record.request_body, answer.text, answer.finish_reason,
+              &job.asked.record};
+  ++job.pending;
+  graders_->Submit(std::move(task));
+}
+
+// A failed request is placed in its slices too.
+void RescoreFlow::AskPrompt(uint64_t number, Job& job) {
+  const AskedPrompt& prompt = job.asked.prompt;
+  KernelAsker* const asker = kernels_.Scores(audit_.name);
+  const auto audit = asker != nullptr ? asker->kernel() : nullptr;
+  AskTask task;
+  task.kind = AskTask::Kind::kTokenize;
+  if (prompt.kind == AskedPrompt::Kind::kIds) {
+    job.prompt = prompt.ids;
+  } else if (audit != nullptr && prompt.kind == AskedPrompt::Kind::kText &&
+             audit->facts.tokenizes) {
+    task.call = TokenizeTextCall(audit->facts, prompt.text, prompt.begins);
+    return Ask(number, job, *asker, Question::kPrompt, std::move(task));
+  } else if (audit != nullptr && prompt.kind == AskedPrompt::Kind::kChat) {
+    const auto& known = audit->facts.chat_members;
+    const bool renders =
+        std::all_of(prompt.members.begin(), prompt.members.end(), [&](const auto& member) {
+          return std::find(known.begin(), known.end(), member.first) != known.end();
+        });
+    if (renders) {
+      task.call = TokenizeChatCall(audit->facts, prompt.members);
+      return Ask(number, job, *asker, Question::kPrompt, std::move(task));
+    }
+  }
+  PromptKnown(number, job);
+}
+
+// False where nothing can be scored.
+bool RescoreFlow::ChoosePrompt(Job& job) {
+  const std::vector<int32_t>& told = job.record.prompt_ids;
+  if (!job.prompt.empty() && !told.empty() && job.prompt != told) {
+    job.broken = Difference(job.prompt, told);
+    return false;
+  }
+  if (!Scores(job)) return false;
+  const std::vector<int32_t>& prompt = job.prompt.empty() ? told : job.prompt;
+  if (prompt.empty()) {
+    job.lost = "neither the answer nor the audit kernel tells the ids of the prompt";
+    job.lost_word = "prompt";
+    return false;
+  }
+  job.prompt_tokens = static_cast<int32_t>(prompt.size());
+  return true;
+}
+
+// Whether what the kernel says of its tokens can be held against the audit kernel's word.
+bool RescoreFlow::CheckServed(Job& job, const AskedKernel& audit) {
+  for (const ServedToken& token : job.record.tokens) {
+    if (token.id < audit.facts.vocab_size) continue;
+    job.broken = "the kernel's answer names the token id " + std::to_string(token.id) +
+                 ", outside the vocabulary of " + std::to_string(audit.facts.vocab_size);
+    return false;
+  }
+  if (!HasLogprobs(job.record)) return true;
+  const std::string& name = KernelName(job.record);
+  KernelAsker* const asker = kernels_.Scores(name);
+  const auto served = asker != nullptr ? asker->kernel() : nullptr;
+  job.lost_served_word = "semantics";
+  if (served == nullptr) {
+    job.lost_served = "what the log-probs of '" + name + "' mean is not known: " +
+                      (asker != nullptr ? asker->fault() : "there is no way to it");
+    return true;
+  }
+  job.lost_served = maker_.WhyNotComparable(served->generated, job.asked, audit.facts.evidence);
+  return true;
+}
+
+void RescoreFlow::PromptKnown(uint64_t number, Job& job) {
+  if (ChoosePrompt(job)) AskScores(number, job);
+}
+
+void RescoreFlow::AskScores(uint64_t number, Job& job) {
+  KernelAsker* const asker = kernels_.Scores(audit_.name);
+  const auto audit = asker != nullptr ? asker->kernel() : nullptr;
+  if (audit == nullptr) {
+    job.lost = "the audit kernel does not answer: " +
+               (asker != nullptr ? asker->fault() : std::string("there is no way to it"));
+    job.lost_word = "audit-down";
+    return;
+  }
+  job.vocab_size = audit->facts.vocab_size;
+  if (!CheckServed(job, *audit)) return;
+  job.candidate_kernel = CandidateOf(job.record);
+  if (!job.lost_served.empty() && !job.candidate_kernel) return;
+  const std::vector<int32_t>& prompt = job.prompt.empty() ? job.record.prompt_ids : job.prompt;
+  job.sequence = prompt;
+  for (const ServedToken& token : job.record.tokens) job.sequence.push_back(token.id);
+  AskTask task;
+  task.kind = AskTask::Kind::kScore;
+  task.tokens = &job.sequence;
+  task.prompt_tokens = job.prompt_tokens;
+  Ask(number, job, *asker, Question::kAudit, task);
+  if (job.candidate_kernel) {
+    const std::string& name = job.record.pool->kernels[*job.candidate_kernel].name;
+    if (KernelAsker* const candidate = kernels_.Scores(name)) {
+      Ask(number, job, *candidate, Question::kCandidate, task);
+    }
+  }
+  if (!HasLogprobs(job.record)) {
+    if (KernelAsker* const own = kernels_.Scores(KernelName(job.record))) {
+      Ask(number, job, *own, Question::kInfer, task);
+    }
+  }
+}
+
+std::optional<size_t> RescoreFlow::CandidateOf(const ServedRecord& record) const {
+  if (!record.shadow || record.kind != RecordKind::kAudit) return std::nullopt;
+  const std::vector<PoolKernel>& kernels = record.pool->kernels;
+  size_t candidate = core_.route().sampling().shadow;
+  if (candidate >= kernels.size()) {
+    const auto row = std::find_if(kernels.begin(), kernels.end(), [](const PoolKernel& kernel) {
+      return kernel.role == KernelRole::kCandidate;
+    });
+    candidate = static_cast<size_t>(row - kernels.begin());
+  }
+  if (candidate >= kernels.size() || candidate == record.kernel) return std::nullopt;
+  return candidate;
+}
+
+void RescoreFlow::OnOwn(uint64_t number, Job& job, const AskResult& result) {
+  if (!result.fault.empty()) {
+    job.own_fault = result.fault;
+    return;
+  }
+  ServedRecord own;
+  own.pool = job.record.pool;
+  ReadAgain(job.own_call, result.called, job.record.pool->answer_bytes_max, &own);
+  if (!own.reason.empty()) {
+    job.own_fault = own.reason;
+    return;
+  }
+  if (ServedOf(own) == Served::kFailed) {
+    job.own_fault = "it answers with status " + std::to_string(own.status);
+  }
+  job.own = std::move(own);
+  if (ServedOf(*job.own) != Served::kWhole || job.served != Served::kWhole) return;
+  AskGrades(number, job, Question::kOwnGrades, *job.own);
+  AskTexts(number, job);
+}
+
+// Answers without ids are compared by what one tokenizer makes of their texts.
+void RescoreFlow::AskTexts(uint64_t number, Job& job) {
+  if (!job.record.tokens.empty() && !job.own->tokens.empty()) return;
+  KernelAsker* const asker = kernels_.Scores(audit_.name);
+  const auto audit = asker != nullptr ? asker->kernel() : nullptr;
+  if (audit == nullptr || !audit->facts.tokenizes) return;
+  const std::pair<Question, const std::string*> texts[] = {{Question::kTextInfer, &job.record.text},
+                                                           {Question::kTextOwn, &job.own->text}};
+  for (const auto& [question, text] : texts) {
+    AskTask task;
+    task.kind = AskTask::Kind::kTokenize;
+    task.call = TokenizeTextCall(audit->facts, *text, false);
+    Ask(number, job, *asker, question, std::move(task));
+  }
+}
+
+void RescoreFlow::OnAnswer(AskResult result) {
+  const uint64_t number = result.job;
+  const auto found = jobs_.find(number);
+  KCC_CHECK(found != jobs_.end());
+  Job& job = *found->second;
+  --job.pending;
+  if (result.timed_out) ++counts_.timed_out;
+  TokenAnswer scored = std::move(result.scored);
+  if (!scored.ok && scored.fault.empty()) scored.fault = result.fault;
+  scored.timed_out = scored.timed_out || result.timed_out;
+  switch (static_cast<Question>(result.slot)) {
+    case Question::kProbe:
+      OnProbed(number, job, result);
+      break;
+    case Question::kPrompt:
+      if (result.fault.empty()) job.prompt = std::move(result.ids);
+      PromptKnown(number, job);
+      break;
+    case Question::kAudit:
+      if (scored.ok && !audit_.fingerprint.empty() && scored.build != audit_.fingerprint) {
+        scored.ok = false;
+        scored.fault = "it answers as '" + scored.build + "', and the policy names '" +
+                       audit_.fingerprint + "'";
+      }
+      job.audit = std::move(scored);
+      break;
+    case Question::kCandidate:
+      job.candidate = std::move(scored);
+      break;
+    case Question::kInfer:
+      job.infer = std::move(scored);
+      break;
+    case Question::kOwn:
+      OnOwn(number, job, result);
+      break;
+    case Question::kAgain:
+      if (!result.fault.empty() && result.called.fault.empty()) break;  // it was not asked
+      job.again.emplace();
+      job.again->pool = job.record.pool;
+      ReadAgain(job.again_call, result.called, job.record.pool->answer_bytes_max, &*job.again);
+      if (!result.fault.empty()) job.again->reason = result.fault;
+      break;
+    case Question::kTextInfer:
+      job.text_ids = std::move(result.ids);
+      break;
+    case Question::kTextOwn:
+      job.own_text_ids = std::move(result.ids);
+      break;
+    case Question::kGrades:
+    case Question::kOwnGrades:
+      break;
+  }
+  FinishIfDone(number);
+}
+
+void RescoreFlow::OnGrades(uint64_t number, int slot, Grades grades) {
+  const auto found = jobs_.find(number);
+  KCC_CHECK(found != jobs_.end());
+  Job& job = *found->second;
+  --job.pending;
+  counts_.ungraded += grades.faults.size();
+  const bool own = static_cast<Question>(slot) == Question::kOwnGrades;
+  (own ? job.own_grades : job.grades) = std::move(grades);
+  FinishIfDone(number);
+}
+
+// The repeat comes right behind what it repeats, so that both are in one block.
+void RescoreFlow::FinishIfDone(uint64_t number) {
+  const auto found = jobs_.find(number);
+  if (found->second->pending > 0) return;
+  const std::unique_ptr<Job> done = std::move(found->second);
+  jobs_.erase(found);
+  counts_.waiting = jobs_.size();
+  Job& job = *done;
+  JobEvidence served = maker_.OfServed(job);
+  const bool repeats = job.again && served.observation && served.observation->broken.empty();
+  JobEvidence again = repeats ? maker_.OfRepeat(job) : JobEvidence{};
+  const bool shadowed = job.candidate_kernel.has_value();
+  JobEvidence candidate = shadowed ? maker_.OfCandidate(job) : JobEvidence{};
+  const std::string kernel = KernelName(job.record);
+  if (served.observation && !served.observation->audited) ++counts_.refused;
+  Emit(std::move(served), kernel, job.record);
+  if (repeats) Emit(std::move(again), kernel, job.record);
+  if (!shadowed) return;
+  // To whom the evidence is given, it is of the candidate, which was shown the request.
+  job.record.kernel = *job.candidate_kernel;
+  job.record.kind = RecordKind::kProbe;
+  Emit(std::move(candidate), KernelName(job.record), job.record);
+}
+
+void RescoreFlow::Emit(JobEvidence evidence, const std::string& kernel,
+                       const ServedRecord& record) {
+  if (!evidence.observation) return EmitLost(kernel, evidence.lost, evidence.lost_word, record);
+  ++counts_.scored;
+  take_(std::move(*evidence.observation), record);
+}
+
+void RescoreFlow::EmitLost(const std::string& kernel, const std::string& why,
+                           const std::string& word, const ServedRecord& record) {
+  ++counts_.lost;
+  ++counts_.reasons[word];
+  // As a line that could not be read is cut and named.
+  UnreadLine line =
+      UnreadLineOf(std::nullopt, InvalidError(why.empty() ? "it was lost" : why), policy_);
+  if (policy_.FindKernel(kernel) != nullptr) line.kernel = kernel;
+  take_(std::move(line), record);
+}
+
+}  // namespace kcc

@@ -1,0 +1,83 @@
+// The way of records through their questions to evidence, on one thread: what is asked of whom,
+// what an answer leads to, and when all that will be known is known. It starts no thread itself;
+// askers and graders answer through OnAnswer and OnGrades.
+//
+//   probe -> answered -> prompt known -> scored -> evidence
+//               |  \-> graded, asked again, answered by the audit kernel itself
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "kcc/contract/monitor_policy.h"
+#include "kcc/gateway/gateway_core.h"
+#include "kcc/rescore/grade_station.h"
+#include "kcc/rescore/job_evidence.h"
+#include "kcc/rescore/kernel_asker.h"
+#include "kcc/rescore/rescorer.h"
+
+namespace kcc {
+
+// Who can be asked, by the name of the policy. Null: there is no such kernel, or no way to it.
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+  virtual KernelAsker* Scores(const std::string& kernel) = 0;  // log-probs and ids
+  virtual KernelAsker* Calls(const std::string& kernel) = 0;   // answers
+};
+
+class RescoreFlow {
+ public:
+  // All outlive it. `graders` may be null.
+  RescoreFlow(const Contract& contract, const MonitorPolicy& policy, const RescoreOptions& options,
+              const GatewayCore& core, Kernels& kernels, GradeStation* graders,
+              Rescorer::TakeEvidence take);
+
+  void Take(ServedRecord record);
+  // Sampled requests of which a ring kept nothing.
+  void TakeDropped(const std::shared_ptr<const GatewayPool>& pool, size_t kernel, uint64_t count);
+  void OnAnswer(AskResult result);
+  void OnGrades(uint64_t job, int slot, Grades grades);
+
+  const RescoreCounts& counts() const { return counts_; }
+
+ private:
+  using Job = RescoreJob;
+  void Ask(uint64_t number, Job& job, KernelAsker& asker, Question question, AskTask task);
+  void AskAnswers(uint64_t number, Job& job);
+  bool AskAgain(uint64_t number, Job& job, const std::string& kernel, Question question,
+                AgainCall* again, std::string* fault);
+  void AskPrompt(uint64_t number, Job& job);
+  void AskTexts(uint64_t number, Job& job);
+  void AskScores(uint64_t number, Job& job);
+  void AskGrades(uint64_t number, Job& job, Question question, const ServedRecord& answer);
+  void OnProbed(uint64_t number, Job& job, const AskResult& result);
+  void OnOwn(uint64_t number, Job& job, const AskResult& result);
+  void Answered(uint64_t number, Job& job);
+  void PromptKnown(uint64_t number, Job& job);
+  bool ChoosePrompt(Job& job);
+  bool CheckServed(Job& job, const AskedKernel& audit);
+  std::optional<size_t> CandidateOf(const ServedRecord& record) const;
+  void FinishIfDone(uint64_t number);
+  void Emit(JobEvidence evidence, const std::string& kernel, const ServedRecord& record);
+  void EmitLost(const std::string& kernel, const std::string& why, const std::string& word,
+                const ServedRecord& record);
+
+  const MonitorPolicy& policy_;
+  const RescoreOptions& options_;
+  const GatewayCore& core_;
+  Kernels& kernels_;
+  GradeStation* const graders_;
+  const Rescorer::TakeEvidence take_;
+  const EvidenceMaker maker_;
+  const bool needs_own_;
+  const MonitorKernel& audit_;
+  std::map<uint64_t, std::unique_ptr<Job>> jobs_;
+  uint64_t next_job_ = 1;
+  RescoreCounts counts_;
+};
+
+}  // namespace kcc
