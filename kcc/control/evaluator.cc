@@ -190,16 +190,17 @@ void Evaluator::Look(bool at_once) {
   view->waiting = live_->waiting();
   view->resumed = live_->resumed();
   const std::lock_guard lock(mutex_);
-  if (due) TakeRisk(view->status, now);
+  if (due) TakeRisk(*view);
   view_ = std::move(view);
 }
 
 // Where there is no more room every second sample goes, and from then on half as many come.
-void Evaluator::TakeRisk(const MonitorStatus& status, int64_t now_ms) {
-  risk_at_ms_ = now_ms;
+void Evaluator::TakeRisk(const EvaluatorView& view) {
+  risk_at_ms_ = view.at_ms;
   RiskSample sample;
-  sample.at_ms = now_ms;
-  for (const KernelStatus& kernel : status.kernels) {
+  sample.at_ms = view.at_ms;
+  sample.serves = view.plan.serves;
+  for (const KernelStatus& kernel : view.status.kernels) {
     double level = 0;
     for (const PairStatus& pair : kernel.pairs) level = std::max(level, pair.level);
     sample.kernels.push_back({kernel.name, kernel.health, level});

@@ -49,6 +49,7 @@ struct RiskSample {
     double level = 0;  // the highest of its pairs'
   };
   int64_t at_ms = 0;
+  std::string serves;  // empty: nobody
   std::vector<Kernel> kernels;
 };
 
@@ -103,7 +104,7 @@ class Evaluator {
   void Answer(Asked& asked);
   void Beat() { beat_s_.store(clock_->MonotonicSeconds(), std::memory_order_relaxed); }
   void Look(bool at_once = false);  // makes the view anew, if anything changed
-  void TakeRisk(const MonitorStatus& status, int64_t now_ms);
+  void TakeRisk(const EvaluatorView& view);
 
   EvaluatorOptions options_;
   const Clock* clock_;

@@ -74,6 +74,7 @@ struct GatewayNow {
   std::vector<HistoryEntry> history;  // the latest, oldest first
   std::vector<RiskSample> risk;
   uint64_t event_errors = 0;
+  std::string register_error;  // why it was not read or written; empty: it was
 
   const KernelStatus* FindKernel(const std::string& name) const;
   const KernelCountsNow* FindCounts(const std::string& name) const;

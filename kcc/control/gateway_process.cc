@@ -15,6 +15,7 @@
 #include "kcc/control/gateway_api.h"
 #include "kcc/control/gateway_reload.h"
 #include "kcc/control/line_log.h"
+#include "kcc/control/register_link.h"
 #include "kcc/control/request_rate.h"
 #include "kcc/gateway/gateway_core.h"
 #include "kcc/gateway/gateway_metrics.h"
@@ -62,7 +63,8 @@ class GatewayProcess {
   ~GatewayProcess() {
     if (api_) api_->ForgetListeners();
     plane_.reset();
-    StopScorer();
+    if (evaluator_) StopScorer();
+    link_.reset();
     evaluator_.reset();
   }
 
@@ -88,12 +90,19 @@ class GatewayProcess {
  private:
   Result<> Start() {
     KCC_TRY_VOID(MakeDirectory(state_));
+    KCC_TRY_VOID(OpenRegister());
     TellHistory();
     core_.emplace(PoolOf(documents_), static_cast<size_t>(documents_.config.threads), kRing,
                   run_.clock);
     KCC_TRY(evaluator_,
             Evaluator::Start(EvaluatorOptionsOf(), &core_->route(), &history_, run_.clock));
     facts_ = FactsOf();
+    if (link_) {
+      link_->Begin([this](const RouteWishes& wishes, const std::string& reason) {
+        const auto make = [wishes](const EvaluatorView&) -> Result<RouteWishes> { return wishes; };
+        return evaluator_->Wish(make, "promotion", reason).has_value();
+      });
+    }
     MakeApi();
     KCC_TRY(scorer_, StartScorer(documents_));
     auto plane = Plane::Start(PlaneOptionsOf(documents_), *core_, *api_, &started_);
@@ -104,6 +113,24 @@ class GatewayProcess {
     facts->url = started_.url;
     facts->admin_url = started_.admin_url;
     facts_ = facts;
+    return {};
+  }
+
+  Result<> OpenRegister() {
+    const GatewayConfig& config = documents_.config;
+    if (config.register_url.empty()) return {};
+    RegisterLinkOptions options;
+    options.uri = RegisterBeside(documents_.path, config.register_url);
+    options.gateway = config.name;
+    options.contract = documents_.contract;
+    options.contract_text = documents_.contract_text;
+    for (const GatewayKernel& kernel : config.kernels) {
+      const MonitorKernel* monitored = documents_.policy.FindKernel(kernel.name);
+      options.kernels.push_back({kernel.name, monitored ? monitored->fingerprint : ""});
+    }
+    options.follows_promotion = documents_.promotion.has_value();
+    options.wishes = WishesOf(config);
+    KCC_TRY(link_, RegisterLink::Open(std::move(options), run_.clock));
     return {};
   }
 
@@ -122,6 +149,7 @@ class GatewayProcess {
       while (!line.empty() && line.back() == '\n') line.pop_back();
       events_.Write(line);
       Say(entry.kind, entry.reason, &entry);
+      if (link_) link_->Tell(entry);
       if (api_told_.load()) api_->OnHistory(entry);
     });
   }
@@ -139,7 +167,7 @@ class GatewayProcess {
     live.session.stage = config.stage;
     live.session.kcc_version = run_.kcc_version;
     for (const GatewayKernel& kernel : config.kernels) live.kernels.push_back(kernel.name);
-    live.wishes = WishesOf(config);
+    live.wishes = link_ ? link_->wishes() : WishesOf(config);
     return options;
   }
 
@@ -170,6 +198,7 @@ class GatewayProcess {
     parts.reload = [this] { return Reload(); };
     parts.history = &history_;
     parts.evaluator = evaluator_.get();
+    if (link_) parts.share_allowed = [this] { return link_->share_allowed(); };
     if (documents_.config.canary) {
       parts.configured_canary = documents_.config.canary->kernel;
       parts.configured_share = documents_.config.canary->share;
@@ -267,6 +296,10 @@ class GatewayProcess {
     now.history = history_.Latest(kHistoryShown);
     now.risk = evaluator_->risk();
     now.event_errors = events_.errors();
+    if (link_) {
+      now.promotion = link_->promotion();
+      now.register_error = link_->error();
+    }
     const std::lock_guard lock(mutex_);
     now.facts = facts_;
     if (scorer_) now.scorer = scorer_->counts();
@@ -366,6 +399,7 @@ class GatewayProcess {
   LineLog events_;
   History history_;
   std::optional<GatewayCore> core_;
+  std::unique_ptr<RegisterLink> link_;  // none: there is no register
   std::unique_ptr<Evaluator> evaluator_;
   std::optional<GatewayApi> api_;
   std::atomic<bool> api_told_{false};

@@ -90,7 +90,8 @@ void WriteEvaluator(const GatewayNow& now, JsonWriter* json) {
   json->Field("duplicates", view.status.duplicates).Field("sessions", view.status.sessions);
   json->Field("late", view.status.late).Field("resumed", view.resumed);
   json->Field("detectors", view.status.detectors).Field("alarmLevel", view.status.alarm_level);
-  json->Field("eventErrors", now.event_errors).EndObject();
+  json->Field("eventErrors", now.event_errors);
+  json->Field("registerError", now.register_error).EndObject();
   const RoutePlan& plan = view.plan;
   json->Key("sampling").BeginObject().Field("auditShare", plan.audit_share);
   json->Field("probed", plan.probed).Field("probeShare", plan.probe_share);
@@ -104,7 +105,11 @@ void WriteEvaluator(const GatewayNow& now, JsonWriter* json) {
 void WriteRisk(const GatewayNow& now, JsonWriter* json) {
   json->Key("risk").BeginArray();
   for (const RiskSample& sample : now.risk) {
-    json->BeginObject().Field("atMs", sample.at_ms).Key("kernels").BeginArray();
+    json->BeginObject()
+        .Field("atMs", sample.at_ms)
+        .Field("serves", sample.serves)
+        .Key("kernels")
+        .BeginArray();
     for (const RiskSample::Kernel& kernel : sample.kernels) {
       json->BeginObject().Field("name", kernel.name).Field("health", kernel.health);
       json->Field("level", kernel.level).EndObject();

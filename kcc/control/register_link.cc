@@ -1,0 +1,271 @@
+#include "kcc/control/register_link.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "kcc/contract/canonical.h"
+#include "kcc/promotion/promotion.h"
+#include "kcc/register/kernel_class.h"
+#include "kcc/register/promotions.h"
+#include "kcc/register/record.h"
+#include "kcc/register/register.h"
+
+namespace kcc {
+namespace {
+
+constexpr size_t kToldMax = 1000;
+
+bool IsPostgres(const std::string& uri) {
+  return uri.starts_with("postgres://") || uri.starts_with("postgresql://");
+}
+
+std::string PathOfSqlite(const std::string& uri) {
+  constexpr std::string_view kScheme = "sqlite:";
+  return uri.starts_with(kScheme) ? uri.substr(kScheme.size()) : uri;
+}
+
+std::string IncidentId(const HistoryEntry& entry) {
+  return entry.kernel + "-" + std::to_string(entry.number) + "-" + std::to_string(entry.at_ms);
+}
+
+NewEvent IncidentEvent(const HistoryEntry& entry, const std::string& promotion,
+                       const std::string& actor) {
+  JsonWriter json(JsonWriter::Style::kCompact);
+  json.BeginObject().Field("incident", IncidentId(entry)).Field("what", entry.reason);
+  if (!promotion.empty()) json.Field("promotion", promotion);
+  return {entry.at_ms, actor, "incident.opened", json.EndObject().Take()};
+}
+
+ViolationLevel LevelOf(const HistoryEntry& entry) {
+  const bool worst =
+      entry.action == Name(Action::kRollback) || entry.action == Name(Action::kFallback);
+  return worst ? ViolationLevel::kL3 : ViolationLevel::kL2;
+}
+
+// The promotion of this contract that is under way; of several, the one that was proposed last.
+Result<std::optional<KeptPromotion>> FindPromotion(Register& source, const std::string& contract) {
+  std::optional<KeptPromotion> found;
+  KCC_TRY(auto promotions, ReadPromotions(source));
+  for (KeptPromotion& one : promotions) {
+    const bool ours = one.state.candidate.contract == contract;
+    if (ours && one.state.started && !IsOver(one.state.phase)) found = std::move(one);
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RegisterLink>> RegisterLink::Open(RegisterLinkOptions options,
+                                                         const Clock* clock) {
+  std::unique_ptr<RegisterLink> link(new RegisterLink(std::move(options), clock));
+  KCC_TRY_VOID(link->TakeLock());
+  KCC_TRY_VOID(Register::Create(link->options_.uri));
+  KCC_TRY_VOID(link->AddContract());
+  link->wishes_ = link->options_.wishes;
+  KCC_TRY_VOID(link->Read());
+  return link;
+}
+
+RegisterLink::~RegisterLink() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+// One gateway to a register: two would each decide by half of the evidence.
+Result<> RegisterLink::TakeLock() {
+  if (IsPostgres(options_.uri)) return {};
+  const std::string path = PathOfSqlite(options_.uri) + ".gateway";
+  constexpr mode_t kMode = 0640;
+  lock_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
+  if (lock_.get() < 0) {
+    return IoError(std::string("cannot open the register's lock: ") + std::strerror(errno),
+                   Place{path});
+  }
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return {};
+  return InvalidError(
+      "another gateway has this SQLite register; several gateways share one on PostgreSQL, or each "
+      "has its own",
+      Place{PathOfSqlite(options_.uri)});
+}
+
+Result<> RegisterLink::AddContract() {
+  KCC_TRY(Register target, Register::Open(options_.uri));
+  const auto make = [&](Register& seen) -> Result<Batch> {
+    KCC_TRY(const auto known,
+            seen.Find({EntryTable::kContracts, ContractDigest(options_.contract)}));
+    if (known) return Batch{};
+    ContractEvent added = ContractAdded(options_.contract, options_.contract_text,
+                                        "gateway " + options_.gateway, clock_->NowMs());
+    return Batch{{std::move(added.event)}, std::move(added.blobs)};
+  };
+  KCC_TRY_VOID(target.Update(make));
+  return {};
+}
+
+Result<> RegisterLink::Read() {
+  KCC_TRY(Register source, Register::Open(options_.uri));
+  const std::string digest = ContractDigest(options_.contract);
+  RouteWishes wishes = options_.wishes;
+  KCC_TRY(const auto classes, KernelClasses(source, digest));
+  std::set<std::string> registered;
+  for (const KernelClass& one : classes) {
+    registered.insert(one.train);
+    for (const ClassMember& member : one.members) registered.insert(member.kernel);
+  }
+  // A register that knows no pair under this contract rules out nobody.
+  for (const LinkedKernel& kernel : options_.kernels) {
+    const bool known = kernel.fingerprint.empty() || registered.contains(kernel.fingerprint);
+    if (!registered.empty() && !known) wishes.barred.insert(kernel.name);
+  }
+  std::optional<PromotionNow> now;
+  std::string candidate;
+  if (options_.follows_promotion) {
+    // Without a promotion under way there is no candidate, and nobody is given a share.
+    wishes.canary.clear();
+    wishes.canary_share = 0;
+    KCC_TRY(const auto promotion, FindPromotion(source, digest));
+    if (promotion) {
+      const PromotionState& state = promotion->state;
+      now.emplace();
+      now->id = state.id;
+      now->phase = Name(state.phase);
+      now->reason = state.reason;
+      now->missing = state.progress.missing;
+      for (const LinkedKernel& kernel : options_.kernels) {
+        if (!kernel.fingerprint.empty() && kernel.fingerprint == state.candidate.infer) {
+          candidate = kernel.name;
+        }
+      }
+      if (candidate.empty()) {
+        now->error = "no kernel of the pool has the candidate's fingerprint";
+      } else {
+        now->share = CandidateShare(promotion->policy, state);
+        wishes.canary = candidate;
+        wishes.canary_share = now->share;
+      }
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  wishes_ = std::move(wishes);
+  promotion_ = std::move(now);
+  candidate_ = std::move(candidate);
+  error_.clear();
+  return {};
+}
+
+// A guarded kernel is an incident of the register, and of the promotion whose candidate it is.
+Result<> RegisterLink::Record(const HistoryEntry& entry) {
+  KCC_TRY(Register target, Register::Open(options_.uri));
+  std::string promotion;
+  {
+    const std::lock_guard lock(mutex_);
+    if (promotion_ && entry.kernel == candidate_) promotion = promotion_->id;
+  }
+  const std::string actor = "gateway " + options_.gateway;
+  KCC_TRY_VOID(target.Update([&](Register& seen) -> Result<Batch> {
+    KCC_TRY(const auto known, seen.Find({EntryTable::kIncidents, IncidentId(entry)}));
+    if (known) return Batch{};
+    return Batch{{IncidentEvent(entry, promotion, actor)}, {}};
+  }));
+  if (promotion.empty()) return {};
+  PromotionEvent event;
+  event.kind = PromotionEventKind::kIncident;
+  event.at_ms = clock_->NowMs();
+  event.by = actor;
+  event.level = LevelOf(entry);
+  event.text = entry.reason;
+  KCC_TRY_VOID(SendEvent(target, promotion, event, {actor, event.at_ms}));
+  return {};
+}
+
+void RegisterLink::Begin(Wish wish) {
+  wish_ = std::move(wish);
+  given_ = wishes();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void RegisterLink::Tell(const HistoryEntry& entry) {
+  if (entry.kind != Name(MonitorChangeKind::kGuard)) return;
+  const std::lock_guard lock(mutex_);
+  if (told_.size() < kToldMax) told_.push_back(entry);
+  wake_.notify_all();
+}
+
+void RegisterLink::Run() {
+  std::unique_lock lock(mutex_);
+  while (!end_) {
+    wake_.wait_for(lock, std::chrono::milliseconds(options_.every_ms),
+                   [&] { return end_ || !told_.empty(); });
+    if (end_ && told_.empty()) return;
+    std::deque<HistoryEntry> told;
+    told.swap(told_);
+    lock.unlock();
+    Result<> recorded;
+    while (!told.empty() && recorded.has_value()) {
+      recorded = Record(told.front());
+      if (recorded.has_value()) told.pop_front();
+    }
+    Look();
+    lock.lock();
+    if (recorded.has_value()) continue;
+    // Tried again in a while, before what came since; at the end what is left is in the decision
+    // log.
+    error_ = recorded.error().Format();
+    told_.insert(told_.begin(), std::make_move_iterator(told.begin()),
+                 std::make_move_iterator(told.end()));
+    if (end_) return;
+    wake_.wait_for(lock, std::chrono::milliseconds(options_.every_ms), [&] { return end_; });
+  }
+}
+
+void RegisterLink::Look() {
+  const Result<> read = Read();
+  if (!read.has_value()) {
+    const std::lock_guard lock(mutex_);
+    error_ = read.error().Format();
+    return;
+  }
+  const RouteWishes now = wishes();
+  const bool same = now.canary == given_.canary && now.canary_share == given_.canary_share &&
+                    now.barred == given_.barred;
+  if (same) return;
+  const auto promotion = this->promotion();
+  const std::string reason = promotion ? "promotion " + promotion->id + " is in stage " +
+                                             promotion->phase + ": " + promotion->reason
+                                       : "the register says which kernels may serve";
+  if (wish_(now, reason)) given_ = now;
+}
+
+RouteWishes RegisterLink::wishes() const {
+  const std::lock_guard lock(mutex_);
+  return wishes_;
+}
+
+std::optional<PromotionNow> RegisterLink::promotion() const {
+  const std::lock_guard lock(mutex_);
+  return promotion_;
+}
+
+std::optional<double> RegisterLink::share_allowed() const {
+  const std::lock_guard lock(mutex_);
+  if (!options_.follows_promotion) return std::nullopt;
+  return promotion_ ? promotion_->share : 0;
+}
+
+std::string RegisterLink::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+}  // namespace kcc

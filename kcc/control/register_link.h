@@ -1,0 +1,96 @@
+// What a gateway and its register tell each other, on a thread of its own: which kernels may serve
+// under the contract, which stage and share a promotion gives its candidate, and the incidents that
+// the monitor found.
+//
+// The gateway advances no promotion: `kcc promote advance` does, on evaluations and with its hooks.
+// It follows: a share that the promotion does not allow is not given, and a guarded candidate is an
+// incident of the promotion, which guards it or rolls it back. While the register does not answer,
+// what it said last holds, and no share grows.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kcc/base/clock.h"
+#include "kcc/base/descriptor.h"
+#include "kcc/base/result.h"
+#include "kcc/contract/contract.h"
+#include "kcc/control/gateway_now.h"
+#include "kcc/control/history.h"
+#include "kcc/control/route_plan.h"
+
+namespace kcc {
+
+struct LinkedKernel {
+  std::string name;
+  std::string fingerprint;  // empty: not said; nothing can be looked up then
+};
+
+struct RegisterLinkOptions {
+  std::string uri;
+  std::string gateway;  // its name: who writes
+  Contract contract;
+  std::string contract_text;
+  std::vector<LinkedKernel> kernels;
+  bool follows_promotion = false;  // the configuration names a PromotionPolicy
+  RouteWishes wishes;              // of the configuration
+  int64_t every_ms = 5000;
+};
+
+class RegisterLink {
+ public:
+  // Opens the register, or makes one; fails where another gateway has it. Reads it once.
+  static Result<std::unique_ptr<RegisterLink>> Open(RegisterLinkOptions options,
+                                                    const Clock* clock);
+  ~RegisterLink();
+  RegisterLink(const RegisterLink&) = delete;
+  RegisterLink& operator=(const RegisterLink&) = delete;
+
+  // Starts the thread. `wish` is asked for a route whenever the register says another one, and
+  // again at the next look where it answers false.
+  using Wish = std::function<bool(const RouteWishes&, const std::string& reason)>;
+  void Begin(Wish wish);
+  // A change of the monitor's; any thread, returns at once.
+  void Tell(const HistoryEntry& entry);
+
+  RouteWishes wishes() const;
+  std::optional<PromotionNow> promotion() const;
+  std::optional<double> share_allowed() const;  // none: no promotion is followed
+  std::string error() const;                    // why the register was not read; empty: it was
+
+ private:
+  RegisterLink(RegisterLinkOptions options, const Clock* clock)
+      : options_(std::move(options)), clock_(clock) {}
+  Result<> TakeLock();
+  Result<> AddContract();
+  Result<> Read();  // barred kernels and the promotion
+  Result<> Record(const HistoryEntry& entry);
+  void Run();
+  void Look();
+
+  RegisterLinkOptions options_;
+  const Clock* clock_;
+  FileDescriptor lock_;
+  Wish wish_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  bool end_ = false;
+  std::deque<HistoryEntry> told_;
+  RouteWishes wishes_;
+  std::optional<PromotionNow> promotion_;
+  std::string error_;
+  RouteWishes given_;      // that `wish` took last; the thread's
+  std::string candidate_;  // kernel of the promotion; empty: none
+  std::thread thread_;
+};
+
+}  // namespace kcc
