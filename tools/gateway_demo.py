@@ -88,6 +88,13 @@ class Load:
 class Story:
     def __init__(self, kcc, folder):
         self.kcc, self.folder, self.began = kcc, folder, time.monotonic()
+        self.starting = self.stopped = False
+
+    def stop(self, *_):
+        """SIGTERM, as an exception, so that everything is ended; but not between a process and its being known."""
+        self.stopped = True
+        if not self.starting:
+            sys.exit(143)
 
     def say(self, text):
         print(f"[{time.monotonic() - self.began:4.0f} s] {text}", flush=True)
@@ -130,7 +137,11 @@ class Story:
         return [change for change in self.status()["history"] if change["kind"] == kind and change["atMs"] >= after]
 
     def tell(self, pool):
+        self.starting = True
         self.start(pool)
+        self.starting = False
+        if self.stopped:
+            self.stop()
         self.say(f"fp8, bf16 and f32 serve; the gateway is at {self.gateway.url}")
         self.say(f"the dashboard: {self.admin_url}/")
         self.load = Load(self.gateway.url)
@@ -185,8 +196,8 @@ def main():
     parser.add_argument("--stay", action="store_true", help="go on until Ctrl+C")
     parser.add_argument("folder", nargs="?", type=pathlib.Path, default=ROOT / "build/gateway-demo")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that everything is ended
     story = Story(run_docs.kcc_binary(), arguments.folder.resolve())
+    signal.signal(signal.SIGTERM, story.stop)
     code = 0
     pool = gateway_processes.Pool(story.kcc)
     try:
