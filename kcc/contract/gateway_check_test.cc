@@ -46,9 +46,9 @@ Contract ContractOf(const std::string& spec) {
   return outcome.contract.value_or(Contract());
 }
 constexpr std::string_view kLatency =
-    "  runtime: [{id: R-1, metric: p99_latency_ms, atMost: 400ms}]\n";
+    "  runtime: [{id: R-1, metric: p99_latency_ms, level: L2, atMost: 400ms}]\n";
 constexpr std::string_view kAudited =
-    "  numerical: [{id: N-1, metric: mean_kl, atMost: 0.1, exceedance: 1%}]\n";
+    "  numerical: [{id: N-1, metric: mean_kl, level: L2, atMost: 0.1, exceedance: 1%}]\n";
 
 // "line:column code", an error marked by '!'.
 std::vector<std::string> Said(const GatewayConfig& config, const MonitorPolicy& policy,
@@ -79,7 +79,7 @@ TEST(CheckGateway, HasNothingToSayWhereAllFits) {
   EXPECT_THAT(OfPool(std::string(kServing)), IsEmpty());
   EXPECT_THAT(OfPool("{name: fp8, role: infer}, {name: int8, role: candidate}, "
                      "{name: x, role: fallback}"),
-              ElementsAre("8:3 missing-kernel!", "9:14 idle-candidate"));
+              ElementsAre("8:3 missing-kernel!", "9:13 idle-candidate"));
 }
 
 TEST(CheckGateway, WantsTheSameKernelsInBoth) {
@@ -88,7 +88,7 @@ TEST(CheckGateway, WantsTheSameKernelsInBoth) {
                      "  shadow: int8\n"),
               ElementsAre("8:3 missing-kernel!"));
   EXPECT_THAT(OfPool("{name: fp8, role: infer}, {name: f, role: fallback}"),
-              ElementsAre("8:3 missing-kernel!", "9:14 not-in-policy!"));
+              ElementsAre("8:3 missing-kernel!", "9:13 not-in-policy!"));
   const auto found =
       CheckGateway(Gateway(""), Policy("{name: fp8, role: infer}, {name: int-8, role: fallback}"),
                    ContractOf(std::string(kLatency)));
@@ -142,7 +142,7 @@ TEST(CheckGateway, SaysThatNothingCanBeRescored) {
 
 TEST(CheckGateway, WantsAStageThatIsJudged) {
   const std::string offline =
-      "  runtime: [{id: R-1, metric: p99_latency_ms, atMost: 400ms, stages: [offline]}]\n";
+      "  runtime: [{id: R-1, metric: p99_latency_ms, level: L2, atMost: 400ms, stages: [offline]}]\n";
   EXPECT_THAT(OfContract(offline), ElementsAre("6:3 nothing-judged!"));
   EXPECT_THAT(OfContract(offline, "  register: r.db\n  promotion: p.yaml\n"), IsEmpty());
 }
@@ -156,17 +156,17 @@ TEST(CheckGateway, WarnsWhereSessionsAreNotTold) {
 TEST(CheckGateway, KnowsWhoGivesTheFieldsThatAreRead) {
   const std::string tags =
       "  slices: [{name: s, where: \"'a' in tags\"}]\n"
-      "  runtime: [{id: R-1, metric: p99_latency_ms, atMost: 400ms, slices: [s]}]\n";
+      "  runtime: [{id: R-1, metric: p99_latency_ms, level: L2, atMost: 400ms, slices: [s]}]\n";
   EXPECT_THAT(OfContract(tags), ElementsAre("6:3 unread-field"));
   EXPECT_THAT(OfContract(tags, "  fields: [{name: tags, from: \"header:x-tags\"}]\n"), IsEmpty());
   const std::string reward =
-      "  statistical: [{id: S-1, metric: mean_reward, atLeast: 0.5, "
+      "  statistical: [{id: S-1, metric: mean_reward, level: L2, atLeast: 0.5, "
       "exceedance: 1%}]\n";
   EXPECT_THAT(OfContract(reward), ElementsAre("6:3 nothing-grades"));
   EXPECT_THAT(OfContract(reward, "  hooks: [{field: reward, exec: g}]\n"), IsEmpty());
   const std::string own =
       "  metrics: [{name: tone, from: tone_score, of: request, direction: lower}]\n"
-      "  statistical: [{id: S-1, metric: mean_tone, atMost: 0.5, exceedance: 1%}]\n";
+      "  statistical: [{id: S-1, metric: mean_tone, level: L2, atMost: 0.5, exceedance: 1%}]\n";
   EXPECT_THAT(OfContract(own), ElementsAre("6:3 unread-field"));
   EXPECT_THAT(OfContract(own, "  hooks: [{field: tone_score, exec: g}]\n"), IsEmpty());
   EXPECT_THAT(OfContract(own, "  fields: [{name: tone_score, from: \"body:tone\"}]\n"), IsEmpty());
@@ -176,7 +176,7 @@ TEST(CheckGateway, KnowsWhoGivesTheFieldsThatAreRead) {
 TEST(CheckGateway, RefusesSlicesThatAHookMakesOfAnswers) {
   const std::string sliced =
       "  slices: [{name: s, where: \"tone > 1\"}]\n"
-      "  runtime: [{id: R-1, metric: p99_latency_ms, atMost: 400ms, slices: [s]}]\n";
+      "  runtime: [{id: R-1, metric: p99_latency_ms, level: L2, atMost: 400ms, slices: [s]}]\n";
   EXPECT_THAT(OfContract(sliced, "  hooks: [{field: tone, exec: g}]\n"),
               ElementsAre("11:11 slice-of-answer!"));
   EXPECT_THAT(OfContract(sliced, "  fields: [{name: tone, from: \"body:tone\"}]\n"), IsEmpty());
@@ -184,7 +184,7 @@ TEST(CheckGateway, RefusesSlicesThatAHookMakesOfAnswers) {
 
 TEST(CheckGateway, WarnsWhereRepeatsAreWantedAndNoneAreMade) {
   const std::string repeats =
-      "  runtime: [{id: R-1, metric: replay_mismatch_rate, atMost: 0, minSamples: {requests: "
+      "  runtime: [{id: R-1, metric: replay_mismatch_rate, level: L2, atMost: 0, minSamples: {requests: "
       "1}}]\n";
   const Contract contract = ContractOf(repeats);
   ASSERT_EQ(contract.clauses.size(), 1u);

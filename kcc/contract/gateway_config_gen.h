@@ -97,7 +97,9 @@ inline GatewayKernel DrawKernel(const std::string& name, uint16_t port) {
   if (kernel.url.tls && Flip()) kernel.ca_file = DrawLine();
   if (Flip()) kernel.set["temperature"] = Pick<std::string>({"0", "0.7", "1e-09", "-3"});
   if (Flip()) kernel.set["seed"] = "18446744073709551615";
-  if (Flip()) kernel.set[DrawLine()] = Pick<std::string>({"true", "false", "\"0\"", "\"a\\nb\""});
+  if (Flip())
+    kernel.set[Pick<std::string>({"NO", "a: b", "#", "\xC3\xBC", "\"", "~"})] =
+        Pick<std::string>({"true", "false", "\"0\"", "\"a\\nb\""});
   return kernel;
 }
 

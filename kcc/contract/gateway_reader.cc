@@ -205,6 +205,11 @@ class GatewayReader {
     const auto among = [&](const auto& names) {
       return std::find(names.begin(), names.end(), key.text) != names.end();
     };
+    constexpr size_t kMemberLengthMax = 128;
+    if (key.text.size() > kMemberLengthMax) {
+      problems_.Error(key, "set-refused", "set names a member of more than 128 characters");
+      return;
+    }
     const std::string start = "set names " + std::string(key.text);
     if (key.text == "model") {
       problems_.Error(key, "set-refused", start, "the kernel's own key 'model' says it");

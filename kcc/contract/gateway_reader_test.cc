@@ -223,8 +223,8 @@ TEST(ReadGateway, AsksForKernelsThatCanBeAsked) {
   const std::string url = "url: \"http://127.0.0.1:8000\"";
   const std::vector<Case> cases = {
       {"{name: a, " + url + "}", "8:13 missing-key", "has no key 'server'"},
-      {"{name: a, " + url + ", server: lab}", "8:60 unknown-word", "write vllm"},
-      {"{name: a, " + url + ", server: vlm}", "8:60 unknown-word", "did you mean 'vllm'?"},
+      {"{name: a, " + url + ", server: lab}", "8:61 unknown-word", "write vllm"},
+      {"{name: a, " + url + ", server: vlm}", "8:61 unknown-word", "did you mean 'vllm'?"},
       {"{name: a, url: \"127.0.0.1:8000\", server: vllm}", "8:28 bad-url",
        "write http://HOST:PORT"},
       {"{name: a, url: \"HTTP://h:1\", server: vllm}", "8:28 bad-url", "write http://HOST:PORT"},
@@ -242,16 +242,16 @@ TEST(ReadGateway, AsksForKernelsThatCanBeAsked) {
        "write 'http://h:1'"},
       {"{name: a, url: \"http://localhost:8080\", server: vllm}", "8:28 asks-itself",
        "itself listens"},
-      {"{name: a, " + url + ", server: vllm, caFile: c}", "8:66 ca-unused", "write https"},
-      {"{name: a, " + url + ", server: vllm, set: {model: b}}", "8:72 set-refused",
+      {"{name: a, " + url + ", server: vllm, caFile: c}", "8:67 ca-unused", "write https"},
+      {"{name: a, " + url + ", server: vllm, set: {model: b}}", "8:73 set-refused",
        "own key 'model'"},
-      {"{name: a, " + url + ", server: vllm, set: {stream: true}}", "8:72 set-refused",
+      {"{name: a, " + url + ", server: vllm, set: {stream: true}}", "8:73 set-refused",
        "leave it out"},
-      {"{name: a, " + url + ", server: vllm, set: {logprobs: 1}}", "8:72 set-refused",
+      {"{name: a, " + url + ", server: vllm, set: {logprobs: 1}}", "8:73 set-refused",
        "scoring.top"},
-      {"{name: a, " + url + ", server: vllm, set: {stop: [a]}}", "8:78 wrong-type",
+      {"{name: a, " + url + ", server: vllm, set: {stop: [a]}}", "8:79 wrong-type",
        "must be a scalar"},
-      {"{name: a, " + url + ", server: vllm, set: {stop: ~}}", "8:72 empty-value",
+      {"{name: a, " + url + ", server: vllm, set: {stop: ~}}", "8:73 empty-value",
        "give it a text"},
   };
   for (const Case& one : cases) {

@@ -159,11 +159,11 @@ Result<GatewayAddress> ReadAddress(std::string_view text) {
   if (text.find("://") != std::string_view::npos) {
     return Not(text, std::string(kForm) + ", without http://");
   }
-  if (AllDigits(text) || text.starts_with(':')) {
-    return Not(text, std::string(kForm) + ", or 0.0.0.0:8080 for every network of this machine");
-  }
   if (!text.starts_with('[') && std::count(text.begin(), text.end(), ':') > 1) {
     return Not(text, "an address; write one of IPv6 in brackets, such as [::1]:8080");
+  }
+  if (AllDigits(text) || text.starts_with(':')) {
+    return Not(text, std::string(kForm) + ", or 0.0.0.0:8080 for every network of this machine");
   }
   const std::optional<HostAndPort> split = SplitHost(text);
   if (!split) return Not(text, kForm);
