@@ -242,7 +242,8 @@ Result<std::vector<int32_t>> ReadTokenized(const std::string& body) {
     return BrokenEvidenceError("the tokenizer gives no list of ids");
   }
   std::vector<int32_t> ids;
-  for (const json::element item : *JsonList(JsonMember(object, "tokens"))) {
+  const auto tokens = JsonList(JsonMember(object, "tokens"));
+  for (const json::element item : *tokens) {
     KCC_TRY(const int32_t id, JsonTokenId(item, "an entry of 'tokens'"));
     ids.push_back(id);
   }
