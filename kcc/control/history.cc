@@ -29,7 +29,7 @@ int64_t IntegerOf(json::object object, std::string_view key) {
   return member ? JsonInteger(*member).value_or(0) : 0;
 }
 
-std::string RouteWords(const HistoryEntry& route) {
+std::string WhoServed(const HistoryEntry& route) {
   std::string words = route.serves.empty() ? "no kernel served" : route.serves + " served";
   if (!route.canary.empty()) {
     words += ", with " + ReadableNumber(100 * route.canary_share) +
@@ -155,7 +155,7 @@ WhyAnswer History::RouteAt(int64_t time_ms) const {
   if (!answer.change) return answer;
   answer.found = true;
   const HistoryEntry& route = *answer.change;
-  answer.text = "At " + ShownTimestamp(time_ms) + " " + RouteWords(route) + ", since " +
+  answer.text = "At " + ShownTimestamp(time_ms) + " " + WhoServed(route) + ", since " +
                 ShownTimestamp(route.at_ms) + ": " + route.reason + ".";
   if (route.number == 0) return answer;
   for (const HistoryEntry& entry : entries_) {
