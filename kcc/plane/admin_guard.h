@@ -5,10 +5,9 @@
 //   (DNS rebinding) is the operator.
 // - A request that another page made (Origin, Sec-Fetch-Site) may open a page by a link and nothing
 //   else.
-// - Where there is a token, all but /healthz and /readyz need it: as `Authorization: Bearer`, as
-// the
-//   cookie that was made from it, or once as `?token=`, which becomes that cookie and leaves the
-//   address bar.
+// - Where there is a token, all but /, /healthz and /readyz need it: as `Authorization: Bearer`, as
+//   the cookie that was made from it, or once as `?token=`, which becomes that cookie and leaves
+//   the address bar. What is at / is a page without data, which asks for the token.
 //
 // The cookie holds a hash of the token with a secret of this process, never the token: cookies do
 // not tell ports apart, and other programs of this machine may be shown it.

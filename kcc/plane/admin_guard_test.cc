@@ -28,8 +28,11 @@ const Case kCases[] = {
     {"the token as a bearer", "GET", "/v1/verdict", kBearer, 0},
     {"no token", "GET", "/v1/verdict", {{"Host", "localhost:8081"}}, 401},
     {"another token", "GET", "/", {{"Host", "a"}, {"Authorization", "Bearer x"}}, 403},
-    {"a wrong token", "GET", "/", {{"Host", "[::1]"}, {"Authorization", "Bearer x"}}, 401},
-    {"an empty token", "GET", "/", {{"Host", "[::1]"}, {"Authorization", "Bearer "}}, 401},
+    {"a wrong token", "GET", "/v1/status", {{"Host", "[::1]"}, {"Authorization", "Bearer x"}}, 401},
+    {"an empty token", "GET", "/v1/status", {{"Host", "[::1]"}, {"Authorization", "Bearer "}}, 401},
+    {"the page needs none", "GET", "/", {{"Host", "127.0.0.1"}}, 0},
+    {"what is posted to it does", "POST", "/", {{"Host", "127.0.0.1"}}, 401},
+    {"what begins like it does", "GET", "//", {{"Host", "127.0.0.1"}}, 401},
     {"health needs none", "GET", "/healthz", {{"Host", "127.0.0.1"}}, 0},
     {"readiness needs none", "GET", "/readyz?x", {{"Host", "127.0.0.1"}}, 0},
     {"a path that begins like health", "GET", "/healthzz", {{"Host", "127.0.0.1"}}, 401},
@@ -79,13 +82,14 @@ TEST(AdminGuard, ATokenInTheAddressBecomesACookie) {
 
   const std::string cookie = first.set_cookie.substr(0, first.set_cookie.find(';'));
   const std::string among = "x=1; " + cookie + "; y=2";
-  EXPECT_EQ(guard.Check("GET", "/", And(local, {{"Cookie", among}})).status, 0);
-  EXPECT_EQ(guard.Check("GET", "/", And(local, {{"Cookie", cookie + "0"}})).status, 401);
-  EXPECT_EQ(guard.Check("GET", "/", And(local, {{"Cookie", "kcc_admin_8081="}})).status, 401);
+  EXPECT_EQ(guard.Check("GET", "/v1/status", And(local, {{"Cookie", among}})).status, 0);
+  EXPECT_EQ(guard.Check("GET", "/v1/status", And(local, {{"Cookie", cookie + "0"}})).status, 401);
+  EXPECT_EQ(guard.Check("GET", "/v1/status", And(local, {{"Cookie", "kcc_admin_8081="}})).status,
+            401);
   EXPECT_EQ(guard.Check("GET", "/?token=wrong", local).status, 401);
   EXPECT_EQ(guard.Check("POST", "/?token=a%20secret%26", local).status, 401);
   const AdminGuard restarted("a secret&", std::string(32, 't'), 8081);
-  EXPECT_EQ(restarted.Check("GET", "/", And(local, {{"Cookie", cookie}})).status, 401);
+  EXPECT_EQ(restarted.Check("GET", "/v1/status", And(local, {{"Cookie", cookie}})).status, 401);
 }
 
 TEST(IsLoopbackHost, NamesTheLoopbackOnly) {
