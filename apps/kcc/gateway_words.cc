@@ -108,16 +108,10 @@ std::string HookWords(const GatewayHook& hook) {
   return hook.when ? text + ", where " + hook.when->Canonical() : text;
 }
 
-std::string_view StoreWords(StoreRequests store) {
-  switch (store) {
-    case StoreRequests::kNone:
-      return "nothing of requests is kept";
-    case StoreRequests::kHashes:
-      return "digests and numbers of audited requests are kept, no text and no token ids";
-    case StoreRequests::kFull:
-      break;
-  }
-  return "texts and token ids of audited requests are kept";
+std::string StoreWords(StoreRequests store) {
+  return "fields, token ids and numbers of audited requests, in the decision log" +
+         std::string(store == StoreRequests::kFull ? ", and the texts of prompts and answers"
+                                                   : "; no text of prompts and answers");
 }
 
 DocumentPart EvidencePart(const GatewayConfig& config) {
@@ -142,7 +136,7 @@ DocumentPart EvidencePart(const GatewayConfig& config) {
     part.sentences.push_back({&field == &config.fields.front() ? "fields" : "",
                               field.name + " from " + SourceName(field.from)});
   }
-  part.sentences.push_back({"kept", std::string(StoreWords(config.store))});
+  part.sentences.push_back({"kept", StoreWords(config.store)});
   return part;
 }
 

@@ -43,7 +43,7 @@ constexpr KeyRow kGatewaySpec[] = {
     {"promotion", kPath, kOptional, "", "a promotion policy, which then moves stage and canary; needs `register`"},
     {"state", kPath, kOptional, "state", "a folder for the decision log, the monitor's state and events"},
     {"stage", kWord, kOptional, "full", "the stage whose clauses are judged; with a promotion, where a register without one starts", kLiveStageWords},
-    {"store", kWord, kOptional, "hashes", "what of requests is kept. none: nothing; hashes: digests and numbers; full: texts and token ids too", kStoreWords},
+    {"store", kWord, kOptional, "hashes", "what of requests is kept beside the fields, token ids and numbers of the decision log. none and hashes: no text; full: the texts of prompts and answers too", kStoreWords},
     {"session", kSourceList, kOptional, "", "what tells sessions apart, the first that a request has; a session stays with its kernel. Without one, every request is its own session"},
     {"fields", kMappingList, kOptional, "", "what else is read of a request, for slices",
      {}, -kInf, kInf, kClosed, kClosed, "gatewayField"},
@@ -144,7 +144,7 @@ constexpr MappingTable kGatewayTables[] = {
     {"gradeHook", "what grades answers: one of json, phrases, exec and http", kGradeHook},
     {"gatewayTls", "TLS towards clients", kGatewayTls},
     {"gatewayLimits", "what a client may send", kGatewayLimits},
-    {"gatewayTimes", "how long anything is waited for, from 1ms to 24h", kGatewayTimes},
+    {"gatewayTimes", "how long anything is waited for, up to 24h; in whole seconds, rounded up, but for `connect`", kGatewayTimes},
     {"gatewayTelemetry", "where logs and traces go", kGatewayTelemetry},
 };
 // clang-format on
