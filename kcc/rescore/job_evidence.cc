@@ -12,15 +12,6 @@ namespace {
 
 constexpr size_t kTextBytesMax = size_t{1} << 20;
 
-const std::string& KernelName(const ServedRecord& record) {
-  return record.pool->kernels[record.kernel].name;
-}
-
-bool HasLogprobs(const ServedRecord& record) {
-  return std::any_of(record.tokens.begin(), record.tokens.end(),
-                     [](const ServedToken& token) { return !std::isnan(token.logprob); });
-}
-
 std::string Shortened(std::string text) {
   if (text.size() > kBrokenBytesMax) {
     size_t end = kBrokenBytesMax;
@@ -43,6 +34,15 @@ bool ReadsOwnRun(const Metric& metric) {
 }
 
 }  // namespace
+
+const std::string& KernelName(const ServedRecord& record) {
+  return record.pool->kernels[record.kernel].name;
+}
+
+bool HasLogprobs(const ServedRecord& record) {
+  return std::any_of(record.tokens.begin(), record.tokens.end(),
+                     [](const ServedToken& token) { return !std::isnan(token.logprob); });
+}
 
 Served ServedOf(const ServedRecord& record) {
   if (record.client_left) return Served::kLeft;

@@ -11,10 +11,6 @@ namespace {
 
 constexpr uint64_t kAgainSalt = 0x6b636361676e;  // apart from what decides who is audited
 
-const std::string& KernelName(const ServedRecord& record) {
-  return record.pool->kernels[record.kernel].name;
-}
-
 // How two prompts part, for whoever reads of it.
 std::string Difference(const std::vector<int32_t>& asked, const std::vector<int32_t>& told) {
   const auto at = std::mismatch(asked.begin(), asked.end(), told.begin(), told.end());
@@ -24,11 +20,6 @@ std::string Difference(const std::vector<int32_t>& asked, const std::vector<int3
         std::to_string(told.size()) + " tokens instead of " + std::to_string(asked.size()) + ", ";
   }
   return words + "the first that differs is token " + std::to_string(at.first - asked.begin());
-}
-
-bool HasLogprobs(const ServedRecord& record) {
-  return std::any_of(record.tokens.begin(), record.tokens.end(),
-                     [](const ServedToken& token) { return !std::isnan(token.logprob); });
 }
 
 bool Scores(const RescoreJob& job) {

@@ -37,6 +37,10 @@ enum class Served : uint8_t {
   kLeft,     // the client left: what was served until then is a shorter answer
 };
 Served ServedOf(const ServedRecord& record);
+// Of who served it, or is to be asked.
+const std::string& KernelName(const ServedRecord& record);
+// Whether the answer told a log-prob of any token.
+bool HasLogprobs(const ServedRecord& record);
 
 struct RescoreJob {
   ServedRecord record;  // of a probe: with its answer, once it is there

@@ -17,6 +17,7 @@ import http.server
 import json
 import math
 import random
+import re
 import ssl
 import sys
 import threading
@@ -315,6 +316,13 @@ def text_of(token):
     return "\ufffd" if token in FRAGMENTS else "</s>" if token == EOS else f"w{token}"
 
 
+def tokenized(body):
+    """Words "wN" are tokens; any other text is the end. A conversation begins with 1 and ends with 3."""
+    if "messages" in body:
+        return [1] + [int(n) for m in body["messages"] for n in re.findall(r"w(\d+)", m["content"])] + [3]
+    return [int(n) for n in re.findall(r"w(\d+)", body.get("prompt", ""))] or [EOS]
+
+
 POSTS = {
     ("vllm", "/v1/completions"): vllm_completions,
     ("vllm", "/inference/v1/generate"): vllm_generate,
@@ -406,7 +414,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         dialect, faults, path = self.split()
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if path == "/tokenize":
-            return self.reply(200, {"tokens": [EOS]})
+            return self.reply(200, {"tokens": tokenized(body)})
         if path == "/detokenize":
             return self.reply(200, {"content": "".join(map(text_of, body["tokens"]))})
         if "key" in faults and self.headers.get("Authorization") != "Bearer secret-1":

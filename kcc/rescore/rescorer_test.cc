@@ -1,0 +1,531 @@
+// The scorer against the reference server (tests/kernel/reference_server.py), whose every number is
+// a formula: records in, observations and lost lines out.
+#include "kcc/rescore/rescorer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+
+#include "kcc/kernel/reference_test_server.h"
+#include "kcc/metric/token_slots.h"
+#include "kcc/rescore/rescore_test_data.h"
+
+namespace kcc {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::RecordOf;
+using testing::ReferenceLogprobs;
+using testing::ReferenceServer;
+using testing::RescoreContract;
+using testing::RescorePolicy;
+using testing::RescorePool;
+using testing::ServerUri;
+
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+const std::vector<int32_t> kPrompt = {5, 17};
+const std::vector<int32_t> kOutput = {40, 9, 33};
+
+struct Taken {
+  Evidence evidence;
+  std::string kernel;  // of the record
+  bool probe = false;
+
+  const MonitorObservation* observation() const {
+    return std::get_if<MonitorObservation>(&evidence);
+  }
+  std::string lost() const {
+    const auto* line = std::get_if<UnreadLine>(&evidence);
+    return line == nullptr ? "" : line->kernel + ": " + line->reason;
+  }
+};
+
+// What a kernel of the formula serves, with lists of the twenty best.
+std::vector<ServedToken> Served(const std::vector<int32_t>& prompt,
+                                const std::vector<int32_t>& output) {
+  std::vector<ServedToken> tokens;
+  std::vector<int32_t> prefix = prompt;
+  for (const int32_t id : output) {
+    const std::vector<double> row = ReferenceLogprobs(prefix);
+    ServedToken token;
+    token.id = id;
+    token.logprob = row[static_cast<size_t>(id)];
+    for (size_t v = 0; v < row.size(); ++v) token.top.emplace_back(static_cast<int32_t>(v), row[v]);
+    std::sort(token.top.begin(), token.top.end(),
+              [](const auto& a, const auto& b) { return a.second > b.second; });
+    token.top.resize(20);
+    tokens.push_back(std::move(token));
+    prefix.push_back(id);
+  }
+  return tokens;
+}
+
+class RescorerTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = new ReferenceServer(); }
+  static void TearDownTestSuite() {
+    delete server_;
+    server_ = nullptr;
+  }
+
+  // `faults` of kernels that are to be none of the formula's good ones.
+  void Start(std::map<std::string, std::string> faults = {},
+             Contract contract = RescoreContract()) {
+    pool_ = RescorePool();
+    core_ = std::make_unique<GatewayCore>(pool_, 1, ring_, &TheSystemClock());
+    for (const MonitorKernel& kernel : policy_.kernels) {
+      const std::string fault = faults.contains(kernel.name) ? faults[kernel.name] : "none";
+      if (fault == "down") {
+        options_.uris[kernel.name] = "openai+http://127.0.0.1:1?server=vllm&vocab_size=64";
+      } else {
+        options_.uris[kernel.name] = ServerUri(server_->Base("vllm", fault), "vllm", "");
+      }
+    }
+    options_.retry_s = 0.05;
+    options_.timeout_s = timeout_s_;
+    options_.generate_timeout_s = 20;
+    auto started = Rescorer::Start(
+        contract, policy_, options_, *core_, [this](Evidence evidence, const ServedRecord& record) {
+          const std::lock_guard lock(mutex_);
+          taken_.push_back({std::move(evidence), record.pool->kernels[record.kernel].name,
+                            record.kind == RecordKind::kProbe});
+          wake_.notify_all();
+        });
+    ASSERT_TRUE(started.has_value()) << started.error().Format();
+    rescorer_ = std::move(*started);
+  }
+  void Put(ServedRecord record) { core_->workers()[0]->ring().Put(std::move(record)); }
+  // The next so many, in the order in which they came.
+  std::vector<Taken> Wait(size_t count) {
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, std::chrono::seconds(60), [&] { return taken_.size() >= count; });
+    EXPECT_GE(taken_.size(), count);
+    return std::exchange(taken_, {});
+  }
+  Taken One(ServedRecord record) {
+    Put(std::move(record));
+    std::vector<Taken> taken = Wait(1);
+    return taken.empty() ? Taken{} : std::move(taken[0]);
+  }
+  // Until the kernels are there, records are lost, and said to be.
+  void WaitUntilUp() {
+    for (int i = 0; i < 10'000; ++i) {
+      const Taken taken = One(Record("warm" + std::to_string(i)));
+      if (taken.observation() != nullptr) return;
+      ASSERT_THAT(taken.lost(),
+                  ::testing::AnyOf(HasSubstr("does not answer"), HasSubstr("is not known")));
+    }
+    FAIL() << "the kernels never came up";
+  }
+  ServedRecord Record(const std::string& id) {
+    return RecordOf(pool_, id, kPrompt, Served(kPrompt, kOutput));
+  }
+
+  static ReferenceServer* server_;
+  size_t ring_ = 64;
+  double timeout_s_ = 30;
+  MonitorPolicy policy_ = RescorePolicy();
+  RescoreOptions options_;
+  std::shared_ptr<GatewayPool> pool_;
+  std::unique_ptr<GatewayCore> core_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<Taken> taken_;
+  std::unique_ptr<Rescorer> rescorer_;
+};
+ReferenceServer* RescorerTest::server_ = nullptr;
+
+const TokenColumn* ColumnOf(const MonitorObservation& observation, const char* name) {
+  for (const TokenColumn& column : observation.tokens.columns) {
+    if (column.slot == TokenSlot(name)) return &column;
+  }
+  return nullptr;
+}
+
+TEST_F(RescorerTest, AServedAnswerBecomesAnObservationWithItsTokens) {
+  Start();
+  WaitUntilUp();
+  ServedRecord record = Record("a");
+  record.fields = {{"tags", R"("safety, code")"}};
+  const Taken taken = One(std::move(record));
+  ASSERT_NE(taken.observation(), nullptr) << taken.lost();
+  const MonitorObservation& seen = *taken.observation();
+  EXPECT_TRUE(CheckObservation(seen).has_value());
+  EXPECT_EQ(seen.kernel, "fp8");
+  EXPECT_EQ(seen.id(), "a");
+  EXPECT_EQ(seen.session, "session of a");
+  EXPECT_EQ(seen.time_ms, 1000);
+  EXPECT_TRUE(seen.audited);
+  EXPECT_FALSE(seen.probe);
+  EXPECT_EQ(seen.tokens.token, kOutput);
+  EXPECT_EQ(seen.tokens.position, (std::vector<int32_t>{2, 3, 4}));
+  EXPECT_EQ(seen.infer.Number("output_tokens"), 3);
+  EXPECT_EQ(seen.infer.Number("latency_ms"), 12);
+  EXPECT_EQ(seen.infer.Number("ttft_ms"), 3);
+  EXPECT_EQ(seen.infer.Flag("failed"), false);
+  EXPECT_EQ(*seen.infer.Text("kernel_fingerprint"), "build-1");
+  EXPECT_NE(seen.infer.Text("replay_signature"), nullptr);
+  EXPECT_EQ(seen.asked->Number("prompt_tokens"), 2);
+  EXPECT_EQ(std::get<std::vector<std::string>>(seen.asked->fields.at("tags")).size(), 2u);
+  EXPECT_EQ(seen.train->Number("prompt_tokens"), 2);
+  EXPECT_FALSE(seen.infer.fields.contains("text")) << "texts are kept with store: full alone";
+  const TokenColumn* const ratio = ColumnOf(seen, "abs_log_ratio");
+  ASSERT_NE(ratio, nullptr);
+  for (const double value : ratio->lo) EXPECT_LT(value, 1e-6);
+  EXPECT_EQ(rescorer_->counts().waiting, 0u);
+}
+
+TEST_F(RescorerTest, WhatAnotherKernelComputesShows) {
+  Start();
+  WaitUntilUp();
+  ServedRecord record = Record("a");
+  record.tokens[1].logprob -= 0.25;
+  const Taken taken = One(std::move(record));
+  ASSERT_NE(taken.observation(), nullptr) << taken.lost();
+  EXPECT_NEAR(ColumnOf(*taken.observation(), "abs_log_ratio")->lo[1], 0.25, 1e-5);
+}
+
+TEST_F(RescorerTest, TheCandidateIsHeldAgainstTheSameTokens) {
+  Start({{"next", "drift"}});
+  WaitUntilUp();
+  // The candidate may come up after the others.
+  for (int i = 0; i < 10'000; ++i) {
+    ServedRecord record = Record("s" + std::to_string(i));
+    record.shadow = true;
+    Put(std::move(record));
+    std::vector<Taken> taken = Wait(2);
+    ASSERT_EQ(taken.size(), 2u);
+    EXPECT_EQ(taken[0].kernel, "fp8");
+    EXPECT_EQ(taken[1].kernel, "next");
+    if (taken[1].observation() == nullptr) {
+      ASSERT_THAT(taken[1].lost(), HasSubstr("next: the candidate did not score it"));
+      continue;
+    }
+    const MonitorObservation& seen = *taken[1].observation();
+    EXPECT_EQ(seen.kernel, "next");
+    EXPECT_TRUE(seen.probe);
+    EXPECT_FALSE(seen.infer.fields.contains("failed")) << "it served nothing";
+    EXPECT_FALSE(seen.infer.fields.contains("latency_ms"));
+    double most = 0;
+    for (const double value : ColumnOf(seen, "abs_log_ratio")->lo) most = std::max(most, value);
+    EXPECT_GT(most, 0.05);
+    return;
+  }
+}
+
+TEST_F(RescorerTest, AKernelThatReadAnotherPromptIsFoundOut) {
+  Start();
+  WaitUntilUp();
+  struct Case {
+    const char *name, *body;
+    std::vector<int32_t> told;
+    const char* broken;
+  };
+  const Case cases[] = {
+      {"text as asked", R"({"temperature":1,"prompt":"w5 w17"})", {5, 17}, ""},
+      {"text, another token", R"({"temperature":1,"prompt":"w5 w18"})", {5, 17}, "token 1"},
+      {"text, a token more",
+       R"({"temperature":1,"prompt":"w5"})",
+       {5, 17},
+       "2 tokens instead of 1"},
+      {"a conversation",
+       R"({"temperature":1,"messages":[{"role":"user","content":"w17"}]})",
+       {1, 17, 3},
+       ""},
+      {"a conversation, another",
+       R"({"temperature":1,"messages":[{"role":"user","content":"w17"}]})",
+       {1, 18, 3},
+       "another prompt"},
+      {"ids", R"({"temperature":1,"prompt":[5,18]})", {5, 17}, "another prompt"},
+      {"a prompt that nobody can render",
+       R"({"temperature":1,"prompt":"w9","suffix":"x"})",
+       {5, 17},
+       ""},
+  };
+  for (const Case& one : cases) {
+    ServedRecord record = RecordOf(pool_, one.name, one.told, Served(one.told, kOutput));
+    record.request_body = one.body;
+    const Taken taken = One(std::move(record));
+    ASSERT_NE(taken.observation(), nullptr) << one.name << taken.lost();
+    EXPECT_EQ(taken.observation()->broken.empty(), one.broken[0] == '\0') << one.name;
+    EXPECT_THAT(taken.observation()->broken, HasSubstr(one.broken)) << one.name;
+  }
+  // An answer that tells no prompt is scored with the one that was asked.
+  ServedRecord silent = Record("silent");
+  silent.request_body = R"({"temperature":1,"prompt":"w5 w17"})";
+  silent.prompt_ids.clear();
+  const Taken taken = One(std::move(silent));
+  ASSERT_NE(taken.observation(), nullptr) << taken.lost();
+  EXPECT_EQ(taken.observation()->tokens.position.front(), 2);
+  ServedRecord unknown = Record("unknown");
+  unknown.request_body = R"({"temperature":1,"prompt":"w5","suffix":"x"})";
+  unknown.prompt_ids.clear();
+  EXPECT_THAT(One(std::move(unknown)).lost(), HasSubstr("ids of the prompt"));
+}
+
+TEST_F(RescorerTest, NothingThatIsMissingCountsAsGood) {
+  Start();
+  WaitUntilUp();
+  struct Case {
+    const char* name;
+    void (*spoil)(ServedRecord* record);
+    std::optional<bool> failed;  // of infer's record
+    bool latency;
+    size_t rows;
+  };
+  const Case cases[] = {
+      {"status 500", [](ServedRecord* r) { r->status = 500; }, true, false, 0},
+      {"no answer", [](ServedRecord* r) { r->status = 0; }, true, false, 0},
+      {"too many requests", [](ServedRecord* r) { r->status = 429; }, true, false, 0},
+      {"cut off", [](ServedRecord* r) { r->cut = true; }, true, false, 0},
+      {"the client left", [](ServedRecord* r) { r->client_left = r->cut = true; }, std::nullopt,
+       false, 3},
+      {"it left before the first token",
+       [](ServedRecord* r) {
+         r->client_left = true;
+         r->status = 0;
+         r->ttft_ms = 0;
+         r->tokens.clear();
+         r->prompt_ids.clear();
+       },
+       std::nullopt, false, 0},
+      {"an answer of no tokens", [](ServedRecord* r) { r->tokens.clear(), r->text.clear(); }, false,
+       true, 0},
+  };
+  for (const Case& one : cases) {
+    ServedRecord record = Record(one.name);
+    one.spoil(&record);
+    const Taken taken = One(std::move(record));
+    ASSERT_NE(taken.observation(), nullptr) << one.name << taken.lost();
+    const MonitorObservation& seen = *taken.observation();
+    EXPECT_TRUE(seen.audited) << one.name;
+    EXPECT_EQ(seen.infer.Flag("failed"), one.failed) << one.name;
+    EXPECT_EQ(seen.infer.fields.contains("latency_ms"), one.latency) << one.name;
+    EXPECT_EQ(seen.tokens.rows(), one.rows) << one.name;
+    EXPECT_EQ(seen.asked->Number("prompt_tokens"), 2) << one.name << ": it is of its slices";
+  }
+}
+
+TEST_F(RescorerTest, LostRecordsAreLinesThatCouldNotBeRead) {
+  Start();
+  WaitUntilUp();
+  struct Case {
+    const char* name;
+    void (*spoil)(ServedRecord* record);
+    const char* words;
+  };
+  const Case cases[] = {
+      {"lost before", [](ServedRecord* r) { r->kind = RecordKind::kLost, r->reason = "too large"; },
+       "fp8: too large"},
+      {"no body", [](ServedRecord* r) { r->request_body = "{"; }, "cannot be read"},
+  };
+  for (const Case& one : cases) {
+    ServedRecord record = Record(one.name);
+    one.spoil(&record);
+    EXPECT_THAT(One(std::move(record)).lost(), HasSubstr(one.words)) << one.name;
+  }
+  ServedRecord foreign = Record("foreign");
+  foreign.tokens.back().id = 64;
+  const Taken taken = One(std::move(foreign));
+  ASSERT_NE(taken.observation(), nullptr);
+  EXPECT_THAT(taken.observation()->broken, HasSubstr("token id 64"));
+  ServedRecord stranger = Record("stranger");
+  stranger.kind = RecordKind::kFingerprint;
+  stranger.fingerprint = "build-9";
+  const Taken event = One(std::move(stranger));
+  ASSERT_NE(event.observation(), nullptr);
+  EXPECT_FALSE(event.observation()->audited);
+  EXPECT_EQ(*event.observation()->infer.Text("kernel_fingerprint"), "build-9");
+  EXPECT_GE(rescorer_->counts().lost, 2u);
+}
+
+TEST_F(RescorerTest, TokensWithoutLogprobsAreAskedOfTheirKernelAndThatIsSaid) {
+  Start();
+  WaitUntilUp();
+  ServedRecord record = Record("a");
+  for (ServedToken& token : record.tokens) {
+    token.logprob = kMissing;
+    token.top.clear();
+  }
+  const Taken taken = One(std::move(record));
+  ASSERT_NE(taken.observation(), nullptr) << taken.lost();
+  EXPECT_EQ(taken.observation()->infer.Flag("logprobs_rescored"), true);
+  for (const double value : ColumnOf(*taken.observation(), "abs_log_ratio")->lo)
+    EXPECT_EQ(value, 0);
+}
+
+TEST_F(RescorerTest, AnAuditKernelThatIsDownLosesRecordsButNotFailures) {
+  Start({{"audit", "down"}});
+  EXPECT_THAT(One(Record("a")).lost(), HasSubstr("fp8: the audit kernel does not answer"));
+  ServedRecord failed = Record("b");
+  failed.status = 503;
+  const Taken taken = One(std::move(failed));
+  ASSERT_NE(taken.observation(), nullptr) << taken.lost();
+  EXPECT_EQ(taken.observation()->infer.Flag("failed"), true);
+  EXPECT_GE(rescorer_->counts().reasons.at("audit-down"), 1u);
+}
+
+TEST_F(RescorerTest, AProbeIsAskedAndScored) {
+  Start({{"next", "500"}});
+  WaitUntilUp();
+  ServedRecord probe = RecordOf(pool_, "p", kPrompt, {});
+  probe.kind = RecordKind::kProbe;
+  probe.kernel = 1;
+  probe.prompt_ids.clear();
+  probe.request_body =
+      R"({"model":"tiny","temperature":1,"seed":3,"max_tokens":4,"prompt":[5,17]})";
+  for (int i = 0; i < 10'000; ++i) {  // the kernel may come up later
+    probe.id = "p" + std::to_string(i);
+    const Taken taken = One(probe);
+    EXPECT_TRUE(taken.probe);
+    EXPECT_EQ(taken.kernel, "bf16");
+    if (taken.observation() == nullptr) {
+      ASSERT_THAT(taken.lost(), HasSubstr("is not known"));
+      continue;
+    }
+    EXPECT_TRUE(taken.observation()->probe);
+    EXPECT_GE(taken.observation()->tokens.rows(), 1u);
+    EXPECT_EQ(taken.observation()->infer.Flag("failed"), false);
+    for (const double value : ColumnOf(*taken.observation(), "abs_log_ratio")->lo) {
+      EXPECT_LT(value, 1e-6);
+    }
+    break;
+  }
+  probe.kernel = 3;  // answers 500
+  probe.id = "q";
+  const Taken failed = One(probe);
+  ASSERT_NE(failed.observation(), nullptr) << failed.lost();
+  EXPECT_EQ(failed.observation()->infer.Flag("failed"), true);
+}
+
+TEST_F(RescorerTest, ARequestThatCanBeRepeatedIsAskedAgain) {
+  options_.determinism_rate = 1;
+  Start();
+  WaitUntilUp();
+  // What the formula's kernel writes when it is asked with this seed is found out by a probe.
+  const std::string body =
+      R"({"model":"tiny","temperature":1,"seed":3,"max_tokens":4,"prompt":[5,17]})";
+  ServedRecord probe = RecordOf(pool_, "p", kPrompt, {});
+  probe.kind = RecordKind::kProbe;
+  probe.prompt_ids.clear();
+  probe.request_body = body;
+  const Taken written = One(probe);
+  ASSERT_NE(written.observation(), nullptr) << written.lost();
+  const std::vector<int32_t> output = written.observation()->tokens.token;
+  for (const bool same : {true, false}) {
+    std::vector<int32_t> told = output;
+    if (!same) told.push_back(7);
+    ServedRecord record = RecordOf(pool_, same ? "same" : "other", kPrompt, Served(kPrompt, told));
+    record.request_body = body;
+    Put(std::move(record));
+    const std::vector<Taken> taken = Wait(2);
+    ASSERT_EQ(taken.size(), 2u);
+    ASSERT_NE(taken[0].observation(), nullptr) << taken[0].lost();
+    ASSERT_NE(taken[1].observation(), nullptr) << taken[1].lost();
+    const MonitorObservation& first = *taken[0].observation();
+    const MonitorObservation& again = *taken[1].observation();
+    EXPECT_TRUE(again.repeat && again.probe && !first.repeat);
+    EXPECT_EQ(*first.asked->Text("replay_group"), *again.asked->Text("replay_group"));
+    EXPECT_EQ(*first.infer.Text("replay_signature") == *again.infer.Text("replay_signature"), same);
+    EXPECT_NE(first.id(), again.id());
+  }
+}
+
+TEST_F(RescorerTest, WhereNoIdsAreToldAnswersAreComparedWithAnswers) {
+  Start();
+  WaitUntilUp();
+  ServedRecord record = Record("a");
+  record.request_body =
+      R"({"model":"tiny","temperature":0,"seed":3,"max_tokens":2,"prompt":[5,17]})";
+  record.tokens.clear();
+  record.text = "w1 w2";
+  const Taken taken = One(std::move(record));
+  ASSERT_NE(taken.observation(), nullptr) << taken.lost();
+  EXPECT_EQ(taken.observation()->tokens.rows(), 0u);
+  ASSERT_TRUE(taken.observation()->outputs.has_value());
+  EXPECT_EQ(taken.observation()->train->Flag("failed"), false);
+}
+
+TEST_F(RescorerTest, ARefusalIsTheClientsFaultOnlyIfTheAuditKernelRefusesToo) {
+  Start();
+  WaitUntilUp();
+  ServedRecord both = Record("both");
+  both.status = 400;
+  both.request_body =
+      R"({"model":"tiny","temperature":1,"seed":1,"max_tokens":1,"prompt":[5],"unheard":1})";
+  const Taken neither = One(std::move(both));
+  ASSERT_NE(neither.observation(), nullptr) << neither.lost();
+  EXPECT_FALSE(neither.observation()->audited);
+  ServedRecord alone = Record("alone");
+  alone.status = 400;
+  alone.request_body =
+      R"({"model":"tiny","temperature":1,"seed":1,"max_tokens":1,"prompt":[5,17]})";
+  const Taken blamed = One(std::move(alone));
+  ASSERT_NE(blamed.observation(), nullptr) << blamed.lost();
+  EXPECT_TRUE(blamed.observation()->audited);
+  EXPECT_EQ(blamed.observation()->infer.Flag("failed"), true);
+  EXPECT_EQ(rescorer_->counts().refused, 1u);
+}
+
+TEST_F(RescorerTest, GradesAreOfTheKernelThatServed) {
+  GradeHook hook;
+  hook.field = "parsed";
+  options_.hooks = {hook};
+  Start();
+  WaitUntilUp();
+  ServedRecord record = Record("a");
+  record.text = "{\"a\":1}";
+  EXPECT_EQ(One(record).observation()->infer.Flag("parsed"), true);
+  record.id = "b";
+  record.text = "no";
+  EXPECT_EQ(One(record).observation()->infer.Flag("parsed"), false);
+  record.id = "c";
+  record.cut = true;
+  EXPECT_EQ(One(record).observation()->infer.Flag("parsed"), std::nullopt);
+}
+
+TEST_F(RescorerTest, AnAuditKernelOfAnotherBuildThanThePolicySaysScoresNothing) {
+  policy_.kernels[2].fingerprint = "build-7";
+  Start();
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string lost = One(Record("a" + std::to_string(i))).lost();
+    ASSERT_NE(lost, "");
+    if (lost.find("answers as 'build-1'") != std::string::npos) return;
+  }
+  FAIL() << "it was never asked";
+}
+
+TEST_F(RescorerTest, WhatWouldWaitTooLongIsLostAndCounted) {
+  options_.waiting_max = 0;
+  options_.in_flight_max = 1;
+  ring_ = 4;
+  timeout_s_ = 0.5;
+  Start({{"audit", "slow"}});
+  for (int i = 0; i < 64; ++i) Put(Record("r" + std::to_string(i)));
+  const std::vector<Taken> taken = Wait(64);
+  EXPECT_EQ(taken.size(), 64u) << "each is evidence, or said to be lost";
+  for (const Taken& one : taken) EXPECT_EQ(one.observation(), nullptr);
+}
+
+TEST_F(RescorerTest, APolicyWithoutAnAuditKernelIsRefused) {
+  pool_ = RescorePool();
+  GatewayCore core(pool_, 1, 4, &TheSystemClock());
+  MonitorPolicy policy = policy_;
+  policy.kernels[2].role = KernelRole::kGuard;
+  const auto take = [](Evidence, const ServedRecord&) {};
+  RescoreOptions options;
+  EXPECT_THAT(Rescorer::Start(RescoreContract(), policy, options, core, take).error().message(),
+              HasSubstr("role audit"));
+  EXPECT_THAT(Rescorer::Start(RescoreContract(), policy_, options, core, take).error().message(),
+              HasSubstr("no address"));
+  options.uris["audit"] = "http://nowhere";
+  EXPECT_FALSE(Rescorer::Start(RescoreContract(), policy_, options, core, take).has_value());
+}
+
+}  // namespace
+}  // namespace kcc
