@@ -169,6 +169,13 @@ std::string ControlMetrics(const GatewayNow& now) {
   WriteClauses(now, &out);
   WriteScorer(now, &out);
   WriteEvaluator(now, &out);
+  if (now.otlp) {
+    out.Begin("kcc_otlp_spans_total", "counter",
+              "Spans of sampled requests, by what became of them");
+    out.Row({{"result", "sent"}}, now.otlp->spans).Row({{"result", "dropped"}}, now.otlp->dropped);
+    out.Begin("kcc_otlp_failures_total", "counter", "Calls that the collector did not take");
+    out.Row({}, now.otlp->failures);
+  }
   return out.Take();
 }
 

@@ -9,9 +9,9 @@
 namespace kcc {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::ControlTest;
 using testing::GoodOrBad;
+using ::testing::HasSubstr;
 
 class Heard final : public EventSink {
  public:
@@ -132,7 +132,8 @@ TEST_F(GatewayApiTest, ACanaryGrowsNoFurtherThanTheConfigurationWithoutEvidence)
 
 TEST_F(GatewayApiTest, ACanaryThatIsCertifiedMayGrow) {
   for (int64_t i = 0; i < 200; ++i) {
-    evaluator_->Take(GoodOrBad(i, false, "careful"), {"r" + std::to_string(i), "careful", 0, false});
+    evaluator_->Take(GoodOrBad(i, false, "careful"),
+                     {"r" + std::to_string(i), "careful", 0, false});
   }
   // Wishes are done after the evidence that came before them was folded.
   while (evaluator_->queued() > 0) EXPECT_EQ(Canary("careful", "0").status, 200);
@@ -142,10 +143,10 @@ TEST_F(GatewayApiTest, ACanaryThatIsCertifiedMayGrow) {
 }
 
 TEST_F(GatewayApiTest, ABodyThatIsNotWhatItShouldBeIsRefused) {
-  for (const char* body : {"", "[]", "{", "{\"kernel\":\"careful\"}", "{\"share\":0.1}",
-                           "{\"kernel\":\"careful\",\"share\":\"0.1\"}",
-                           "{\"kernel\":\"careful\",\"share\":-0.1}",
-                           "{\"kernel\":\"careful\",\"share\":1.5}"}) {
+  for (const char* body :
+       {"", "[]", "{", "{\"kernel\":\"careful\"}", "{\"share\":0.1}",
+        "{\"kernel\":\"careful\",\"share\":\"0.1\"}", "{\"kernel\":\"careful\",\"share\":-0.1}",
+        "{\"kernel\":\"careful\",\"share\":1.5}"}) {
     EXPECT_EQ(Ask("POST", "/v1/canary", body).status, 400) << body;
   }
 }

@@ -13,9 +13,9 @@ namespace kcc {
 namespace {
 
 using ::testing::Contains;
+using testing::ControlTest;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::ControlTest;
 
 constexpr const char* kContract = R"(
 apiVersion: kcc/v1
@@ -93,8 +93,7 @@ TEST_F(GatewayFilesTest, ReadsTheConfigurationAndAllThatItNames) {
   EXPECT_EQ(pool->kernels[1].role, KernelRole::kFallback);
   EXPECT_NE(pool->kernels[2].wire, nullptr);
   const RescoreOptions scoring = RescoreOptionsOf(documents);
-  EXPECT_EQ(scoring.uris.at("bf16"),
-            "openai+http://127.0.0.1:8001?server=vllm&model=its%20own");
+  EXPECT_EQ(scoring.uris.at("bf16"), "openai+http://127.0.0.1:8001?server=vllm&model=its%20own");
   EXPECT_THAT(scoring.uris.at("fp8"), HasSubstr("api_key_file="));
   EXPECT_FALSE(scoring.keep_texts);
 }

@@ -12,6 +12,7 @@
 #include "kcc/contract/contract.h"
 #include "kcc/control/evaluator.h"
 #include "kcc/control/history.h"
+#include "kcc/control/otlp.h"
 #include "kcc/gateway/gateway_core.h"
 #include "kcc/plane/plane.h"
 #include "kcc/rescore/rescorer.h"
@@ -73,6 +74,7 @@ struct GatewayNow {
   std::optional<PromotionNow> promotion;
   std::vector<HistoryEntry> history;  // the latest, oldest first
   std::vector<RiskSample> risk;
+  std::optional<OtlpCounts> otlp;  // none: nothing is exported
   uint64_t event_errors = 0;
   std::string register_error;  // why it was not read or written; empty: it was
 

@@ -64,6 +64,7 @@ class GatewayProcess {
     if (api_) api_->ForgetListeners();
     plane_.reset();
     if (evaluator_) StopScorer();
+    otlp_.reset();
     link_.reset();
     evaluator_.reset();
   }
@@ -104,6 +105,7 @@ class GatewayProcess {
       });
     }
     MakeApi();
+    KCC_TRY_VOID(StartTelemetry());
     KCC_TRY(scorer_, StartScorer(documents_));
     auto plane = Plane::Start(PlaneOptionsOf(documents_), *core_, *api_, &started_);
     if (!plane.has_value()) return std::move(plane.error());
@@ -217,8 +219,21 @@ class GatewayProcess {
                              }
                              origin.at_ms = record.started_at_ms;
                              origin.probe = record.kind == RecordKind::kProbe;
+                             if (otlp_) otlp_->Take(record);
                              evaluator_->Take(std::move(evidence), std::move(origin));
                            });
+  }
+
+  Result<> StartTelemetry() {
+    const std::string& url = documents_.config.telemetry.otlp_url;
+    if (url.empty()) return {};
+    OtlpOptions options;
+    options.url = url;
+    options.gateway = documents_.config.name;
+    options.kcc_version = run_.kcc_version;
+    options.metrics = [this] { return ControlMetrics(Now()) + GatewayMetricsText(*core_); };
+    KCC_TRY(otlp_, OtlpExporter::Start(std::move(options), run_.clock));
+    return {};
   }
 
   // What it had not scored yet is missing, and the monitor is told so.
@@ -296,6 +311,7 @@ class GatewayProcess {
     now.history = history_.Latest(kHistoryShown);
     now.risk = evaluator_->risk();
     now.event_errors = events_.errors();
+    if (otlp_) now.otlp = otlp_->counts();
     if (link_) {
       now.promotion = link_->promotion();
       now.register_error = link_->error();
@@ -402,6 +418,7 @@ class GatewayProcess {
   std::unique_ptr<RegisterLink> link_;  // none: there is no register
   std::unique_ptr<Evaluator> evaluator_;
   std::optional<GatewayApi> api_;
+  std::unique_ptr<OtlpExporter> otlp_;  // none: nothing is exported
   std::atomic<bool> api_told_{false};
   PlaneStarted started_;
   RequestRate rate_;

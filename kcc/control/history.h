@@ -41,7 +41,9 @@ struct HistoryEntry {
   std::string canary;
   double canary_share = 0;
 
-  bool IsRoute() const { return kind == "route" || kind == "canary" || kind == "promotion" || kind == "start"; }
+  bool IsRoute() const {
+    return kind == "route" || kind == "canary" || kind == "promotion" || kind == "start";
+  }
   bool operator==(const HistoryEntry&) const = default;
 };
 
