@@ -62,7 +62,7 @@ Step GatewayExchange::State::Start(const AskHead& head, std::string the_body, in
                   now);
   }
   stream = scan.Find("stream") == "true";
-  for (const RequestSource& source : pool->session) {
+  for (const AskSource& source : pool->session) {
     if (auto key = ReadSessionKey(source, scan, head.headers)) {
       session = std::move(*key);
       break;
@@ -138,7 +138,7 @@ void GatewayExchange::State::KeepPassedHeaders(const AskHead& head) {
   for (const std::string_view name : {"traceparent", "tracestate"}) {
     if (const auto value = FindHeader(head.headers, name)) AddHeader(name, *value, &passed);
   }
-  const auto keep = [&](const RequestSource& source) {
+  const auto keep = [&](const AskSource& source) {
     if (!source.header || NeverPassed(source.name)) return;
     for (const auto& [name, value] : passed) {
       if (SameHeaderName(name, source.name)) return;
@@ -147,7 +147,7 @@ void GatewayExchange::State::KeepPassedHeaders(const AskHead& head) {
       AddHeader(source.name, *value, &passed);
     }
   };
-  for (const RequestSource& source : pool->session) keep(source);
+  for (const AskSource& source : pool->session) keep(source);
   for (const RequestField& field : pool->fields) keep(field.from);
 }
 

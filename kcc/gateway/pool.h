@@ -34,15 +34,15 @@ struct PoolKernel {
 };
 
 // Where a value is read from in the request: "header:NAME" or "body:NAME" (or "body:NAME.NAME").
-struct RequestSource {
+struct AskSource {
   bool header = false;
   std::string name;
-  bool operator==(const RequestSource&) const = default;
+  bool operator==(const AskSource&) const = default;
 };
 // A field of the request record, for slices: tags, task, tenant ...
 struct RequestField {
   std::string name;
-  RequestSource from;
+  AskSource from;
 };
 
 struct GatewayPool {
@@ -51,7 +51,7 @@ struct GatewayPool {
   // in its place: new ones come after, and what goes leaves a kernel of role kAudit behind, which
   // serves nothing.
   std::vector<PoolKernel> kernels;
-  std::vector<RequestSource> session;  // the first that a request has; none: it is its own session
+  std::vector<AskSource> session;  // the first that a request has; none: it is its own session
   std::vector<RequestField> fields;
   std::string contract_digest;
   std::string stage;                   // "full", "canary" ...

@@ -113,7 +113,7 @@ std::optional<GatewayAnswer> ScanRequest(std::string_view body, RequestScan* sca
   return std::nullopt;
 }
 
-std::optional<std::string> ReadSource(const RequestSource& source, const RequestScan& scan,
+std::optional<std::string> ReadSource(const AskSource& source, const RequestScan& scan,
                                       std::span<const HeaderField> headers) {
   if (source.header) {
     const auto value = FindHeader(headers, source.name);
@@ -136,7 +136,7 @@ std::optional<std::string> ReadSource(const RequestSource& source, const Request
   return std::string(*value);
 }
 
-std::optional<std::string> ReadSessionKey(const RequestSource& source, const RequestScan& scan,
+std::optional<std::string> ReadSessionKey(const AskSource& source, const RequestScan& scan,
                                           std::span<const HeaderField> headers) {
   std::optional<std::string> value = ReadSource(source, scan, headers);
   if (!value) return std::nullopt;

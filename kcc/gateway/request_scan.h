@@ -34,10 +34,10 @@ std::optional<GatewayAnswer> ScanRequest(std::string_view body, RequestScan* sca
 
 // The value, as JSON, that a request has at this place: of a body the text of the member, of a
 // header a JSON string. Nothing where it has none or it is null.
-std::optional<std::string> ReadSource(const RequestSource& source, const RequestScan& scan,
+std::optional<std::string> ReadSource(const AskSource& source, const RequestScan& scan,
                                       std::span<const HeaderField> headers);
 // The same as a key: of a string what it says, of anything else its JSON.
-std::optional<std::string> ReadSessionKey(const RequestSource& source, const RequestScan& scan,
+std::optional<std::string> ReadSessionKey(const AskSource& source, const RequestScan& scan,
                                           std::span<const HeaderField> headers);
 
 // Whether an answer to this request can be scored, by the request alone and so alike for every
