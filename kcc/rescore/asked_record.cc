@@ -237,9 +237,9 @@ RequestValue FieldValueOf(std::string_view name, std::string_view text) {
   return RequestValue(std::move(items));
 }
 
-Result<AskedRequest> ReadAskedRequest(const ServedRecord& record) {
+Result<AskedRecord> ReadAskedRecord(const ServedRecord& record) {
   KCC_TRY(const Members members, Members::Of(record));
-  AskedRequest asked;
+  AskedRecord asked;
   asked.record.id = record.id;
   for (const auto& [name, text] : record.fields) {
     // What a kernel's run decides is not the client's to say, nor what is counted here.

@@ -26,7 +26,7 @@ struct AskedPrompt {
   std::vector<std::pair<std::string, std::string>> members;  // kChat: names, values as JSON
 };
 
-struct AskedRequest {
+struct AskedRecord {
   Request record;  // `asked` of the observation
   AskedPrompt prompt;
   std::optional<double> temperature;  // none: not said, so the server's own default
@@ -40,7 +40,7 @@ struct AskedRequest {
 
 // The members of PoolKernel::set count as the client's: they are how the request was asked. Fails
 // where the body is no JSON object: then no kernel should have answered it.
-Result<AskedRequest> ReadAskedRequest(const ServedRecord& record);
+Result<AskedRecord> ReadAskedRecord(const ServedRecord& record);
 
 // "a, b" or ["a", "b"], as JSON, to a list: how `tags` come in a header. A text field of a list
 // type alone is read so.

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using testing::RescorePool;
 
-AskedRequest Asked(const std::string& body, std::map<std::string, std::string> fields = {},
+AskedRecord Asked(const std::string& body, std::map<std::string, std::string> fields = {},
                    std::map<std::string, std::string> set = {}) {
   auto pool = RescorePool();
   pool->kernels[0].set = std::move(set);
@@ -21,9 +21,9 @@ AskedRequest Asked(const std::string& body, std::map<std::string, std::string> f
   record.id = "r";
   record.request_body = body;
   record.fields = std::move(fields);
-  auto asked = ReadAskedRequest(record);
+  auto asked = ReadAskedRecord(record);
   EXPECT_TRUE(asked.has_value()) << asked.error().Format();
-  return asked.has_value() ? *std::move(asked) : AskedRequest{};
+  return asked.has_value() ? *std::move(asked) : AskedRecord{};
 }
 
 TEST(AskedRecord, PromptsAreKnownOnlyWhereEveryMemberIs) {
@@ -63,7 +63,7 @@ TEST(AskedRecord, PromptsAreKnownOnlyWhereEveryMemberIs) {
 }
 
 TEST(AskedRecord, FieldsAreOfTheKindThatSlicesRead) {
-  const AskedRequest asked =
+  const AskedRecord asked =
       Asked(R"({"prompt":[1],"seed":7,"top_p":0.5,"max_tokens":9})", {{"tags", R"("safety, code")"},
                                                                       {"labels", R"("a, b")"},
                                                                       {"task", R"("sum")"},
@@ -91,11 +91,11 @@ TEST(AskedRecord, FieldsAreOfTheKindThatSlicesRead) {
 }
 
 TEST(AskedRecord, WhatTheConfigurationSetsCountsAsAsked) {
-  const AskedRequest warm = Asked(R"({"prompt":[1],"temperature":0.7})");
+  const AskedRecord warm = Asked(R"({"prompt":[1],"temperature":0.7})");
   EXPECT_EQ(warm.temperature, 0.7);
   EXPECT_FALSE(warm.repeatable());
   EXPECT_FALSE(warm.altered);
-  const AskedRequest greedy =
+  const AskedRecord greedy =
       Asked(R"({"prompt":[1],"temperature":0.7})", {}, {{"temperature", "0"}});
   EXPECT_EQ(greedy.temperature, 0);
   EXPECT_TRUE(greedy.repeatable());
@@ -111,7 +111,7 @@ TEST(AskedRecord, ABodyThatIsNoObjectCannotBeRead) {
   record.pool = RescorePool();
   for (const char* body : {"", "[]", "{", "\xff"}) {
     record.request_body = body;
-    EXPECT_FALSE(ReadAskedRequest(record).has_value()) << body;
+    EXPECT_FALSE(ReadAskedRecord(record).has_value()) << body;
   }
 }
 

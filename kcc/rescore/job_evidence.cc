@@ -95,7 +95,7 @@ OutputComparison CompareAnswers(const RescoreJob& job) {
 EvidenceMaker::EvidenceMaker(const Contract& contract, bool keep_texts)
     : rows_(contract), temperature_(contract.assumptions.temperature), keep_texts_(keep_texts) {}
 
-std::string EvidenceMaker::WhyNotComparable(LogprobSemantics semantics, const AskedRequest& asked,
+std::string EvidenceMaker::WhyNotComparable(LogprobSemantics semantics, const AskedRecord& asked,
                                             EvidenceLevel audit) const {
   const std::string at = asked.temperature ? ReadableNumber(*asked.temperature)
                                            : "a temperature that the request does not say";

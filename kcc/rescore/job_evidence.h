@@ -40,7 +40,7 @@ class EvidenceMaker {
 
   // Why log-probs of these semantics, of tokens drawn as asked, are not of the distributions that
   // the contract is about; empty: they are. `audit`: what the other side shows.
-  std::string WhyNotComparable(LogprobSemantics semantics, const AskedRequest& asked,
+  std::string WhyNotComparable(LogprobSemantics semantics, const AskedRecord& asked,
                                EvidenceLevel audit) const;
 
  private:

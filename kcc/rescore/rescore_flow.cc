@@ -134,7 +134,7 @@ void RescoreFlow::OnProbed(uint64_t number, Job& job, const AskResult& result) {
 
 void RescoreFlow::Answered(uint64_t number, Job& job) {
   job.served = ServedOf(job.record);
-  auto asked = ReadAskedRequest(job.record);
+  auto asked = ReadAskedRecord(job.record);
   if (!asked.has_value()) {
     job.lost = "the request cannot be read: " + asked.error().message();
     job.lost_word = "request";

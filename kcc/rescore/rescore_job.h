@@ -44,7 +44,7 @@ bool HasLogprobs(const ServedRecord& record);
 
 struct RescoreJob {
   ServedRecord record;  // of a probe: with its answer, once it is there
-  AskedRequest asked;
+  AskedRecord asked;
   Served served = Served::kWhole;
   int pending = 0;
 

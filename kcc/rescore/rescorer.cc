@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kcc/base/descriptor.h"
+#include "kcc/gateway/record_ring.h"
 #include "kcc/rescore/grade_station.h"
 #include "kcc/rescore/kernel_asker.h"
 #include "kcc/rescore/rescore_flow.h"

@@ -1,151 +1,21 @@
 // The scorer against the reference server (tests/kernel/reference_server.py), whose every number is
 // a formula: records in, observations and lost lines out.
-#include "kcc/rescore/rescorer.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cmath>
-#include <condition_variable>
-#include <limits>
-#include <mutex>
-
-#include "kcc/kernel/reference_test_server.h"
-#include "kcc/metric/token_slots.h"
-#include "kcc/rescore/rescore_test_data.h"
+#include "kcc/rescore/rescorer_test_data.h"
 
 namespace kcc {
 namespace {
 
+using testing::ColumnOf;
 using ::testing::HasSubstr;
+using testing::kMissing;
+using testing::kOutput;
+using testing::kPrompt;
 using testing::RecordOf;
-using testing::ReferenceLogprobs;
-using testing::ReferenceServer;
 using testing::RescoreContract;
-using testing::RescorePolicy;
 using testing::RescorePool;
-using testing::ServerUri;
-
-constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
-const std::vector<int32_t> kPrompt = {5, 17};
-const std::vector<int32_t> kOutput = {40, 9, 33};
-
-struct Taken {
-  Evidence evidence;
-  std::string kernel;  // of the record
-  bool probe = false;
-
-  const MonitorObservation* observation() const {
-    return std::get_if<MonitorObservation>(&evidence);
-  }
-  std::string lost() const {
-    const auto* line = std::get_if<UnreadLine>(&evidence);
-    return line == nullptr ? "" : line->kernel + ": " + line->reason;
-  }
-};
-
-// What a kernel of the formula serves, with lists of the twenty best.
-std::vector<ServedToken> Served(const std::vector<int32_t>& prompt,
-                                const std::vector<int32_t>& output) {
-  std::vector<ServedToken> tokens;
-  std::vector<int32_t> prefix = prompt;
-  for (const int32_t id : output) {
-    const std::vector<double> row = ReferenceLogprobs(prefix);
-    ServedToken token;
-    token.id = id;
-    token.logprob = row[static_cast<size_t>(id)];
-    for (size_t v = 0; v < row.size(); ++v) token.top.emplace_back(static_cast<int32_t>(v), row[v]);
-    std::sort(token.top.begin(), token.top.end(),
-              [](const auto& a, const auto& b) { return a.second > b.second; });
-    token.top.resize(20);
-    tokens.push_back(std::move(token));
-    prefix.push_back(id);
-  }
-  return tokens;
-}
-
-class RescorerTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() { server_ = new ReferenceServer(); }
-  static void TearDownTestSuite() {
-    delete server_;
-    server_ = nullptr;
-  }
-
-  // `faults` of kernels that are to be none of the formula's good ones.
-  void Start(std::map<std::string, std::string> faults = {},
-             Contract contract = RescoreContract()) {
-    pool_ = RescorePool();
-    core_ = std::make_unique<GatewayCore>(pool_, 1, ring_, &TheSystemClock());
-    for (const MonitorKernel& kernel : policy_.kernels) {
-      const std::string fault = faults.contains(kernel.name) ? faults[kernel.name] : "none";
-      if (fault == "down") {
-        options_.uris[kernel.name] = "openai+http://127.0.0.1:1?server=vllm&vocab_size=64";
-      } else {
-        options_.uris[kernel.name] = ServerUri(server_->Base("vllm", fault), "vllm", "");
-      }
-    }
-    options_.retry_s = 0.05;
-    options_.timeout_s = timeout_s_;
-    options_.generate_timeout_s = 20;
-    auto started = Rescorer::Start(
-        contract, policy_, options_, *core_, [this](Evidence evidence, const ServedRecord& record) {
-          const std::lock_guard lock(mutex_);
-          taken_.push_back({std::move(evidence), record.pool->kernels[record.kernel].name,
-                            record.kind == RecordKind::kProbe});
-          wake_.notify_all();
-        });
-    ASSERT_TRUE(started.has_value()) << started.error().Format();
-    rescorer_ = std::move(*started);
-  }
-  void Put(ServedRecord record) { core_->workers()[0]->ring().Put(std::move(record)); }
-  // The next so many, in the order in which they came.
-  std::vector<Taken> Wait(size_t count) {
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, std::chrono::seconds(60), [&] { return taken_.size() >= count; });
-    EXPECT_GE(taken_.size(), count);
-    return std::exchange(taken_, {});
-  }
-  Taken One(ServedRecord record) {
-    Put(std::move(record));
-    std::vector<Taken> taken = Wait(1);
-    return taken.empty() ? Taken{} : std::move(taken[0]);
-  }
-  // Until the kernels are there, records are lost, and said to be.
-  void WaitUntilUp() {
-    for (int i = 0; i < 10'000; ++i) {
-      const Taken taken = One(Record("warm" + std::to_string(i)));
-      if (taken.observation() != nullptr) return;
-      ASSERT_THAT(taken.lost(),
-                  ::testing::AnyOf(HasSubstr("does not answer"), HasSubstr("is not known")));
-    }
-    FAIL() << "the kernels never came up";
-  }
-  ServedRecord Record(const std::string& id) {
-    return RecordOf(pool_, id, kPrompt, Served(kPrompt, kOutput));
-  }
-
-  static ReferenceServer* server_;
-  size_t ring_ = 64;
-  double timeout_s_ = 30;
-  MonitorPolicy policy_ = RescorePolicy();
-  RescoreOptions options_;
-  std::shared_ptr<GatewayPool> pool_;
-  std::unique_ptr<GatewayCore> core_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::vector<Taken> taken_;
-  std::unique_ptr<Rescorer> rescorer_;
-};
-ReferenceServer* RescorerTest::server_ = nullptr;
-
-const TokenColumn* ColumnOf(const MonitorObservation& observation, const char* name) {
-  for (const TokenColumn& column : observation.tokens.columns) {
-    if (column.slot == TokenSlot(name)) return &column;
-  }
-  return nullptr;
-}
+using testing::RescorerTest;
+using testing::ServedTokens;
+using testing::Taken;
 
 TEST_F(RescorerTest, AServedAnswerBecomesAnObservationWithItsTokens) {
   Start();
@@ -248,7 +118,7 @@ TEST_F(RescorerTest, AKernelThatReadAnotherPromptIsFoundOut) {
        ""},
   };
   for (const Case& one : cases) {
-    ServedRecord record = RecordOf(pool_, one.name, one.told, Served(one.told, kOutput));
+    ServedRecord record = RecordOf(pool_, one.name, one.told, ServedTokens(one.told, kOutput));
     record.request_body = one.body;
     const Taken taken = One(std::move(record));
     ASSERT_NE(taken.observation(), nullptr) << one.name << taken.lost();
@@ -420,7 +290,8 @@ TEST_F(RescorerTest, ARequestThatCanBeRepeatedIsAskedAgain) {
   for (const bool same : {true, false}) {
     std::vector<int32_t> told = output;
     if (!same) told.push_back(7);
-    ServedRecord record = RecordOf(pool_, same ? "same" : "other", kPrompt, Served(kPrompt, told));
+    ServedRecord record =
+        RecordOf(pool_, same ? "same" : "other", kPrompt, ServedTokens(kPrompt, told));
     record.request_body = body;
     Put(std::move(record));
     const std::vector<Taken> taken = Wait(2);
