@@ -68,8 +68,8 @@ class Load {
     while (NowNs() < end || (under_way_ > 0 && NowNs() < end + 20'000'000'000)) {
       const int64_t now = NowNs();
       if (now < end) begun += StartDue(now - start, begun, start);
-      const int count =
-          epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), WaitMs(now, end));
+      const int count = WaitFor(epoll_, events.data(), static_cast<int>(events.size()),
+                                WaitNs(start, begun, end));
       for (int i = 0; i < count; ++i) {
         const epoll_event& event = events[static_cast<size_t>(i)];
         OnSocket(calls_[event.data.u32], event.data.u32, event.events);
@@ -80,9 +80,14 @@ class Load {
   }
 
  private:
-  int WaitMs(int64_t now, int64_t end) const {
-    if (now >= end) return 100;
-    return options_.mode == Mode::kOpen ? 0 : 1;
+  // Until the next request is due.
+  int64_t WaitNs(int64_t start, int64_t begun, int64_t end) const {
+    constexpr int64_t kMillisecond = 1'000'000;
+    const int64_t now = NowNs();
+    if (now >= end) return 100 * kMillisecond;
+    if (options_.mode != Mode::kOpen) return kMillisecond;
+    const double next = static_cast<double>(begun) / options_.rate * 1e9;
+    return std::max<int64_t>(0, start + static_cast<int64_t>(next) - now);
   }
 
   // How many more became due at `elapsed`; each gets a connection or waits for one.

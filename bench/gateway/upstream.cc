@@ -50,8 +50,7 @@ class Upstream {
   void Run() {
     std::vector<epoll_event> events(512);
     while (true) {
-      const int count =
-          epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), WaitMs());
+      const int count = WaitFor(epoll_, events.data(), static_cast<int>(events.size()), WaitNs());
       for (int i = 0; i < count; ++i) {
         const epoll_event& event = events[static_cast<size_t>(i)];
         if (event.data.fd == STDIN_FILENO) return;
@@ -68,11 +67,9 @@ class Upstream {
  private:
   using Due = std::tuple<int64_t, int, uint64_t>;  // nanoseconds, socket, number
 
-  // Below a millisecond epoll cannot wait: the rest is spent asking.
-  int WaitMs() const {
+  int64_t WaitNs() const {
     if (due_.empty()) return -1;
-    const int64_t left_ns = std::get<0>(due_.top()) - NowNs();
-    return left_ns <= 0 ? 0 : static_cast<int>(left_ns / 1'000'000);
+    return std::max<int64_t>(0, std::get<0>(due_.top()) - NowNs());
   }
 
   void Accept() {

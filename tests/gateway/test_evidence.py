@@ -79,7 +79,7 @@ def ids_of(text):
 def test_the_numbers_are_those_of_an_offline_run(kcc, trio, until, tmp_path):
     import numpy
 
-    gateway = trio.gateway(contract=NUMBERS)
+    gateway = trio.gateway(contract=NUMBERS, store="full")  # else the log names no tokens
     served = {}  # the prompt, by the request's id
     for i in range(12):
         body = {"model": "kcc-lab", "prompt": PROMPTS[i], "max_tokens": 12, "temperature": 0}
@@ -243,13 +243,14 @@ def test_an_answer_of_another_build_is_seen_at_once(pool, tmp_path, until):
 
 
 def test_what_is_stored_is_what_the_configuration_says(trio, until):
-    secret = "<s><user>7*7<assistant>"
     for store in ("none", "hashes", "full"):
         shutil.rmtree(trio.folder / "gateway", ignore_errors=True)
-        gateway = trio.gateway(store=store)
-        for _ in range(3):
-            gateway.post("/v1/completions", model="kcc-lab", prompt=secret, max_tokens=4, temperature=0)
+        gateway = trio.gateway(store=store, session=["body:user"])
+        for i in range(3):
+            ask(gateway, i, user=f"key-of-a-session-{i}")
         until(lambda: len(gateway.observations()) >= 3)
+        assert all(("token" in o["tokens"]) == (store == "full") for o in gateway.observations()), store
         assert gateway.end()[0] == 0
         kept = b"".join(file.read_bytes() for file in (trio.folder / "gateway/state").rglob("*") if file.is_file())
-        assert (b"7*7" in kept) == (store == "full"), store
+        assert (b"key-of-a-session" in kept) == (store == "full"), store
+        assert b"<assistant>" not in kept or store == "full"

@@ -25,7 +25,7 @@ def content(reply):
 
 def test_a_session_stays_and_the_canary_has_its_share(scripted, pool, tmp_path):
     canary = pool.scripted(tmp_path, "canary")
-    gateway = scripted.gateway(more={"canary": ("candidate", canary.url)}, canary={"kernel": "canary", "share": SHARE},
+    gateway = scripted.gateway(more={"canary": ("infer", canary.url)}, canary={"kernel": "canary", "share": SHARE},
                                session=["header:x-session-id", "body:user"])  # fmt: skip
     count = 400
     first = [say(gateway, session=f"s{i}").headers["x-kcc-kernel"] for i in range(count)]
@@ -40,7 +40,7 @@ def test_a_session_stays_and_the_canary_has_its_share(scripted, pool, tmp_path):
 
 def test_without_a_session_every_request_is_its_own(scripted, pool, tmp_path):
     canary = pool.scripted(tmp_path, "canary")
-    gateway = scripted.gateway(more={"canary": ("candidate", canary.url)}, canary={"kernel": "canary", "share": 0.5})
+    gateway = scripted.gateway(more={"canary": ("infer", canary.url)}, canary={"kernel": "canary", "share": 0.5})
     assert {say(gateway).headers["x-kcc-kernel"] for _ in range(60)} == {"a", "canary"}
 
 
