@@ -1,12 +1,7 @@
 #include "kcc/control/register_link.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "kcc/contract/canonical.h"
@@ -20,15 +15,6 @@ namespace kcc {
 namespace {
 
 constexpr size_t kToldMax = 1000;
-
-bool IsPostgres(const std::string& uri) {
-  return uri.starts_with("postgres://") || uri.starts_with("postgresql://");
-}
-
-std::string PathOfSqlite(const std::string& uri) {
-  constexpr std::string_view kScheme = "sqlite:";
-  return uri.starts_with(kScheme) ? uri.substr(kScheme.size()) : uri;
-}
 
 std::string IncidentId(const HistoryEntry& entry) {
   return entry.kernel + "-" + std::to_string(entry.number) + "-" + std::to_string(entry.at_ms);
@@ -84,19 +70,12 @@ RegisterLink::~RegisterLink() {
 
 // One gateway to a register: two would each decide by half of the evidence.
 Result<> RegisterLink::TakeLock() {
-  if (IsPostgres(options_.uri)) return {};
-  const std::string path = PathOfSqlite(options_.uri) + ".gateway";
-  constexpr mode_t kMode = 0640;
-  lock_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
-  if (lock_.get() < 0) {
-    return IoError(std::string("cannot open the register's lock: ") + std::strerror(errno),
-                   Place{path});
-  }
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return {};
-  return InvalidError(
-      "another gateway has this SQLite register; several gateways share one on PostgreSQL, or each "
-      "has its own",
-      Place{PathOfSqlite(options_.uri)});
+  KCC_TRY(claim_, RegisterClaim::Take(options_.uri));
+  if (claim_) return {};
+  const bool file = options_.uri.find("://") == std::string::npos;
+  return InvalidError(std::string("another gateway has this ") + (file ? "SQLite" : "PostgreSQL") +
+                      " register; each gateway needs one of its own, since one alone may decide by "
+                      "the evidence in it");
 }
 
 Result<> RegisterLink::AddContract() {
@@ -230,7 +209,13 @@ void RegisterLink::Run() {
 }
 
 void RegisterLink::Look() {
-  const Result<> read = Read();
+  // Before anything is believed: after a restart of the server another gateway may have come.
+  Result<> read;
+  if (!claim_ || !claim_->Check().has_value()) {
+    claim_.reset();
+    read = TakeLock();
+  }
+  if (read.has_value()) read = Read();
   if (!read.has_value()) {
     const std::lock_guard lock(mutex_);
     error_ = read.error().Format();

@@ -21,12 +21,12 @@
 #include <vector>
 
 #include "kcc/base/clock.h"
-#include "kcc/base/descriptor.h"
 #include "kcc/base/result.h"
 #include "kcc/contract/contract.h"
 #include "kcc/control/gateway_now.h"
 #include "kcc/control/history.h"
 #include "kcc/control/route_plan.h"
+#include "kcc/register/register_claim.h"
 
 namespace kcc {
 
@@ -79,7 +79,7 @@ class RegisterLink {
 
   RegisterLinkOptions options_;
   const Clock* clock_;
-  FileDescriptor lock_;
+  std::optional<RegisterClaim> claim_;
   Wish wish_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
