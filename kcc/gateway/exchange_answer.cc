@@ -157,17 +157,18 @@ void GatewayExchange::State::OnUnit(const SseUnit& unit, int64_t now) {
 }
 
 void GatewayExchange::State::Notice(std::string_view data, int64_t now) {
+  // What comes behind the end, or behind an error, changes nothing: the client may have it by now.
+  if (done) return;
   if (data == "[DONE]") {
     done = true;
     return;
   }
   if (!LooksLikeObject(data)) {
-    garbage = garbage || !content;
+    garbage = garbage || (!content && !error_event);
     return;
   }
   if (const std::optional<int> error = ErrorStatusOf(data)) {
-    error_event = true;
-    error_status = *error;
+    if (!std::exchange(error_event, true)) error_status = *error;
     return;
   }
   if (!content && HasContent(data)) {

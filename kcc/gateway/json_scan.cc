@@ -179,7 +179,7 @@ bool JsonCursor::Scalar() {
 // A loop with a bit for each open bracket, so that no text can use the stack up.
 bool JsonCursor::Skip() {
   std::bitset<kJsonDepthMax + 1> objects;
-  size_t depth = 0;
+  size_t depth = depth_;
   std::string_view key;
   for (;;) {
     Blanks();
@@ -199,7 +199,7 @@ bool JsonCursor::Skip() {
       return false;
     }
     for (;;) {  // after a value
-      if (depth == 0) return true;
+      if (depth == depth_) return true;
       Blanks();
       if (Take(',')) {
         if (objects[depth] && !Key(&key)) return false;
@@ -229,6 +229,7 @@ JsonParts::JsonParts(std::string_view value) : cursor_(value) {
   object_ = first == '{';
   open_ = object_ || first == '[';
   if (open_) cursor_.Take(first);
+  cursor_.depth_ = 1;
 }
 
 bool JsonParts::Next(JsonPart* part) {

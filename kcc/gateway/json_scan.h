@@ -61,6 +61,7 @@ class JsonCursor {
 
   const char* at_;
   const char* end_;
+  size_t depth_ = 0;  // brackets that are open
 };
 
 // The members of an object, or the elements of an array, one after the other. What is read is
@@ -102,9 +103,10 @@ std::optional<std::string_view> JsonMemberOf(std::string_view object, std::strin
 template <class Member>
 bool JsonCursor::Object(Member&& member) {
   Blanks();
-  if (!Take('{')) return false;
+  if (depth_ == kJsonDepthMax || !Take('{')) return false;
   Blanks();
   if (Take('}')) return true;
+  ++depth_;
   do {
     Blanks();
     JsonPart part;
@@ -116,19 +118,22 @@ bool JsonCursor::Object(Member&& member) {
     part.value = std::string_view(value, static_cast<size_t>(at_ - value));
     Blanks();
   } while (Take(','));
+  --depth_;
   return Take('}');
 }
 
 template <class Element>
 bool JsonCursor::Array(Element&& element) {
   Blanks();
-  if (!Take('[')) return false;
+  if (depth_ == kJsonDepthMax || !Take('[')) return false;
   Blanks();
   if (Take(']')) return true;
+  ++depth_;
   do {
     if (!element()) return false;
     Blanks();
   } while (Take(','));
+  --depth_;
   return Take(']');
 }
 
