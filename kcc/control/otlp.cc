@@ -30,27 +30,27 @@ std::string Line(JsonWriter* json) {
   return line;
 }
 
-void WriteText(const char* key, std::string_view value, JsonWriter* json) {
+void WriteTextAttribute(const char* key, std::string_view value, JsonWriter* json) {
   json->BeginObject().Field("key", key).Key("value").BeginObject();
   json->Field("stringValue", value).EndObject().EndObject();
 }
 // A list of one text.
-void WriteList(const char* key, std::string_view value, JsonWriter* json) {
+void WriteListAttribute(const char* key, std::string_view value, JsonWriter* json) {
   json->BeginObject().Field("key", key).Key("value").BeginObject().Key("arrayValue").BeginObject();
   json->Key("values").BeginArray().BeginObject().Field("stringValue", value).EndObject();
   json->EndArray().EndObject().EndObject().EndObject();
 }
 // 64-bit integers are texts in OTLP's JSON.
-void WriteInteger(const char* key, int64_t value, JsonWriter* json) {
+void WriteIntegerAttribute(const char* key, int64_t value, JsonWriter* json) {
   json->BeginObject().Field("key", key).Key("value").BeginObject();
   json->Field("intValue", std::to_string(value)).EndObject().EndObject();
 }
 
 void WriteResource(const OtlpOptions& options, JsonWriter* json) {
   json->Key("resource").BeginObject().Key("attributes").BeginArray();
-  WriteText("service.name", "kcc-gateway", json);
-  WriteText("service.instance.id", options.gateway, json);
-  WriteText("service.version", options.kcc_version, json);
+  WriteTextAttribute("service.name", "kcc-gateway", json);
+  WriteTextAttribute("service.instance.id", options.gateway, json);
+  WriteTextAttribute("service.version", options.kcc_version, json);
   json->EndArray().EndObject();
 }
 void WriteScope(const OtlpOptions& options, JsonWriter* json) {
@@ -58,13 +58,13 @@ void WriteScope(const OtlpOptions& options, JsonWriter* json) {
   json->EndObject();
 }
 
-struct Sample {
+struct MetricSample {
   std::vector<std::pair<std::string, std::string>> labels;
   double value = 0;
 };
 
 // One line of Prometheus' text form: name{key="value",...} number.
-bool ReadSample(std::string_view line, std::string* name, Sample* sample) {
+bool ReadSample(std::string_view line, std::string* name, MetricSample* sample) {
   const size_t end = line.find_first_of("{ ");
   if (end == std::string_view::npos) return false;
   *name = line.substr(0, end);
@@ -100,14 +100,14 @@ bool ReadSample(std::string_view line, std::string* name, Sample* sample) {
   return true;
 }
 
-struct Family {
+struct MetricFamily {
   bool counter = false;
-  std::vector<Sample> samples;
+  std::vector<MetricSample> samples;
 };
 
 // Histograms go as the counters that they are made of.
-std::map<std::string, Family> ReadFamilies(const std::string& text) {
-  std::map<std::string, Family> families;
+std::map<std::string, MetricFamily> ReadFamilies(const std::string& text) {
+  std::map<std::string, MetricFamily> families;
   std::map<std::string, bool> counters;
   size_t begin = 0;
   while (begin < text.size()) {
@@ -123,31 +123,31 @@ std::map<std::string, Family> ReadFamilies(const std::string& text) {
       continue;
     }
     std::string name;
-    Sample sample;
+    MetricSample sample;
     if (line.empty() || line[0] == '#' || !ReadSample(line, &name, &sample)) continue;
     std::string base = name;
     for (const std::string_view part : {"_bucket", "_sum", "_count"}) {
       if (base.ends_with(part)) base.resize(base.size() - part.size());
     }
     const auto known = counters.find(counters.contains(name) ? name : base);
-    Family& family = families[name];
+    MetricFamily& family = families[name];
     family.counter = known != counters.end() && known->second;
     family.samples.push_back(std::move(sample));
   }
   return families;
 }
 
-void WriteFamily(const std::string& name, const Family& family, int64_t started_ms, int64_t now_ms,
-                 JsonWriter* json) {
+void WriteFamily(const std::string& name, const MetricFamily& family, int64_t started_ms,
+                 int64_t now_ms, JsonWriter* json) {
   json->BeginObject().Field("name", name).Key(family.counter ? "sum" : "gauge").BeginObject();
   if (family.counter) {
     constexpr int kCumulative = 2;
     json->Field("aggregationTemporality", kCumulative).Field("isMonotonic", true);
   }
   json->Key("dataPoints").BeginArray();
-  for (const Sample& sample : family.samples) {
+  for (const MetricSample& sample : family.samples) {
     json->BeginObject().Key("attributes").BeginArray();
-    for (const auto& [key, value] : sample.labels) WriteText(key.c_str(), value, json);
+    for (const auto& [key, value] : sample.labels) WriteTextAttribute(key.c_str(), value, json);
     json->EndArray().Field("startTimeUnixNano", std::to_string(started_ms * kNanosPerMs));
     json->Field("timeUnixNano", std::to_string(now_ms * kNanosPerMs));
     json->Field("asDouble", sample.value).EndObject();
@@ -204,20 +204,20 @@ std::string OtlpSpan(const ServedRecord& record) {
   json.Field("startTimeUnixNano", std::to_string(started));
   json.Field("endTimeUnixNano", std::to_string(started + took));
   json.Key("attributes").BeginArray();
-  WriteText(kOperationKey, chat ? "chat" : "text_completion", &json);
-  WriteText(kSystemKey, "kcc", &json);
+  WriteTextAttribute(kOperationKey, chat ? "chat" : "text_completion", &json);
+  WriteTextAttribute(kSystemKey, "kcc", &json);
   if (record.pool) {
-    WriteText(kModelKey, record.pool->model, &json);
-    WriteText("kcc.kernel", record.pool->kernels[record.kernel].name, &json);
-    WriteText("kcc.stage", record.pool->stage, &json);
+    WriteTextAttribute(kModelKey, record.pool->model, &json);
+    WriteTextAttribute("kcc.kernel", record.pool->kernels[record.kernel].name, &json);
+    WriteTextAttribute("kcc.stage", record.pool->stage, &json);
   }
-  WriteText("kcc.request_id", record.id, &json);
-  if (!record.finish_reason.empty()) WriteList(kFinishKey, record.finish_reason, &json);
+  WriteTextAttribute("kcc.request_id", record.id, &json);
+  if (!record.finish_reason.empty()) WriteListAttribute(kFinishKey, record.finish_reason, &json);
   if (!record.prompt_ids.empty()) {
-    WriteInteger(kInputKey, static_cast<int64_t>(record.prompt_ids.size()), &json);
+    WriteIntegerAttribute(kInputKey, static_cast<int64_t>(record.prompt_ids.size()), &json);
   }
-  WriteInteger(kOutputKey, static_cast<int64_t>(record.tokens.size()), &json);
-  WriteInteger(kStatusKey, record.status, &json);
+  WriteIntegerAttribute(kOutputKey, static_cast<int64_t>(record.tokens.size()), &json);
+  WriteIntegerAttribute(kStatusKey, record.status, &json);
   json.EndArray();
   if (record.status == 0 || record.status >= kServerErrors || record.cut) {
     json.Key("status").BeginObject().Field("code", kError).EndObject();
