@@ -19,8 +19,13 @@ namespace {
 constexpr size_t kSchemaBytesMax = size_t{1} << 20;
 constexpr size_t kAnswerBytesMax = size_t{64} << 20;
 constexpr int kDepthMax = 64;
-// std::regex takes stack for each character, and time that may double with each.
-constexpr size_t kPatternTextMax = 512;
+// Values that are held against rules, in one answer: schemas that name themselves may ask for more
+// than any machine can do.
+constexpr int64_t kStepsMax = int64_t{1} << 22;
+constexpr size_t kPatternTextMax = 4096;
+// Of libstdc++: no search takes more than polynomial time, and none takes stack for each character;
+// patterns with back-references, which need more, are refused.
+const auto kPatternKind = std::regex::ECMAScript | std::regex_constants::__polynomial;
 
 constexpr std::array<std::string_view, 7> kTypes = {"null",   "boolean", "integer", "number",
                                                     "string", "array",   "object"};
@@ -64,6 +69,13 @@ Fit Both(Fit a, Fit b) {
 
 Fit Of(bool fits) { return fits ? Fit::kFits : Fit::kDoesNot; }
 
+// How deep a check is, and how many steps it may still take.
+struct Walk {
+  int depth = 0;
+  int64_t* steps = nullptr;
+  Walk Deeper() const { return {depth + 1, steps}; }
+};
+
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -98,11 +110,11 @@ struct JsonSchema::Tree {
   Child root;
   std::map<std::string, Child, std::less<>> definitions;
 
-  Fit Check(const Node& node, json::element value, int depth) const;
-  Fit CheckObject(const Node& node, json::object object, int depth) const;
-  Fit CheckList(const Node& node, json::array list, int depth) const;
+  Fit Check(const Node& node, json::element value, Walk walk) const;
+  Fit CheckObject(const Node& node, json::object object, Walk walk) const;
+  Fit CheckList(const Node& node, json::array list, Walk walk) const;
   Fit CheckText(const Node& node, std::string_view text) const;
-  Fit CheckGroups(const Node& node, json::element value, int depth) const;
+  Fit CheckGroups(const Node& node, json::element value, Walk walk) const;
 };
 
 namespace {
@@ -117,6 +129,8 @@ bool IsOfType(std::string_view type, json::element value) {
   return type == "array" ? value.is_array() : value.is_object();
 }
 
+struct BoundRow;
+
 class SchemaReader {
  public:
   explicit SchemaReader(std::string file) : file_(std::move(file)) {}
@@ -127,7 +141,10 @@ class SchemaReader {
  private:
   Error Wrong(const std::string& what) const { return InvalidError(what, Place{file_}); }
   Result<> Keyword(std::string_view key, json::element value, int depth, JsonSchema::Node* node);
-  Result<> Bound(std::string_view key, json::element value, bool counts, double* end);
+  Result<> Bound(const BoundRow& row, json::element value, JsonSchema::Node* node);
+  Result<> Values(std::string_view key, json::element value, JsonSchema::Node* node);
+  Result<> Required(json::element value, JsonSchema::Node* node);
+  Result<> Reference(json::element value, JsonSchema::Node* node);
   Result<> Types(json::element value, JsonSchema::Node* node);
   Result<> Group(std::string_view key, json::element value, int depth, std::vector<Child>* group);
   Result<> Properties(json::element value, int depth, JsonSchema::Node* node);
@@ -156,12 +173,39 @@ Result<Child> SchemaReader::Read(json::element value, int depth) {
   return node;
 }
 
-Result<> SchemaReader::Bound(std::string_view key, json::element value, bool counts, double* end) {
+struct BoundRow {
+  std::string_view key;
+  Range JsonSchema::Node::*range;
+  bool high, exclusive, counts;
+};
+constexpr BoundRow kBounds[] = {
+    {"minimum", &JsonSchema::Node::number, false, false, false},
+    {"maximum", &JsonSchema::Node::number, true, false, false},
+    {"exclusiveMinimum", &JsonSchema::Node::number, false, true, false},
+    {"exclusiveMaximum", &JsonSchema::Node::number, true, true, false},
+    {"minLength", &JsonSchema::Node::length, false, false, true},
+    {"maxLength", &JsonSchema::Node::length, true, false, true},
+    {"minItems", &JsonSchema::Node::count, false, false, true},
+    {"maxItems", &JsonSchema::Node::count, true, false, true},
+    {"minProperties", &JsonSchema::Node::members, false, false, true},
+    {"maxProperties", &JsonSchema::Node::members, true, false, true},
+};
+
+// Of `minimum` and `exclusiveMinimum` the one that holds more out.
+Result<> SchemaReader::Bound(const BoundRow& row, json::element value, JsonSchema::Node* node) {
   const auto number = JsonNumber(value);
-  if (!number || (counts && (*number < 0 || *number != std::floor(*number)))) {
-    return Wrong("'" + std::string(key) + "' must be a " + (counts ? "whole number" : "number"));
+  if (!number || (row.counts && (*number < 0 || *number != std::floor(*number)))) {
+    return Wrong("'" + std::string(row.key) + "' must be a " +
+                 (row.counts ? "whole number" : "number"));
   }
-  *end = *number;
+  Range& range = node->*row.range;
+  double& end = row.high ? range.high : range.low;
+  bool& out = row.high ? range.high_out : range.low_out;
+  const bool tighter = row.high ? *number < end : *number > end;
+  if (tighter || (*number == end && row.exclusive)) {
+    end = *number;
+    out = row.exclusive;
+  }
   return {};
 }
 
@@ -199,40 +243,54 @@ Result<> SchemaReader::Properties(json::element value, int depth, JsonSchema::No
   return {};
 }
 
+Result<> SchemaReader::Values(std::string_view key, json::element value, JsonSchema::Node* node) {
+  const auto list = key == "enum" ? JsonList(value) : std::vector<json::element>{value};
+  if (!list) return Wrong("'enum' must be a list");
+  std::set<std::string> values;
+  for (const json::element item : *list) values.insert(CanonicalText(item));
+  if (node->values) {
+    std::erase_if(values, [&](const auto& text) { return !node->values->contains(text); });
+  }
+  node->values = std::move(values);
+  return {};
+}
+
+Result<> SchemaReader::Required(json::element value, JsonSchema::Node* node) {
+  const auto list = JsonList(value);
+  if (!list) return Wrong("'required' must be a list of names");
+  for (const json::element item : *list) {
+    if (!item.is_string()) return Wrong("'required' must be a list of names");
+    node->required.emplace_back(JsonText(item));
+  }
+  return {};
+}
+
+Result<> SchemaReader::Reference(json::element value, JsonSchema::Node* node) {
+  for (const std::string_view where : {"#/$defs/", "#/definitions/"}) {
+    if (JsonText(value).starts_with(where)) node->ref = JsonText(value).substr(where.size());
+  }
+  if (node->ref.empty()) {
+    return Wrong("'$ref' can name #/$defs/NAME and #/definitions/NAME, not " +
+                 std::string(simdjson::minify(value)));
+  }
+  refs_.insert(node->ref);
+  return {};
+}
+
 Result<> SchemaReader::Keyword(std::string_view key, json::element value, int depth,
                                JsonSchema::Node* node) {
   if (Contains(kAnnotations, key) || key == "$defs" || key == "definitions") return {};
+  for (const BoundRow& row : kBounds) {
+    if (row.key == key) return Bound(row, value, node);
+  }
   if (key == "type") return Types(value, node);
   if (key == "properties") return Properties(value, depth, node);
+  if (key == "required") return Required(value, node);
+  if (key == "enum" || key == "const") return Values(key, value, node);
   if (key == "anyOf") return Group(key, value, depth, &node->any_of);
   if (key == "allOf") return Group(key, value, depth, &node->all_of);
   if (key == "oneOf") return Group(key, value, depth, &node->one_of);
-  if (key == "minLength") return Bound(key, value, true, &node->length.low);
-  if (key == "maxLength") return Bound(key, value, true, &node->length.high);
-  if (key == "minItems") return Bound(key, value, true, &node->count.low);
-  if (key == "maxItems") return Bound(key, value, true, &node->count.high);
-  if (key == "minProperties") return Bound(key, value, true, &node->members.low);
-  if (key == "maxProperties") return Bound(key, value, true, &node->members.high);
-  if (key == "minimum" || key == "exclusiveMinimum") {
-    double end = 0;
-    KCC_TRY_VOID(Bound(key, value, false, &end));
-    const bool out = key != "minimum";
-    if (end > node->number.low || (end == node->number.low && out)) {
-      node->number.low = end;
-      node->number.low_out = out;
-    }
-    return {};
-  }
-  if (key == "maximum" || key == "exclusiveMaximum") {
-    double end = 0;
-    KCC_TRY_VOID(Bound(key, value, false, &end));
-    const bool out = key != "maximum";
-    if (end < node->number.high || (end == node->number.high && out)) {
-      node->number.high = end;
-      node->number.high_out = out;
-    }
-    return {};
-  }
+  if (key == "$ref") return Reference(value, node);
   if (key == "items" || key == "additionalProperties" || key == "not") {
     KCC_TRY(Child child, Read(value, depth + 1));
     (key == "items" ? node->items
@@ -240,48 +298,18 @@ Result<> SchemaReader::Keyword(std::string_view key, json::element value, int de
                     : node->additional) = std::move(child);
     return {};
   }
-  if (key == "enum" || key == "const") {
-    const auto list = key == "enum" ? JsonList(value) : std::vector<json::element>{value};
-    if (!list) return Wrong("'enum' must be a list");
-    std::set<std::string> values;
-    for (const json::element item : *list) values.insert(CanonicalText(item));
-    if (node->values)
-      std::erase_if(values, [&](const auto& v) { return !node->values->contains(v); });
-    node->values = std::move(values);
-    return {};
-  }
-  if (key == "required") {
-    const auto list = JsonList(value);
-    if (!list) return Wrong("'required' must be a list of names");
-    for (const json::element item : *list) {
-      if (!item.is_string()) return Wrong("'required' must be a list of names");
-      node->required.emplace_back(JsonText(item));
-    }
-    return {};
-  }
   if (key == "uniqueItems") {
-    if (value.get(node->unique) != simdjson::SUCCESS)
-      return Wrong("'uniqueItems' is true or false");
-    return {};
+    if (value.get(node->unique) == simdjson::SUCCESS) return {};
+    return Wrong("'uniqueItems' is true or false");
   }
   if (key == "pattern") {
+    if (!value.is_string()) return Wrong("'pattern' must be a text");
     try {
-      node->pattern.emplace(std::string(JsonText(value)), std::regex::ECMAScript);
+      node->pattern.emplace(std::string(JsonText(value)), kPatternKind);
+      return {};
     } catch (const std::regex_error&) {
       return Wrong("'pattern' is no regular expression: " + std::string(simdjson::minify(value)));
     }
-    return {};
-  }
-  if (key == "$ref") {
-    for (const std::string_view where : {"#/$defs/", "#/definitions/"}) {
-      if (JsonText(value).starts_with(where)) node->ref = JsonText(value).substr(where.size());
-    }
-    if (node->ref.empty()) {
-      return Wrong("'$ref' can name #/$defs/NAME and #/definitions/NAME, not " +
-                   std::string(simdjson::minify(value)));
-    }
-    refs_.insert(node->ref);
-    return {};
   }
   return Wrong("the keyword '" + std::string(key) +
                "' is not checked here, and what is not checked must not be asked for");
@@ -289,7 +317,7 @@ Result<> SchemaReader::Keyword(std::string_view key, json::element value, int de
 
 }  // namespace
 
-Fit JsonSchema::Tree::CheckObject(const Node& node, json::object object, int depth) const {
+Fit JsonSchema::Tree::CheckObject(const Node& node, json::object object, Walk walk) const {
   std::set<std::string_view> names;
   Fit fit = Fit::kFits;
   for (const auto [name, member] : object) {
@@ -298,7 +326,7 @@ Fit JsonSchema::Tree::CheckObject(const Node& node, json::object object, int dep
     const auto known = node.properties.find(name);
     const Node* const rule =
         known != node.properties.end() ? known->second.get() : node.additional.get();
-    if (rule != nullptr) fit = Both(fit, Check(*rule, member, depth + 1));
+    if (rule != nullptr) fit = Both(fit, Check(*rule, member, walk.Deeper()));
   }
   for (const std::string& name : node.required) {
     if (!names.contains(name)) return Fit::kDoesNot;
@@ -306,14 +334,14 @@ Fit JsonSchema::Tree::CheckObject(const Node& node, json::object object, int dep
   return Both(fit, Of(node.members.Holds(static_cast<double>(names.size()))));
 }
 
-Fit JsonSchema::Tree::CheckList(const Node& node, json::array list, int depth) const {
+Fit JsonSchema::Tree::CheckList(const Node& node, json::array list, Walk walk) const {
   std::set<std::string> texts;
   size_t count = 0;
   Fit fit = Fit::kFits;
   for (const json::element item : list) {
     ++count;
     if (node.unique && !texts.insert(CanonicalText(item)).second) return Fit::kDoesNot;
-    if (node.items != nullptr) fit = Both(fit, Check(*node.items, item, depth + 1));
+    if (node.items != nullptr) fit = Both(fit, Check(*node.items, item, walk.Deeper()));
   }
   return Both(fit, Of(node.count.Holds(static_cast<double>(count))));
 }
@@ -329,13 +357,13 @@ Fit JsonSchema::Tree::CheckText(const Node& node, std::string_view text) const {
   }
 }
 
-Fit JsonSchema::Tree::CheckGroups(const Node& node, json::element value, int depth) const {
+Fit JsonSchema::Tree::CheckGroups(const Node& node, json::element value, Walk walk) const {
   Fit fit = Fit::kFits;
-  for (const Child& child : node.all_of) fit = Both(fit, Check(*child, value, depth + 1));
+  for (const Child& child : node.all_of) fit = Both(fit, Check(*child, value, walk.Deeper()));
   if (!node.any_of.empty()) {
     bool any = false, unknown = false;
     for (const Child& child : node.any_of) {
-      const Fit one = Check(*child, value, depth + 1);
+      const Fit one = Check(*child, value, walk.Deeper());
       any = any || one == Fit::kFits;
       unknown = unknown || one == Fit::kUnknown;
     }
@@ -345,21 +373,21 @@ Fit JsonSchema::Tree::CheckGroups(const Node& node, json::element value, int dep
     size_t fitting = 0;
     bool unknown = false;
     for (const Child& child : node.one_of) {
-      const Fit one = Check(*child, value, depth + 1);
+      const Fit one = Check(*child, value, walk.Deeper());
       fitting += one == Fit::kFits ? 1 : 0;
       unknown = unknown || one == Fit::kUnknown;
     }
     fit = Both(fit, fitting > 1 ? Fit::kDoesNot : unknown ? Fit::kUnknown : Of(fitting == 1));
   }
   if (node.none_of != nullptr) {
-    const Fit one = Check(*node.none_of, value, depth + 1);
+    const Fit one = Check(*node.none_of, value, walk.Deeper());
     fit = Both(fit, one == Fit::kUnknown ? one : Of(one == Fit::kDoesNot));
   }
   return fit;
 }
 
-Fit JsonSchema::Tree::Check(const Node& node, json::element value, int depth) const {
-  if (depth > kDepthMax) return Fit::kUnknown;
+Fit JsonSchema::Tree::Check(const Node& node, json::element value, Walk walk) const {
+  if (walk.depth > kDepthMax || --*walk.steps < 0) return Fit::kUnknown;
   if (node.never) return Fit::kDoesNot;
   if (!node.types.empty() &&
       std::none_of(node.types.begin(), node.types.end(),
@@ -367,17 +395,17 @@ Fit JsonSchema::Tree::Check(const Node& node, json::element value, int depth) co
     return Fit::kDoesNot;
   }
   if (node.values && !node.values->contains(CanonicalText(value))) return Fit::kDoesNot;
-  Fit fit = CheckGroups(node, value, depth);
+  Fit fit = CheckGroups(node, value, walk);
   if (!node.ref.empty()) {
-    fit = Both(fit, Check(*definitions.find(node.ref)->second, value, depth + 1));
+    fit = Both(fit, Check(*definitions.find(node.ref)->second, value, walk.Deeper()));
   }
   json::object object;
   json::array list;
   std::string_view text;
   if (const auto number = JsonNumber(value)) return Both(fit, Of(node.number.Holds(*number)));
   if (value.get(text) == simdjson::SUCCESS) return Both(fit, CheckText(node, text));
-  if (value.get(list) == simdjson::SUCCESS) return Both(fit, CheckList(node, list, depth));
-  if (value.get(object) == simdjson::SUCCESS) return Both(fit, CheckObject(node, object, depth));
+  if (value.get(list) == simdjson::SUCCESS) return Both(fit, CheckList(node, list, walk));
+  if (value.get(object) == simdjson::SUCCESS) return Both(fit, CheckObject(node, object, walk));
   return fit;
 }
 
@@ -422,7 +450,8 @@ Fit JsonSchema::Check(std::string_view text) const {
   json::parser parser;
   const auto value = ParseJson(parser, text);
   if (!value.has_value()) return Fit::kDoesNot;
-  return tree_->Check(*tree_->root, *value, 0);
+  int64_t steps = kStepsMax;
+  return tree_->Check(*tree_->root, *value, {0, &steps});
 }
 
 }  // namespace kcc

@@ -55,6 +55,7 @@ TEST_F(RescorerTest, WhatAnotherKernelComputesShows) {
   WaitUntilUp();
   ServedRecord record = Record("a");
   record.tokens[1].logprob -= 0.25;
+  for (auto& [id, logprob] : record.tokens[1].top) logprob -= id == record.tokens[1].id ? 0.25 : 0;
   const Taken taken = One(std::move(record));
   ASSERT_NE(taken.observation(), nullptr) << taken.lost();
   EXPECT_NEAR(ColumnOf(*taken.observation(), "abs_log_ratio")->lo[1], 0.25, 1e-5);
