@@ -127,7 +127,7 @@ AnswerReader::Outcome AnswerReader::Read(std::string_view json, std::string* edi
     if (choice.first) TakeChoice(choice);
   }
   if (dropped) return Outcome::kDropped;
-  if (injected_.ids) CutOut(members, "prompt_token_ids", route_.ids_unasked);
+  CutOut(members, false);
   if (edits_.empty()) return Outcome::kAsIs;
   *edited = ApplyEdits(json, edits_);
   return Outcome::kEdited;
@@ -146,25 +146,40 @@ bool AnswerReader::Keep(const JsonCursor& cursor, bool went, JsonPart* part,
   return true;
 }
 
-// Every member of this name becomes null, or goes with one of the commas beside it.
-void AnswerReader::CutOut(const std::vector<JsonPart>& members, std::string_view name,
-                          Unasked unasked) {
+// What a member becomes, by its name; nothing: it stays.
+std::optional<Unasked> AnswerReader::CutOf(std::string_view key) const {
+  if (injected_.logprobs && KeyIs(key, "logprobs")) return route_.logprobs_unasked;
+  if (injected_.ids && (KeyIs(key, "token_ids") || KeyIs(key, "response_token_ids") ||
+                        KeyIs(key, "prompt_token_ids"))) {
+    return route_.ids_unasked;
+  }
+  return std::nullopt;
+}
+
+// A member that goes takes the comma before it along, or, with none before it that stays, the one
+// behind it.
+void AnswerReader::CutOut(const std::vector<JsonPart>& members, bool choice) {
   const auto place = [&](const char* at) { return static_cast<size_t>(at - json_.data()); };
   bool kept = false;          // a member before this one stays
   size_t last_end = 0;        // of the member before this one
-  std::optional<size_t> cut;  // where a cut began that takes the next comma with it
+  std::optional<size_t> cut;  // where a cut began that takes the next comma along
   for (const JsonPart& part : members) {
     const size_t end = place(part.value.data() + part.value.size());
-    if (!KeyIs(part.key, name)) {
+    std::optional<Unasked> becomes = CutOf(part.key);
+    if (!choice && KeyIs(part.key, "logprobs")) becomes.reset();  // it is the choices'
+    if (becomes == Unasked::kAbsent) {
+      if (kept) {
+        edits_.push_back({last_end, end, ""});
+      } else if (!cut) {
+        cut = place(part.begin);
+      }
+    } else {
       if (cut) edits_.push_back({*cut, place(part.begin), ""});
       cut.reset();
       kept = true;
-    } else if (unasked == Unasked::kNull) {
-      if (part.value != "null") edits_.push_back({place(part.value.data()), end, "null"});
-    } else if (kept) {
-      edits_.push_back({last_end, end, ""});
-    } else if (!cut) {
-      cut = place(part.begin);
+      if (becomes && part.value != "null") {
+        edits_.push_back({place(part.value.data()), end, "null"});
+      }
     }
     last_end = end;
   }
@@ -203,12 +218,7 @@ bool AnswerReader::Choice(JsonCursor& cursor) {
     return Keep(cursor, went, &part, &members);
   });
   if (!good) return false;
-  if (injected_.logprobs) CutOut(members, "logprobs", route_.logprobs_unasked);
-  if (injected_.ids) {
-    for (const std::string_view name : {"token_ids", "response_token_ids", "prompt_token_ids"}) {
-      CutOut(members, name, route_.ids_unasked);
-    }
-  }
+  CutOut(members, true);
   choices_.push_back(std::move(found));
   return true;
 }

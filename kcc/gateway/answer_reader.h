@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,7 +52,8 @@ class AnswerReader {
   struct ChoicePart;
   static bool Keep(const JsonCursor& cursor, bool went, JsonPart* part,
                    std::vector<JsonPart>* members);
-  void CutOut(const std::vector<JsonPart>& members, std::string_view name, Unasked unasked);
+  std::optional<Unasked> CutOf(std::string_view key) const;
+  void CutOut(const std::vector<JsonPart>& members, bool choice);
   // Over a value of the answer; false: it is not JSON.
   bool Choices(JsonCursor& cursor);
   bool Choice(JsonCursor& cursor);

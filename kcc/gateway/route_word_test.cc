@@ -36,7 +36,7 @@ TEST(RouteWord, WordsSayWhatWasPublished) {
 }
 
 TEST(RouteWord, SharesAreExactOverAllHashesThatTellThemApart) {
-  for (const double share : {0.0, 0.001, 0.05, 0.5, 1.0 / 3, 0.999, 1.0}) {
+  for (const double share : {0.001, 1.0 / 3, 1.0}) {
     const Route24 route{0, 1, ShareOf(share)};
     uint32_t canary = 0;
     for (uint32_t part = 0; part < kWholeShare; ++part) {
