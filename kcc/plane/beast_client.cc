@@ -128,6 +128,9 @@ void ClientConnection::Parse() {
     if (phase_ == Phase::kIdle && in_.size() > 0) {
       phase_ = Phase::kHead;
       scanned_ = 0;
+      head_said_ = chunked_ = bodyless_ = false;
+      length_.reset();
+      body_sent_ = 0;
       head_.http11 = true;
       head_.method = {};
       keep_alive_ = false;  // until there is a head that says so

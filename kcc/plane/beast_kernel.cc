@@ -9,6 +9,7 @@
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/beast/http/error.hpp>
+#include <limits>
 
 #include "kcc/plane/beast_thread.h"
 #include "kcc/plane/http_text.h"
@@ -22,6 +23,8 @@ using Resolver = asio::ip::basic_resolver<asio::ip::tcp, Executor>;
 constexpr size_t kKernelHeadMax = 64 << 10;
 constexpr size_t kKernelReadBytes = 16 << 10;
 constexpr size_t kBodyPiece = 32 << 10;
+// Not boost::none, beyond which Beast takes every length to be.
+constexpr uint64_t kAnyLength = std::numeric_limits<uint64_t>::max();
 constexpr int kSkippedHeadsMax = 16;
 constexpr int64_t kSecondUs = 1'000'000;
 constexpr int64_t kIdleUs = 60 * kSecondUs;
@@ -152,13 +155,17 @@ void KernelConnection::Handshake() {
   });
 }
 
+void KernelConnection::NewParser() {
+  parser_.emplace();
+  parser_->header_limit(kKernelHeadMax);
+  parser_->body_limit(kAnyLength);
+  parser_->skip(head_only_);
+}
+
 void KernelConnection::SendRequest() {
   phase_ = Phase::kHead;
   ExpireIn(thread_.options().first_byte_s * kSecondUs);
-  parser_.emplace();
-  parser_->header_limit(kKernelHeadMax);
-  parser_->body_limit(boost::none);
-  parser_->skip(head_only_);
+  NewParser();
   write_failed_ = false;
   sent_ = wire_.TrySend(request_);
   if (sent_ < request_.size()) WriteRest();
@@ -267,11 +274,7 @@ void KernelConnection::TellHead() {
     if (status == 101 || status < 100 || ++skipped_ > kSkippedHeadsMax) {
       return Fail(UpstreamFailure::kBroken);
     }
-    parser_.emplace();
-    parser_->header_limit(kKernelHeadMax);
-    parser_->body_limit(boost::none);
-    parser_->skip(head_only_);
-    return;
+    return NewParser();
   }
   phase_ = parser_->is_done() ? Phase::kEnd : Phase::kBody;
   parser_->eager(true);

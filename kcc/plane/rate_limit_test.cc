@@ -13,9 +13,9 @@ TEST(RateLimiter, ASecondsRequestsMayComeAtOnceAndThenOneByOne) {
   RateLimiter limiter;
   for (int i = 0; i < 10; ++i) EXPECT_EQ(limiter.WaitSeconds(1, 10, 0), 0);
   EXPECT_EQ(limiter.WaitSeconds(1, 10, 0), 1);
-  EXPECT_EQ(limiter.WaitSeconds(1, 10, kSecond / 10), 0);
-  EXPECT_EQ(limiter.WaitSeconds(1, 10, kSecond / 10), 1);
-  EXPECT_EQ(limiter.WaitSeconds(2, 10, kSecond / 10), 0) << "another address";
+  EXPECT_EQ(limiter.WaitSeconds(1, 10, kSecond / 8), 0);
+  EXPECT_EQ(limiter.WaitSeconds(1, 10, kSecond / 8), 1);
+  EXPECT_EQ(limiter.WaitSeconds(2, 10, kSecond / 8), 0) << "another address";
 }
 
 TEST(RateLimiter, LessThanOneASecondTellsHowLongToWait) {
