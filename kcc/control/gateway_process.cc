@@ -98,6 +98,7 @@ class GatewayProcess {
     KCC_TRY(evaluator_,
             Evaluator::Start(EvaluatorOptionsOf(), &core_->route(), &history_, run_.clock));
     facts_ = FactsOf();
+    rate_.Take(run_.clock->MonotonicSeconds(), 0);
     if (link_) {
       link_->Begin([this](const RouteWishes& wishes, const std::string& reason) {
         const auto make = [wishes](const EvaluatorView&) -> Result<RouteWishes> { return wishes; };

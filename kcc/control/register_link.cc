@@ -183,7 +183,7 @@ void RegisterLink::Tell(const HistoryEntry& entry) {
 
 void RegisterLink::Run() {
   std::unique_lock lock(mutex_);
-  while (!end_) {
+  while (true) {
     wake_.wait_for(lock, std::chrono::milliseconds(options_.every_ms),
                    [&] { return end_ || !told_.empty(); });
     if (end_ && told_.empty()) return;
