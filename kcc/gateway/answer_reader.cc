@@ -166,7 +166,7 @@ void AnswerReader::CutOut(const std::vector<JsonPart>& members, bool choice) {
   for (const JsonPart& part : members) {
     const size_t end = place(part.value.data() + part.value.size());
     std::optional<Unasked> becomes = CutOf(part.key);
-    if (!choice && KeyIs(part.key, "logprobs")) becomes.reset();  // it is the choices'
+    if (!choice && !KeyIs(part.key, "prompt_token_ids")) becomes.reset();  // others are a choice's
     if (becomes == Unasked::kAbsent) {
       if (kept) {
         edits_.push_back({last_end, end, ""});
