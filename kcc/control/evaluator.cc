@@ -125,7 +125,9 @@ bool Evaluator::Turn() {
   }
   Beat();
   for (; !batch_.empty(); batch_.pop_front()) {
+    const uint64_t changes = live_->changes();
     live_->Fold(std::move(batch_.front().evidence), batch_.front().origin);
+    if (live_->changes() != changes) Look(true);
     Beat();
   }
   for (const auto& [kernel, count] : lost) live_->FoldLost(kernel, count);

@@ -32,7 +32,7 @@ Result<std::unique_ptr<LiveMonitor>> LiveMonitor::Open(LiveMonitorOptions option
   start.at_ms = clock->NowMs();
   start.kind = "start";
   start.number = 0;
-  live->Publish(start);
+  live->Publish(std::move(start));
   return live;
 }
 
@@ -92,27 +92,24 @@ void LiveMonitor::Took(const Evidence& evidence, const EvidenceOrigin& origin,
   history_->Add(DecidedRequest{origin.request, origin.kernel, origin.at_ms, decision.number,
                                std::string(Name(decision.handling)), origin.probe});
   if (decision.changes.empty()) return;
-  // The route first: whoever is told of the alarm finds it in force.
+  ++changes_;
   HistoryEntry route;
   route.at_ms = clock_->NowMs();
   route.kind = Name(MonitorChangeKind::kRoute);
   route.number = decision.number;
   route.request = origin.request;
-  std::vector<HistoryEntry> entries;
+  // The words first: whoever is told of the alarm finds its route in force.
+  const bool moved = PublishWords();
   for (const MonitorChange& change : decision.changes) {
-    if (change.kind == MonitorChangeKind::kRoute) continue;  // Publish tells of it
+    if (change.kind == MonitorChangeKind::kRoute) continue;  // as the words have it, below
     if (change.kind == MonitorChangeKind::kGuard) ++guards_[change.kernel];
     HistoryEntry entry = EntryOf(change, route.at_ms);
     entry.number = decision.number;
     entry.request = origin.request;
-    entry.serves = decision.serves;
-    entries.push_back(std::move(entry));
-  }
-  Publish(route);
-  for (HistoryEntry& entry : entries) {
     entry.serves = plan_.serves;
     history_->Add(std::move(entry));
   }
+  if (moved) TellRoute(std::move(route));
 }
 
 void LiveMonitor::FoldLost(const std::string& kernel, uint64_t count) {
@@ -254,18 +251,34 @@ void LiveMonitor::Wish(const RouteWishes& wishes, const std::string& kind,
   entry.at_ms = clock_->NowMs();
   entry.kind = kind;
   entry.reason = reason;
-  Publish(entry);
+  Publish(std::move(entry));
 }
 
 void LiveMonitor::Republish() {
   HistoryEntry entry;
   entry.at_ms = clock_->NowMs();
   entry.kind = Name(MonitorChangeKind::kRoute);
-  Publish(entry);
+  Publish(std::move(entry));
 }
 
-// `because`: tells of the route where it changed.
-void LiveMonitor::Publish(const HistoryEntry& because) {
+// `because`: tells of the route where it changed; always, where it is of another kind.
+void LiveMonitor::Publish(HistoryEntry because) {
+  const bool moved = PublishWords();
+  const bool told = because.kind != Name(MonitorChangeKind::kRoute);
+  if (moved || told) TellRoute(std::move(because));
+}
+
+void LiveMonitor::TellRoute(HistoryEntry entry) {
+  entry.kernel = plan_.serves;
+  entry.serves = plan_.serves;
+  entry.canary = plan_.canary;
+  entry.canary_share = plan_.canary_share;
+  if (entry.reason.empty()) entry.reason = plan_.reason;
+  history_->Add(std::move(entry));
+}
+
+// True: requests go elsewhere, or in other shares.
+bool LiveMonitor::PublishWords() {
   ++version_;
   const MonitorStatus& now = status();
   if (session_) {
@@ -279,28 +292,21 @@ void LiveMonitor::Publish(const HistoryEntry& because) {
   const std::string standby = scout_ ? scout_->serves() : std::string();
   RoutePlan next =
       PlanRoute(now, options_.policy, options_.kernels, options_.wishes, unsafe_, standby, turn_);
-  const bool changed = next.serves != plan_.serves || next.canary != plan_.canary ||
-                       next.canary_share != plan_.canary_share;
-  const bool told = because.kind != Name(MonitorChangeKind::kRoute);
   // A share that grows is published only with the log at hand.
   if (!session_ && next.canary_share > plan_.canary_share) {
     next.canary_share = plan_.canary_share;
     next.route.canary_share = plan_.route.canary_share;
   }
+  const bool moved = next.serves != plan_.serves || next.canary != plan_.canary ||
+                     next.canary_share != plan_.canary_share;
+  if (moved) ++changes_;
   // A route names no kernel that is not allowed, at any moment in between.
   words_->Allow(words_->allowed() | next.allowed);
   words_->Publish(next.sampling);
   words_->Publish(next.route);
   words_->Allow(next.allowed);
   plan_ = std::move(next);
-  if (!changed && !told) return;
-  HistoryEntry entry = because;
-  entry.kernel = plan_.serves;
-  entry.serves = plan_.serves;
-  entry.canary = plan_.canary;
-  entry.canary_share = plan_.canary_share;
-  if (entry.reason.empty()) entry.reason = plan_.reason;
-  history_->Add(std::move(entry));
+  return moved;
 }
 
 Result<> LiveMonitor::Close() {

@@ -77,6 +77,8 @@ class LiveMonitor {
   const std::map<std::string, uint64_t>& guards() const { return guards_; }
   // Changes whenever something above may have.
   uint64_t version() const { return version_; }
+  // Decisions and routes among them, which nobody should hear of late.
+  uint64_t changes() const { return changes_; }
 
  private:
   struct Waiting {
@@ -94,7 +96,9 @@ class LiveMonitor {
   void Scout(const Evidence& evidence);
   void TryLogAgain();
   void FoldWaiting();
-  void Publish(const HistoryEntry& because);
+  void Publish(HistoryEntry because);
+  bool PublishWords();
+  void TellRoute(HistoryEntry entry);
   void Republish();
 
   LiveMonitorOptions options_;
@@ -125,6 +129,7 @@ class LiveMonitor {
   uint64_t turn_ = 0;
   int64_t turned_at_ms_ = 0;
   uint64_t version_ = 0;
+  uint64_t changes_ = 0;
 };
 
 }  // namespace kcc
