@@ -54,6 +54,14 @@ ScoredToken TokenOf(ImportedToken token, int32_t top) {
   return scored;
 }
 
+// All of the best tokens are about equally likely, so that a temperature does not show.
+bool AreFlat(const ProbeLists& lists) {
+  constexpr double kSpread = 0.05;
+  return std::all_of(lists.begin(), lists.end(), [](const std::vector<TopEntry>& list) {
+    return list.empty() || list.front().logprob - list.back().logprob < kSpread;
+  });
+}
+
 std::vector<CallAnswer> CallAll(HttpPool& pool, std::string_view key,
                                 std::span<const HttpCall> calls, double limit_s) {
   std::vector<CallAnswer> answers(calls.size());
@@ -216,9 +224,8 @@ Result<LogprobSemantics> TokenScorer::GeneratedSemantics(double limit_s) {
     answers.heated.push_back(std::move(heated));
   }
   answers.other = answers.plain;
-  const auto found = FindSemantics(answers);
-  // Lists that are no log-probs, or too flat to tell: what its kind is known for.
-  state.generated = found.has_value() ? *found : row.generated_default;
+  if (AreFlat(answers.plain)) return *(state.generated = row.generated_default);
+  KCC_TRY(state.generated, FindSemantics(answers));
   return *state.generated;
 }
 

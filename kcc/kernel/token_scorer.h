@@ -106,8 +106,8 @@ class TokenScorer {
 
   // What the log-probs of tokens that the server generates mean. Asked for once: the lists of first
   // tokens at two temperatures are compared, so that no difference between the kernels that read
-  // prompts and those that write answers plays a part. A server that cannot be told apart in this
-  // way is taken for what its kind is by default.
+  // prompts and those that write answers plays a part. Of a model whose
+  // best tokens are all equally likely it does not show; then its kind's default counts.
   Result<LogprobSemantics> GeneratedSemantics(double limit_s);
 
  private:

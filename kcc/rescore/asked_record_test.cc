@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using testing::RescorePool;
 
 AskedRecord Asked(const std::string& body, std::map<std::string, std::string> fields = {},
-                   std::map<std::string, std::string> set = {}) {
+                  std::map<std::string, std::string> set = {}) {
   auto pool = RescorePool();
   pool->kernels[0].set = std::move(set);
   ServedRecord record;

@@ -166,8 +166,8 @@ void EvidenceMaker::AddRun(const RescoreJob& job, MonitorObservation* observatio
   for (const auto& [field, value] : job.grades.fields) infer.insert_or_assign(field, value);
 }
 
-// The audit kernel's word. Of its own answer, where it wrote one: the length only where no rows are
-// scored, since it is that of another answer.
+// The audit kernel's word. Of an answer of its own the length is left out: it is that of another
+// answer than the one whose tokens are scored.
 void EvidenceMaker::AddTrain(const RescoreJob& job, MonitorObservation* observation) const {
   Request train;
   train.id = job.record.id;
@@ -183,13 +183,17 @@ void EvidenceMaker::AddTrain(const RescoreJob& job, MonitorObservation* observat
       train.fields["latency_ms"] = own.latency_ms;
       train.fields["replay_signature"] = AnswerSignature(job, own);
     }
-    if (whole && !own.tokens.empty() && observation->tokens.rows() == 0) {
-      train.fields["output_tokens"] = static_cast<double>(own.tokens.size());
-    }
     for (const auto& [field, value] : job.own_grades.fields) {
       train.fields.insert_or_assign(field, value);
     }
     observation->outputs = CompareAnswers(job);
+  }
+  // What the kernel does not tell of its tokens is missing of every clause about tokens: else it
+  // could leave out the ids of those that are bad.
+  if (job.compares_outputs) {
+    const size_t own = job.own ? job.own->tokens.size() : 0;
+    const size_t claimed = std::max({size_t{1}, own, job.text_ids.size()});
+    train.fields["output_tokens"] = static_cast<double>(claimed);
   }
   if (!train.fields.empty()) observation->train = std::move(train);
 }

@@ -319,6 +319,8 @@ TEST_F(RescorerTest, WhereNoIdsAreToldAnswersAreComparedWithAnswers) {
   const Taken taken = One(std::move(record));
   ASSERT_NE(taken.observation(), nullptr) << taken.lost();
   EXPECT_EQ(taken.observation()->tokens.rows(), 0u);
+  EXPECT_GE(taken.observation()->train->Number("output_tokens"), 1)
+      << "rows are missing, and do not vanish";
   ASSERT_TRUE(taken.observation()->outputs.has_value());
   EXPECT_EQ(taken.observation()->train->Flag("failed"), false);
 }
