@@ -202,6 +202,20 @@ void RescoreFlow::AskPrompt(uint64_t number, Job& job) {
   PromptKnown(number, job);
 }
 
+// A tokenizer that refuses the request can tell nothing of its prompt. One that does not answer
+// could have: what is then not checked is not taken for true.
+void RescoreFlow::OnPrompt(uint64_t number, Job& job, AskResult result) {
+  const bool refuses = result.called.status >= 400 && result.called.status < 500;
+  if (result.fault.empty()) {
+    job.prompt = std::move(result.ids);
+  } else if (!refuses && Scores(job)) {
+    job.lost = "which prompt was asked could not be checked: " + result.fault;
+    job.lost_word = result.timed_out ? "timeout" : "prompt";
+    return;
+  }
+  PromptKnown(number, job);
+}
+
 // False where nothing can be scored.
 bool RescoreFlow::ChoosePrompt(Job& job) {
   const std::vector<int32_t>& told = job.record.prompt_ids;
@@ -346,8 +360,7 @@ void RescoreFlow::OnAnswer(AskResult result) {
       OnProbed(number, job, result);
       break;
     case Question::kPrompt:
-      if (result.fault.empty()) job.prompt = std::move(result.ids);
-      PromptKnown(number, job);
+      OnPrompt(number, job, std::move(result));
       break;
     case Question::kAudit:
       if (scored.ok && !audit_.fingerprint.empty() && scored.build != audit_.fingerprint) {

@@ -55,6 +55,7 @@ class RescoreFlow {
   void AskScores(uint64_t number, Job& job);
   void AskGrades(uint64_t number, Job& job, Question question, const ServedRecord& answer);
   void OnProbed(uint64_t number, Job& job, const AskResult& result);
+  void OnPrompt(uint64_t number, Job& job, AskResult result);
   void OnOwn(uint64_t number, Job& job, const AskResult& result);
   void Answered(uint64_t number, Job& job);
   void PromptKnown(uint64_t number, Job& job);

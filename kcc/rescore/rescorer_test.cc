@@ -363,6 +363,25 @@ TEST_F(RescorerTest, GradesAreOfTheKernelThatServed) {
   EXPECT_EQ(One(record).observation()->infer.Flag("parsed"), std::nullopt);
 }
 
+TEST_F(RescorerTest, GapsAreOfAnswersThatBothSidesWrote) {
+  GradeHook hook;
+  hook.field = "parsed";
+  options_.hooks = {hook};
+  Start({}, RescoreContract({testing::RescoreClause("S-1", "parse_rate_gap", 0.1)}));
+  WaitUntilUp();
+  ServedRecord record = Record("a");
+  record.request_body =
+      R"({"model":"tiny","temperature":1,"seed":3,"max_tokens":2,"prompt":[5,17]})";
+  record.text = "{}";
+  const Taken taken = One(std::move(record));
+  ASSERT_NE(taken.observation(), nullptr) << taken.lost();
+  EXPECT_EQ(taken.observation()->infer.Flag("parsed"), true);
+  EXPECT_EQ(taken.observation()->train->Flag("parsed"), false) << "the server's texts are empty";
+  EXPECT_EQ(taken.observation()->tokens.rows(), 3u) << "and the served tokens are scored";
+  ASSERT_TRUE(taken.observation()->outputs.has_value());
+  EXPECT_TRUE(taken.observation()->outputs->known);
+}
+
 TEST_F(RescorerTest, AnAuditKernelOfAnotherBuildThanThePolicySaysScoresNothing) {
   policy_.kernels[2].fingerprint = "build-7";
   Start();
