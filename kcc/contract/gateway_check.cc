@@ -14,8 +14,12 @@
 namespace kcc {
 namespace {
 
+// The audit kernel's word: of tokens, of what it generates itself, or of its own requests. A
+// quantity of request fields that each side has alone is sided; the others compare the two.
 bool NeedsAudit(const Clause& clause) {
-  return clause.metric.quantity->evidence != EvidenceNeeded::kRequestFields;
+  const Quantity& quantity = *clause.metric.quantity;
+  if (quantity.evidence != EvidenceNeeded::kRequestFields) return true;
+  return clause.metric.side == Side::kTrain || (!quantity.sided && quantity.own == nullptr);
 }
 
 // Request fields that a clause's metric reads.

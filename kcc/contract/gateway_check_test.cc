@@ -133,6 +133,12 @@ TEST(CheckGateway, SeesOneServerUnderTwoNames) {
 TEST(CheckGateway, SaysThatNothingCanBeRescored) {
   EXPECT_THAT(OfContract(std::string(kAudited)), ElementsAre("8:3 no-audit"));
   EXPECT_THAT(OfContract(std::string(kLatency)), IsEmpty()) << "of the request's own fields";
+  for (const char* metric : {"p99_latency_ms_ratio", "p99_train_latency_ms"}) {
+    EXPECT_THAT(OfContract("  runtime: [{id: R-1, metric: " + std::string(metric) +
+                           ", level: L2, atMost: 2}]\n"),
+                ElementsAre("8:3 no-audit"))
+        << metric;
+  }
   EXPECT_THAT(Said(Gateway(""),
                    Policy("{name: fp8, role: infer}, {name: int8, role: fallback}, "
                           "{name: a, role: audit}"),
@@ -142,7 +148,8 @@ TEST(CheckGateway, SaysThatNothingCanBeRescored) {
 
 TEST(CheckGateway, WantsAStageThatIsJudged) {
   const std::string offline =
-      "  runtime: [{id: R-1, metric: p99_latency_ms, level: L2, atMost: 400ms, stages: [offline]}]\n";
+      "  runtime: [{id: R-1, metric: p99_latency_ms, level: L2, atMost: 400ms, stages: "
+      "[offline]}]\n";
   EXPECT_THAT(OfContract(offline), ElementsAre("6:3 nothing-judged!"));
   EXPECT_THAT(OfContract(offline, "  register: r.db\n  promotion: p.yaml\n"), IsEmpty());
 }
@@ -184,7 +191,8 @@ TEST(CheckGateway, RefusesSlicesThatAHookMakesOfAnswers) {
 
 TEST(CheckGateway, WarnsWhereRepeatsAreWantedAndNoneAreMade) {
   const std::string repeats =
-      "  runtime: [{id: R-1, metric: replay_mismatch_rate, level: L2, atMost: 0, minSamples: {requests: "
+      "  runtime: [{id: R-1, metric: replay_mismatch_rate, level: L2, atMost: 0, minSamples: "
+      "{requests: "
       "1}}]\n";
   const Contract contract = ContractOf(repeats);
   ASSERT_EQ(contract.clauses.size(), 1u);
