@@ -117,7 +117,7 @@ void DeclareExplain(Program& program) {
   Argument(app, "FILE", options.file, kFileValue, "A contract or a policy; - is standard input")
       ->required();
   Argument(app, "ID", options.id, kClauseValue,
-           "A clause, a stage of a promotion policy, or a part of any other document; default: all");
+           "A clause, a stage of a promotion policy, or a part of another document; default: all");
   AddSwitch(app, "--ids", options.ids, "Print the ids of the clauses, one per line");
 }
 
