@@ -37,8 +37,16 @@ CONTRACT = {
 }  # fmt: skip
 
 
+def with_fallback(kernels):
+    """A policy must have a fallback: the last kernel is one too, if there is none."""
+    if any(role == "fallback" for role, *_ in kernels.values()):
+        return kernels
+    return kernels | {"last": ("fallback", list(kernels.values())[-1][1])}
+
+
 def policy_of(kernels, **spec):
     """A monitor policy of {name: (role, …)}; `spec` replaces what is said here."""
+    kernels = with_fallback(kernels)
     return {
         "apiVersion": "kcc/v1",
         "kind": "MonitorPolicy",
@@ -91,10 +99,13 @@ class Process:
         self.reader = threading.Thread(target=self.read_errors, daemon=True)
         self.reader.start()
         line = self.process.stdout.readline()
-        if not line.startswith("{"):
+        try:
+            self.started = json.loads(line)
+        except ValueError:
+            self.process.kill()
+            said = line + self.process.stdout.read()
             self.kill()
-            raise RuntimeError(f"{command[0]} did not start: {line}{self.error_text}")
-        self.started = json.loads(line)
+            raise RuntimeError(f"{command[0]} did not start: {said}{self.error_text}") from None
         self.url = self.started["url"]
         self.host = urllib.parse.urlsplit(self.url).netloc
 
@@ -202,7 +213,7 @@ class Gateway(Process):
     """`kernels`: {name: (role, url)} or {name: (role, url, {further keys})}; `contract` and `policy` are documents."""
 
     def __init__(self, kcc, folder, kernels, contract=None, policy=None, token=None, environment=None, preexec=None, **spec):
-        self.kcc, self.folder, self.kernels, self.token = kcc, pathlib.Path(folder), kernels, token
+        self.kcc, self.folder, self.kernels, self.token = kcc, pathlib.Path(folder), with_fallback(kernels), token
         self.folder.mkdir(parents=True, exist_ok=True)
         self.contract = self.folder / "contract.yaml"
         self.policy = self.folder / "policy.yaml"

@@ -160,6 +160,21 @@ def scored(body, name):
                  "usage": {"prompt_tokens": len(prompt), "completion_tokens": 1}}  # fmt: skip
 
 
+def generated(body, name):
+    """The likeliest tokens after a prompt of ids, as kcc asks for them to learn what the log-probs of answers mean."""
+    before, rows = body["prompt"][-1], []
+    for _ in range(body.get("max_tokens", 16)):
+        (token,) = best(before, 1)
+        rows.append((token, {f"token_id:{v}": logprob(before, v) for v in best(before, body.get("logprobs") or 1)}))
+        before = token
+    logprobs = {"text_offset": [0] * len(rows), "tokens": [f"token_id:{token}" for token, _ in rows],
+                "token_logprobs": [tops[f"token_id:{token}"] for token, tops in rows], "top_logprobs": [tops for _, tops in rows]}  # fmt: skip
+    choice = {"index": 0, "text": "", "logprobs": logprobs, "finish_reason": "length", "token_ids": [token for token, _ in rows],
+              "prompt_token_ids": body["prompt"], "prompt_logprobs": None}  # fmt: skip
+    return {"id": "g", "choices": [choice], "system_fingerprint": f"scripted/{name}",
+            "usage": {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(rows)}}  # fmt: skip
+
+
 class Broken(Exception):
     """The connection is to be closed as it is."""
 
@@ -192,12 +207,18 @@ class Upstream:
                 {"id": "kcc-lab", "object": "model", "owned_by": "vllm", "max_model_len": 4096}]}}.get(path)  # fmt: skip
             return await self.whole(writer, 200 if page else 404, compact(page or {}))
         asked = json.loads(body)
+        if path == "/tokenize":
+            self.counts.add("asked")
+            tokens = Answer(asked, "messages" in asked, self.options.name, 0).prompt
+            return await self.whole(writer, 200, compact({"count": len(tokens), "max_model_len": 4096, "tokens": tokens}))
         score = scored(asked, self.options.name) if path == "/v1/completions" and isinstance(asked.get("prompt"), list) else None
         if score and not self.how.get("scoring"):
             self.counts.add("scored")
             return await self.whole(writer, score[0], compact(score[1]))
         if "cache_salt" in asked:  # kcc asks by itself: a probe, or whether an answer repeats itself
             self.counts.add("asked")
+            if isinstance(asked.get("prompt"), list):
+                return await self.whole(writer, 200, compact(generated(asked, self.options.name)))
             answer = Answer(asked, path == "/v1/chat/completions", self.options.name, self.how.get("shift", 0))
             return await self.whole(writer, 200, answer.whole())
         self.counts.add("came")
@@ -300,7 +321,7 @@ class Upstream:
 
 async def obey(upstream):
     loop = asyncio.get_running_loop()
-    lines = asyncio.StreamReader()
+    lines = asyncio.StreamReader(limit=1 << 24)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     while line := await lines.readline():
         upstream.behave(json.loads(line))

@@ -170,7 +170,10 @@ std::string VocabularyError() {
          "\"code\":400}}";
 }
 
-std::string Scored(std::string_view body) {
+namespace {
+
+// The ids of "prompt".
+std::vector<int> PromptOf(std::string_view body) {
   std::vector<int> prompt;
   const size_t list = body.find("\"prompt\":[");
   size_t at = list == std::string_view::npos ? body.size() : list + 10;
@@ -181,6 +184,22 @@ std::string Scored(std::string_view body) {
     at = static_cast<size_t>(end - body.data());
     if (at < body.size() && body[at] != ']') ++at;
   }
+  return prompt;
+}
+
+std::string CompletionOf(const std::vector<int>& prompt, const std::string& choice) {
+  return "{\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"created\":1,\"model\":\"kcc-lab\","
+         "\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":\"length\",\"prompt_token_"
+         "ids\":" +
+         List(prompt) + ',' + choice +
+         "}],\"usage\":{\"prompt_tokens\":" + std::to_string(prompt.size()) +
+         ",\"completion_tokens\":1},\"system_fingerprint\":\"" + std::string(kFingerprint) + "\"}";
+}
+
+}  // namespace
+
+std::string Scored(std::string_view body) {
+  const std::vector<int> prompt = PromptOf(body);
   std::string lists = "null";
   for (size_t i = 1; i < prompt.size(); ++i) {
     const auto entry = [&](int id) {
@@ -195,12 +214,43 @@ std::string Scored(std::string_view body) {
     }
     lists += '}';
   }
-  return "{\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"created\":1,\"model\":\"kcc-lab\","
-         "\"choices\":[{\"index\":0,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"length\","
-         "\"token_ids\":[0],\"prompt_token_ids\":" +
-         List(prompt) + ",\"prompt_logprobs\":[" + lists +
-         "]}],\"usage\":{\"prompt_tokens\":" + std::to_string(prompt.size()) +
-         ",\"completion_tokens\":1},\"system_fingerprint\":\"" + std::string(kFingerprint) + "\"}";
+  return CompletionOf(prompt,
+                      "\"logprobs\":null,\"token_ids\":[0],\"prompt_logprobs\":[" + lists + ']');
+}
+
+bool IsGeneration(std::string_view body) {
+  return body.find("\"prompt\":[") != std::string_view::npos;
+}
+
+std::string Generated(std::string_view body) {
+  const std::vector<int> prompt = PromptOf(body);
+  std::vector<int> ids;
+  std::string offsets, names, numbers, tops;
+  int before = prompt.empty() ? 0 : prompt.back();
+  for (int64_t i = NumberAfter(body, "\"max_tokens\":", 1); i > 0; --i) {
+    const int token = BestAfter(before);
+    const std::string comma = ids.empty() ? "" : ",";
+    offsets += comma + '0';
+    names += comma + "\"token_id:" + std::to_string(token) + '"';
+    numbers += comma + Number(LogProb(before, token));
+    tops += comma + '{';
+    for (int rank = 0; rank < kTop; ++rank) {
+      const int id = (token + rank) % kVocab;
+      tops += (rank > 0 ? ",\"token_id:" : "\"token_id:") + std::to_string(id) +
+              "\":" + Number(LogProb(before, id));
+    }
+    tops += '}';
+    ids.push_back(token);
+    before = token;
+  }
+  return CompletionOf(prompt, "\"prompt_logprobs\":null,\"token_ids\":" + List(ids) +
+                                  ",\"logprobs\":{\"text_offset\":[" + offsets + "],\"tokens\":[" +
+                                  names + "],\"token_logprobs\":[" + numbers +
+                                  "],\"top_logprobs\":[" + tops + "]}");
+}
+
+std::string Tokenized() {
+  return "{\"count\":3,\"max_model_len\":4096,\"tokens\":" + List(kPrompt) + '}';
 }
 
 }  // namespace kcc::bench

@@ -34,6 +34,10 @@ std::string StreamEnd(const Ask& ask);
 std::string Version();
 std::string Models();
 bool IsScoring(std::string_view body);
+// A prompt of ids to go on from, by which kcc learns what the log-probs of answers mean.
+bool IsGeneration(std::string_view body);
+std::string Generated(std::string_view body);
+std::string Tokenized();
 bool AsksVocabulary(std::string_view body);
 std::string VocabularyError();
 std::string Scored(std::string_view body);

@@ -113,10 +113,12 @@ class Upstream {
       const bool known = head.starts_with("GET /version") || head.starts_with("GET /v1/models");
       const std::string page = head.starts_with("GET /version") ? Version() : Models();
       connection->out += known ? Head(200, page.size()) + page : Head(404, 0);
+    } else if (head.starts_with("POST /tokenize")) {
+      connection->out += Head(200, Tokenized().size()) + Tokenized();
     } else if (AsksVocabulary(body)) {
       connection->out += Head(400, VocabularyError().size()) + VocabularyError();
-    } else if (IsScoring(body)) {
-      const std::string answer = Scored(body);
+    } else if (IsScoring(body) || IsGeneration(body)) {
+      const std::string answer = IsScoring(body) ? Scored(body) : Generated(body);
       connection->out += Head(200, answer.size()) + answer;
     } else {
       connection->ask = ReadAsk(body);

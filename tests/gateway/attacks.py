@@ -5,7 +5,7 @@ import json
 
 HOST = b"Host: x\r\n"
 BODY = json.dumps({"model": "kcc-lab", "messages": [{"role": "user", "content": "ask-1 words-1"}]}).encode()
-POST = b"POST /v1/chat/completions HTTP/1.1\r\n"
+POST = b"POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\n"
 # What a smuggler wants to be taken for a request of its own.
 INNER = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -66,20 +66,20 @@ SMUGGLING = [
 
 # What is odd and says one thing alone.
 ODD = [
-    Attack("chunk extensions", post(CHUNKED, body=CHUNK + b';a="b"\r\n' + BODY + b"\r\n0\r\n\r\n"), (200, 400),
+    Attack("chunk extensions", post(CHUNKED, body=CHUNK + b';a="b"\r\n' + BODY + b"\r\n0\r\n\r\n"), (200,),
            "read over; a kernel gets a Content-Length", closes=False, reaches=True),
-    Attack("trailers", post(CHUNKED, body=CHUNK + b"\r\n" + BODY + b"\r\n0\r\nx-kcc-kernel: b\r\n\r\n"), (200, 400),
+    Attack("trailers", post(CHUNKED, body=CHUNK + b"\r\n" + BODY + b"\r\n0\r\nx-kcc-kernel: b\r\n\r\n"), (200,),
            "read over, never passed on", closes=False, reaches=True),
-    Attack("the same Content-Length twice", post(length(), length()), (200, 400), "400, closed", closes=False, reaches=True),
+    Attack("the same Content-Length twice", post(length(), length()), (400,), "400, closed"),
     Attack("a request behind a request", post(length(), body=BODY) + post(length(), body=BODY), (200,),
            "answered in turn, or closed after the first", closes=False, reaches=True),
 ]  # fmt: skip
 
 # What is not HTTP/1.1 as a client of a model would speak it.
 FOREIGN = [
-    Attack("HTTP/0.9", b"GET /v1/models\r\n", (400, 505), "400, closed"),
+    Attack("HTTP/0.9", b"GET /v1/models\r\n\r\n", (400, 505), "400, closed"),
     Attack("the preface of HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (400, 505), "400, closed"),
-    Attack("HTTP/3.7", b"GET /v1/models HTTP/3.7\r\nHost: x\r\n\r\n", (400, 505), "400, closed"),
+    Attack("HTTP/3.7", b"GET /v1/models HTTP/3.7\r\nHost: x\r\n\r\n", (505,), "505, closed"),
     Attack("TLS to a port without it", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64), (400,), "400, closed"),
     Attack("nothing but line ends", b"\r\n" * 5000, (400, 431), "400, closed"),
     Attack("CONNECT", b"CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: 127.0.0.1:22\r\n\r\n", (400, 404, 405, 501), "404 or 405; nothing is opened"),
@@ -95,7 +95,7 @@ OVERSIZED = [
     Attack("many headers beyond the limit", MODELS + HOST + b"X-A: a\r\n" * 5000 + b"\r\n", (431,), "431, closed"),
     Attack("a target beyond the limit", b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", (414, 431), "431, closed"),
     Attack("a body that says it is beyond the limit", post(b"Content-Length: 99999999\r\n", body=b""), (413,), "413, closed, before it is sent"),
-    Attack("chunks beyond the limit", post(CHUNKED, body=b"".join(b"10000\r\n" + bytes(0x10000) + b"\r\n" for _ in range(4))), (413,),
+    Attack("chunks beyond the limit", post(CHUNKED, body=b"".join(b"10000\r\n" + b" " * 0x10000 + b"\r\n" for _ in range(4))), (413,),
            "413, closed"),
 ]  # fmt: skip
 

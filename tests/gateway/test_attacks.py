@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import json
 import pathlib
+import re
 import socket
 import time
 
@@ -82,7 +83,8 @@ def exchange(gateway, data, seconds=0.7):
 
 
 def statuses(received):
-    return [int(line.split()[1]) for line in received.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+    """Of all answers: one may begin right behind the body of another."""
+    return [int(status) for status in re.findall(rb"(?:^|\n|\})HTTP/1\.1 (\d{3}) ", received)]
 
 
 @pytest.mark.parametrize("attack", attacks.RAW, ids=lambda attack: attack.title)
@@ -94,7 +96,7 @@ def test_bytes(gateway, kernel, spare, attack):
     reached = kernel.counts["came"] + spare.counts["came"] - before
     if seen[0] != 200:
         assert reached == 0, "a kernel got a request that was refused"
-        assert b'"error"' in received and received.count(b"HTTP/1.1") == 1, received
+        assert b'"error"' in received and len(seen) == 1, received
     if attack.closes:
         assert closed and len(seen) == 1, "what follows is taken for another request"
     assert reached == (seen.count(200) if attack.reaches else 0)
