@@ -102,7 +102,8 @@ std::vector<std::string> ChoicesOf(std::string_view value) {
 
 std::string UsageLine(const CommandSpec& command) {
   std::string usage = command.name;
-  if (!command.commands.empty()) usage += " COMMAND";
+  // A group that takes an argument too does something of its own.
+  if (!command.commands.empty()) usage += command.arguments.empty() ? " COMMAND" : " [COMMAND]";
   if (!command.flags.empty()) usage += " [FLAGS]";
   for (const ArgumentSpec& argument : command.arguments) {
     const std::string text = ArgumentText(argument);
