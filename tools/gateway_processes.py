@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -258,6 +259,15 @@ class Gateway(Process):
     @property
     def metrics(self):
         return parse_metrics(self.admin_ask("/metrics").body.decode())
+
+    def until_scored(self, ask_once, seconds=30):
+        """Asks until the scorer has reached the audit kernel: what is sampled before that is lost, and counted."""
+        deadline = time.monotonic() + seconds
+        while self.status["rates"]["scored"] == 0:
+            assert ask_once().status == 200 and time.monotonic() < deadline, self.status["rates"]
+            time.sleep(0.1)
+        while self.status["rates"]["waiting"] > 0:
+            time.sleep(0.02)
 
     @property
     def log(self):

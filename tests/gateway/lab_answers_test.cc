@@ -70,7 +70,12 @@ class Lab {
   std::vector<int32_t> prompt;
 
  private:
-  const ServedModel model_ = testing::SmallServedModel();
+  static ServedModel NamedModel() {
+    ServedModel model = testing::SmallServedModel();
+    model.name = "m";
+    return model;
+  }
+  const ServedModel model_ = NamedModel();
   const ManualClock clock_{1'700'000'000'000};
 };
 

@@ -182,6 +182,7 @@ class SmallDisk:
 
 
 def disk_story(kcc, gateway, until, fill, free):
+    gateway.until_scored(lambda: say(gateway, "ask-1"))
     for i in range(30):
         assert say(gateway, f"ask-{i}").status == 200
     until(lambda: len(gateway.observations()) >= 30)
