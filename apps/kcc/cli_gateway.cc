@@ -4,7 +4,7 @@
 namespace kcc::cli {
 namespace {
 
-constexpr const char* kGatewayValue = "URL|FILE";
+constexpr const char* kGatewayValue = "GATEWAY";
 
 void DeclareToken(CLI::App* app, GatewayAddressFlags& flags) {
   app->add_option("--token-file", flags.token_file,
@@ -19,7 +19,8 @@ void DeclareGatewayWhy(Program& program, CLI::App* group) {
       "kcc gateway why 2026-11-18T08:30:00Z --admin gateway.yaml\n"
       "kcc gateway why REQUEST --admin http://127.0.0.1:8081",
       [&](Console& console) { return RunGatewayWhy(options, console); }, group);
-  Argument(app, "WHAT", options.what, "TIME|REQUEST", "A time, or the x-request-id of an answer")
+  Argument(app, "WHAT", options.what, "WHAT",
+           "A time (2026-11-18T08:30:00Z), or the x-request-id of an answer")
       ->required();
   app->add_option("--admin", options.gateway.where,
                   "The gateway: address of its admin port, or its configuration; default: "

@@ -38,6 +38,8 @@ CommandSpec Flattened(const CommandSpec& command) {
     }
   }
   if (command.commands.size() == 1) members += '|';  // a choice of one
+  if (!command.arguments.empty())
+    members.append("|").append(kFileValue);  // or what it takes itself
   flat.arguments = {{.name = "COMMAND", .value = members, .help = "", .required = true}};
   for (const ArgumentSpec& argument : command.commands.front().arguments) {
     flat.arguments.push_back(argument);
@@ -54,7 +56,11 @@ std::string BashCandidates(const std::string& value) {
   if (value == kClauseValue) {
     return words("$(\"$program\" explain --ids \"${arguments[0]}\" 2>/dev/null)");
   }
-  const std::vector<std::string> choices = ChoicesOf(value);
+  std::vector<std::string> choices = ChoicesOf(value);
+  if (!choices.empty() && choices.back() == kFileValue) {
+    choices.pop_back();
+    return "COMPREPLY=($(compgen -f -W \"" + Joined(choices) + "\" -- \"$cur\"))";
+  }
   if (!choices.empty()) return words(Joined(choices));
   return "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\"))";
 }
@@ -96,7 +102,8 @@ std::string ZshAction(const std::string& value) {
   if (value == kMetricValue) return "_kcc_metrics";
   if (value == kClauseValue) return "_kcc_clauses";
   const std::vector<std::string> choices = ChoicesOf(value);
-  return choices.empty() ? "_files" : "(" + Joined(choices) + ")";
+  if (choices.empty() || choices.back() == kFileValue) return "_files";
+  return "(" + Joined(choices) + ")";
 }
 
 void AppendZshArguments(const CommandSpec& command, std::string* out) {

@@ -41,7 +41,7 @@ def complete(kcc, kcc_path, tmp_path):
             [""],
             ["check", "fmt", "diff", "schema", "metrics", "explain", "measure", "merge", "judge", "run"]
             + ["score", "generate", "attribute", "replay", "lab", "report", "compare", "bound", "calibrate", "author"]
-            + ["promote", "monitor", "trace", "import", "rl", "register", "requests", "doctor", "completion"],
+            + ["promote", "monitor", "gateway", "status", "trace", "import", "rl", "register", "requests", "doctor", "completion"],
         ),
         (["trace", ""], ["info", "head", "verify"]),
         (["requests", ""], ["make"]),
