@@ -51,7 +51,7 @@ def served_page(module_pool, tmp_path_factory):
     """The page as a real gateway serves it, and its Content-Security-Policy."""
     folder = tmp_path_factory.mktemp("page")
     kernel = module_pool.scripted(folder, "a")
-    roles = {"a": ("infer", kernel.url), "b": ("fallback", kernel.url)}
+    roles = {"a": ("infer", kernel.url), "b": ("fallback", kernel.url), "audit": ("audit", kernel.url)}
     reply = module_pool.gateway(folder / "gateway", roles).admin_ask("/")
     assert reply.status == 200 and reply.headers["Content-Type"] == "text/html; charset=utf-8"
     return reply.body, {"Content-Security-Policy": reply.headers["Content-Security-Policy"]}
