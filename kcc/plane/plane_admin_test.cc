@@ -107,8 +107,8 @@ TEST_F(PlaneAdmin, ANewTokenIsAskedForAtOnce) {
   PlaneOptions options = plane_.options_in_force;
   options.admin_token = "changed";
   ASSERT_TRUE(plane_.plane->Reload(options));
-  EXPECT_EQ(Ask(Get("/", kBearer)).status(), 401);
-  EXPECT_EQ(Ask(Get("/", "Authorization: Bearer changed\r\n")).status(), 200);
+  EXPECT_EQ(Ask(Get("/v1/status", kBearer)).status(), 401);
+  EXPECT_EQ(Ask(Get("/v1/status", "Authorization: Bearer changed\r\n")).status(), 200);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "kcc/plane/request_head.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "kcc/plane/http_text.h"
 
@@ -119,15 +118,14 @@ std::optional<HeadFault> CheckFraming(const Said& said, RequestHead* head) {
 
 HeadScan ScanHead(std::string_view bytes, size_t from) {
   // The three bytes before may belong to the end of a line, or of the head.
-  size_t at = from > 3 ? from - 3 : 0;
-  if (std::memchr(bytes.data() + at, 0, bytes.size() - at) != nullptr) {
-    return {0, Bad("a NUL in the head")};
-  }
-  while ((at = bytes.find('\n', at)) != bytes.npos) {
+  const size_t start = from > 3 ? from - 3 : 0;
+  for (size_t at = start; (at = bytes.find('\n', at)) != bytes.npos; ++at) {
     if (at == 0 || bytes[at - 1] != '\r') return {0, Bad("a line ends with LF alone")};
     if (at >= 3 && bytes[at - 2] == '\n') return {at + 1, std::nullopt};
-    ++at;
   }
+  // Of a head that may never end, such as the beginning of TLS. Behind a head that does, a body may
+  // hold anything.
+  if (bytes.find('\0', start) != bytes.npos) return {0, Bad("a NUL in the head")};
   return {};
 }
 

@@ -2,15 +2,16 @@
 // what two programs in a row could read in two ways is refused, so that no request can be hidden in
 // another (docs/gateway.md, "What a hostile client hears").
 //
-//   400  a bare LF or CR, a NUL or another control character, a folded line, a name that is no
-//   token
-//        or has a space before its colon, a second Host or none (HTTP/1.1), a second Content-Length
-//        or one that is not all digits, Content-Length beside Transfer-Encoding, any
-//        Transfer-Encoding but a single "chunked", that in HTTP/1.0, a target that does not begin
-//        with "/"
-//   417  Expect with anything but "100-continue"
-//   431  more than 100 fields
-//   505  another version than HTTP/1.0 and HTTP/1.1
+// 400:
+// - a line that ends with LF alone, or is folded; a CR, a NUL or another control character in it
+// - a name that is no token, or has a blank before its colon
+// - no Host (HTTP/1.1), or two
+// - two Content-Lengths, or one that is not all digits; Content-Length beside Transfer-Encoding
+// - any Transfer-Encoding but a single "chunked", and that in HTTP/1.0
+// - a target that does not begin with "/"
+//
+// 417: Expect with anything but "100-continue". 431: more than 100 fields. 505: another version than
+// HTTP/1.0 and HTTP/1.1.
 #pragma once
 
 #include <cstddef>

@@ -148,6 +148,7 @@ TEST(ScanHead, ABareLineFeedOrANulIsRefusedBeforeTheEndCame) {
   EXPECT_TRUE(ScanHead("GET / HTTP/1.1\r\nHost: a\r\nX: y\n\r\n", 0).fault);
   EXPECT_TRUE(ScanHead(std::string("\x16\x03\x01\x00\xa5", 5), 0).fault);  // TLS, to a plain port
   EXPECT_FALSE(ScanHead("GET / HTTP/1.1\r\nHost: a\r\n", 0).fault);
+  EXPECT_EQ(ScanHead(std::string("GET / HTTP/1.1\r\n\r\n\0\n", 20), 0).end, 18u) << "a body";
 }
 
 }  // namespace
