@@ -191,9 +191,7 @@ TEST(CheckGateway, RefusesSlicesThatAHookMakesOfAnswers) {
 
 TEST(CheckGateway, WarnsWhereRepeatsAreWantedAndNoneAreMade) {
   const std::string repeats =
-      "  runtime: [{id: R-1, metric: replay_mismatch_rate, level: L2, atMost: 0, minSamples: "
-      "{requests: "
-      "1}}]\n";
+      "  runtime: [{id: R-1, metric: determinism_rate, level: L2, atLeast: 1}]\n";
   const Contract contract = ContractOf(repeats);
   ASSERT_EQ(contract.clauses.size(), 1u);
   EXPECT_THAT(
