@@ -285,6 +285,7 @@ bool AnswerReader::Content(JsonCursor& cursor, std::vector<ServedToken>* entries
   if (cursor.Peek() != '[') return cursor.Skip();
   return cursor.Array([&] {
     ServedToken token{-1, kNone, {}};
+    if (!entries->empty()) token.top.reserve(entries->back().top.size());
     const bool went = Entry(cursor, &token.id, &token.logprob, [&] {
       if (cursor.Peek() != '[') return cursor.Skip();
       return cursor.Array([&] {
