@@ -7,6 +7,7 @@ The answer to a prompt with "ask-17 words-5" is "ask-17.0 ask-17.1 … ask-17.4 
 are bytes, and the log-prob of v after u is -r/10 - log Z with r = (v - 7 u) mod 512. What it did is counted in a file that
 outlives a kill (COUNTS, in the order of gateway_processes.COUNTS).
 
+What a client asked has an x-request-id of the gateway's; what has none the scorer asks by itself, and is answered well.
 Lines of JSON on standard input say how generations are answered from then on ({} is well); each is answered by {"done": true}:
     mode     ok, status, refuse (closed at once), hang (never answered), half-head, cut, stall, garbage (not HTTP),
              garbage-body (200, and not JSON; a stream: events that are not), raw (`bytes`, then closed)
@@ -193,13 +194,14 @@ class Upstream:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
                 body = await reader.readexactly(int(length[1])) if length else b""
-                await self.answer(head.decode("latin-1").split(" ")[:2], body, writer)
+                text = head.decode("latin-1")
+                await self.answer(text.split(" ")[:2], "\r\nx-request-id:" in text.lower(), body, writer)
         except (asyncio.IncompleteReadError, ConnectionError, Broken, asyncio.LimitOverrunError):
             pass
         finally:
             writer.transport.abort() if not writer.is_closing() else None
 
-    async def answer(self, line, body, writer):
+    async def answer(self, line, of_client, body, writer):
         method, path = line
         if method == "GET":
             self.counts.add("gets")
@@ -215,15 +217,15 @@ class Upstream:
         if score and not self.how.get("scoring"):
             self.counts.add("scored")
             return await self.whole(writer, score[0], compact(score[1]))
-        if "cache_salt" in asked:  # kcc asks by itself: a probe, or whether an answer repeats itself
+        if "cache_salt" in asked and isinstance(asked.get("prompt"), list):
             self.counts.add("asked")
-            if isinstance(asked.get("prompt"), list):
-                return await self.whole(writer, 200, compact(generated(asked, self.options.name)))
-            answer = Answer(asked, path == "/v1/chat/completions", self.options.name, self.how.get("shift", 0))
+            return await self.whole(writer, 200, compact(generated(asked, self.options.name)))
+        answer = Answer(asked, path == "/v1/chat/completions", self.options.name, self.how.get("shift", 0))
+        if not of_client:  # the gateway's scorer asks by itself: a probe, or whether an answer repeats itself
+            self.counts.add("asked")
             return await self.whole(writer, 200, answer.whole())
         self.counts.add("came")
         mode = self.how.get("mode", "ok") if self.drawn.random() < self.how.get("rate", 1) else "ok"
-        answer = Answer(asked, path == "/v1/chat/completions", self.options.name, self.how.get("shift", 0))
         await self.generation(answer, mode, bool(asked.get("stream")), writer)
 
     async def generation(self, answer, mode, stream, writer):

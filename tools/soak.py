@@ -134,7 +134,8 @@ def check_kernels(checks, counts, kernels, killed, left):
 def check_replay(checks, kcc, gateway, name):
     done = subprocess.run([kcc, "monitor", "replay", gateway.log, "--contract", gateway.contract, "--policy", gateway.policy],
                           capture_output=True, text=True, check=False)  # fmt: skip
-    checks.that(done.returncode == 0, f"{name}: {(done.stdout + done.stderr).strip()[:600]}")
+    said = done.stdout.strip() if done.returncode == 0 else (done.stdout + done.stderr).strip()[:600]
+    checks.that(done.returncode == 0, f"{name}: {said}")
 
 
 def scripted_gateway(pool, folder):
@@ -206,11 +207,12 @@ async def soak(options, pool, folder, kcc):
     growths = []
     for one, name in zip(memory, ("scripted", "lab")):
         grown, most = one.growth()
-        growths.append({"gateway": name, "grown_mib": round(grown, 2), "most_mib": round(most, 1)})
+        growths.append({"gateway": name, "grown_mib": round(grown, 2), "most_mib": round(most, 1),
+                        "samples": [[round(t, 1), round(m, 1)] for t, m in one.samples[:: max(1, len(one.samples) // 60)]]})  # fmt: skip
         checks.that(grown < GROWTH_MIB_MAX, f"{name}: memory grew by {grown:.1f} MiB over the last two thirds, at most {most:.0f} MiB")
     for one, name in ((gateway, "scripted"), (lab, "lab")):
         code, errors = await asyncio.to_thread(one.end)
-        checks.that(code == 0, f"{name}: ended with {code}: {errors[-500:]}")
+        checks.that(code == 0, f"{name}: ended with {code}" + (f": {errors[-500:]}" if code else ""))
         check_replay(checks, kcc, one, name)
     for what in ("alarm", "guard", "release", "reload"):
         seen = sum(entry["kind"] == what for entry in status["history"])
