@@ -9,7 +9,7 @@ namespace {
 
 constexpr auto kTurn = std::chrono::milliseconds(200);
 constexpr size_t kRiskMax = 720;
-constexpr int64_t kLookEveryMs = 100;
+constexpr double kLookEveryS = 0.1;
 
 }  // namespace
 
@@ -161,10 +161,11 @@ void Evaluator::Answer(Asked& asked) {
 
 void Evaluator::Look(bool at_once) {
   const int64_t now = clock_->NowMs();
-  const bool due = now - risk_at_ms_ >= risk_every_ms_;
-  const bool changed = live_->version() != seen_version_ && now - looked_at_ms_ >= kLookEveryMs;
+  const double now_s = clock_->MonotonicSeconds();
+  const bool due = now_s - risk_at_s_ >= risk_every_s_;
+  const bool changed = live_->version() != seen_version_ && now_s - looked_at_s_ >= kLookEveryS;
   if (!changed && !due && !at_once) return;
-  looked_at_ms_ = now;
+  looked_at_s_ = now_s;
   seen_version_ = live_->version();
   auto view = std::make_shared<EvaluatorView>();
   view->status = live_->status();
@@ -198,7 +199,7 @@ void Evaluator::Look(bool at_once) {
 
 // Where there is no more room every second sample goes, and from then on half as many come.
 void Evaluator::TakeRisk(const EvaluatorView& view) {
-  risk_at_ms_ = view.at_ms;
+  risk_at_s_ = clock_->MonotonicSeconds();
   RiskSample sample;
   sample.at_ms = view.at_ms;
   sample.serves = view.plan.serves;
@@ -212,7 +213,7 @@ void Evaluator::TakeRisk(const EvaluatorView& view) {
   std::deque<RiskSample> half;
   for (size_t i = 1; i < risk_.size(); i += 2) half.push_back(std::move(risk_[i]));
   risk_ = std::move(half);
-  risk_every_ms_ *= 2;
+  risk_every_s_ *= 2;
 }
 
 }  // namespace kcc

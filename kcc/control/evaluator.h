@@ -111,11 +111,11 @@ class Evaluator {
   std::unique_ptr<LiveMonitor> live_;  // the thread's
   std::deque<Item> batch_;             // the thread's
   uint64_t seen_version_ = 0;
-  int64_t looked_at_ms_ = 0;
+  double looked_at_s_ = 0;  // by a clock that never goes back
   std::map<std::string, std::string> states_;
   std::map<std::string, int64_t> since_ms_;
-  int64_t risk_every_ms_ = 1000;
-  int64_t risk_at_ms_ = 0;
+  double risk_every_s_ = 1;
+  double risk_at_s_ = 0;
 
   std::atomic<double> beat_s_{0};
   mutable std::mutex mutex_;

@@ -62,7 +62,7 @@ class GatewayProcess {
 
   ~GatewayProcess() {
     if (api_) api_->ForgetListeners();
-    plane_.reset();
+    StopPlane();
     if (evaluator_) StopScorer();
     otlp_.reset();
     link_.reset();
@@ -71,9 +71,10 @@ class GatewayProcess {
 
   Result<> Run() {
     const sigset_t signals = BlockSignals();
+    const std::string model = documents_.config.model;  // a reload may change it from now on
     KCC_TRY_VOID(Start());
-    Say("started", "serving " + facts_->model + " at " + started_.url);
-    if (run_.started) run_.started({started_.url, started_.admin_url, facts_->model});
+    Say("started", "serving " + model + " at " + started_.url);
+    if (run_.started) run_.started({started_.url, started_.admin_url, model});
     while (WaitForEnd(signals)) {
     }
     Say("draining", "no new connections; requests under way finish");
@@ -81,6 +82,7 @@ class GatewayProcess {
     // A second signal ends the process at once: the log is whole at every moment.
     std::signal(SIGTERM, SIG_DFL);
     std::signal(SIGINT, SIG_DFL);
+    std::signal(SIGHUP, SIG_IGN);
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
     plane_->Drain();
     FinishScoring();
@@ -237,6 +239,20 @@ class GatewayProcess {
     return {};
   }
 
+  Plane* Running() {
+    const std::lock_guard lock(mutex_);
+    return plane_.get();
+  }
+  // It waits for the threads that may be looking at it: not while they wait for us.
+  void StopPlane() {
+    std::unique_ptr<Plane> plane;
+    {
+      const std::lock_guard lock(mutex_);
+      plane = std::move(plane_);
+    }
+    plane.reset();
+  }
+
   // What it had not scored yet is missing, and the monitor is told so.
   void StopScorer() {
     std::unique_ptr<Rescorer> scorer;
@@ -356,8 +372,9 @@ class GatewayProcess {
 
   // What can fail comes first.
   Result<> TakeOver(GatewayDocuments& next) {
-    if (!plane_) return IoError("the gateway is still starting");
-    KCC_TRY_VOID(plane_->Reload(PlaneOptionsOf(next)));
+    Plane* const plane = Running();
+    if (plane == nullptr) return IoError("the gateway is starting or ending");
+    KCC_TRY_VOID(plane->Reload(PlaneOptionsOf(next)));
     const bool new_scorer = !SameScoring(documents_, next);
     if (new_scorer) {
       StopScorer();

@@ -151,7 +151,7 @@ void LiveMonitor::LogFailed(const Error& error) {
   }
   // Opening reads the log from its start, which takes the longer the more there is.
   retry_ms_ = first ? options_.retry_ms : std::min(2 * retry_ms_, kRetryMsMax);
-  retry_at_ms_ = clock_->NowMs() + retry_ms_;
+  retry_at_s_ = clock_->MonotonicSeconds() + static_cast<double>(retry_ms_) / 1000;
 }
 
 void LiveMonitor::Wait(Waiting item) {
@@ -229,15 +229,15 @@ void LiveMonitor::FoldWaiting() {
 }
 
 void LiveMonitor::Tick() {
-  const int64_t now = clock_->NowMs();
+  const double now = clock_->MonotonicSeconds();
   if (!session_) {
-    if (now >= retry_at_ms_) TryLogAgain();
+    if (now >= retry_at_s_) TryLogAgain();
   } else if (!unfolded_.empty()) {
     FoldWaiting();
     std::erase_if(unfolded_, [](const auto& row) { return row.second == 0; });
   }
-  if (now - turned_at_ms_ >= options_.probe_turn_ms) {
-    turned_at_ms_ = now;
+  if (now - turned_at_s_ >= static_cast<double>(options_.probe_turn_ms) / 1000) {
+    turned_at_s_ = now;
     ++turn_;
     Republish();
   }

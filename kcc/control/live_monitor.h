@@ -117,8 +117,8 @@ class LiveMonitor {
   std::map<std::string, uint64_t> unfolded_;  // lost, by kernel, and not folded as such yet
   std::string head_;
   bool first_may_be_in_log_ = false;  // of `waiting_`: its line was written, or was not
-  int64_t retry_ms_ = 0;
-  int64_t retry_at_ms_ = 0;
+  int64_t retry_ms_ = 0;  // doubles
+  double retry_at_s_ = 0;
   std::set<std::string> unsafe_;  // kernels that the scout saw guarded
 
   uint64_t log_errors_ = 0;
@@ -127,7 +127,7 @@ class LiveMonitor {
   std::map<std::string, int64_t> tokens_;
   std::map<std::string, uint64_t> guards_;  // times that a kernel was guarded, since it began
   uint64_t turn_ = 0;
-  int64_t turned_at_ms_ = 0;
+  double turned_at_s_ = 0;
   uint64_t version_ = 0;
   uint64_t changes_ = 0;
 };
