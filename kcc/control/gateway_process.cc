@@ -65,8 +65,11 @@ class GatewayProcess {
     StopPlane();
     if (evaluator_) StopScorer();
     otlp_.reset();
-    link_.reset();
+    // The evaluator tells the link, and the link asks the evaluator: neither may find the other
+    // gone.
+    if (link_) link_->StopWishing();
     evaluator_.reset();
+    link_.reset();
   }
 
   Result<> Run() {
@@ -234,7 +237,7 @@ class GatewayProcess {
     options.url = url;
     options.gateway = documents_.config.name;
     options.kcc_version = run_.kcc_version;
-    options.metrics = [this] { return ControlMetrics(Now()) + GatewayMetricsText(*core_); };
+    options.metrics = [this] { return ControlMetrics(Gather()) + GatewayMetricsText(*core_); };
     KCC_TRY(otlp_, OtlpExporter::Start(std::move(options), run_.clock));
     return {};
   }
@@ -316,6 +319,13 @@ class GatewayProcess {
   }
 
   GatewayNow Now() {
+    GatewayNow now = Gather();
+    if (otlp_) now.otlp = otlp_->counts();
+    return now;
+  }
+
+  // All but the exporter's own counts: it is one of those that ask.
+  GatewayNow Gather() {
     GatewayNow now;
     now.at_ms = run_.clock->NowMs();
     now.view = evaluator_->view();
@@ -328,7 +338,6 @@ class GatewayProcess {
     now.history = history_.Latest(kHistoryShown);
     now.risk = evaluator_->risk();
     now.event_errors = events_.errors();
-    if (otlp_) now.otlp = otlp_->counts();
     if (link_) {
       now.promotion = link_->promotion();
       now.register_error = link_->error();

@@ -174,6 +174,11 @@ void RegisterLink::Begin(Wish wish) {
   thread_ = std::thread([this] { Run(); });
 }
 
+void RegisterLink::StopWishing() {
+  const std::lock_guard lock(wish_mutex_);
+  wish_ = nullptr;
+}
+
 void RegisterLink::Tell(const HistoryEntry& entry) {
   if (entry.kind != Name(MonitorChangeKind::kGuard)) return;
   const std::lock_guard lock(mutex_);
@@ -229,7 +234,8 @@ void RegisterLink::Look() {
   const std::string reason = promotion ? "promotion " + promotion->id + " is in stage " +
                                              promotion->phase + ": " + promotion->reason
                                        : "the register says which kernels may serve";
-  if (wish_(now, reason)) given_ = now;
+  const std::lock_guard lock(wish_mutex_);
+  if (wish_ && wish_(now, reason)) given_ = now;
 }
 
 RouteWishes RegisterLink::wishes() const {

@@ -59,6 +59,8 @@ class RegisterLink {
   // again at the next look where it answers false.
   using Wish = std::function<bool(const RouteWishes&, const std::string& reason)>;
   void Begin(Wish wish);
+  // No wish is under way afterwards, and none comes; what the link is told it still records.
+  void StopWishing();
   // A change of the monitor's; any thread, returns at once.
   void Tell(const HistoryEntry& entry);
 
@@ -80,7 +82,8 @@ class RegisterLink {
   RegisterLinkOptions options_;
   const Clock* clock_;
   std::optional<RegisterClaim> claim_;
-  Wish wish_;
+  std::mutex wish_mutex_;
+  Wish wish_;  // null: nobody is to be asked
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool end_ = false;
