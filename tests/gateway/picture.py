@@ -32,7 +32,7 @@ class Sitting(gateway_demo.Story):
         time.sleep(6)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
-            page = browser.new_page(viewport={"width": 1240, "height": 1560}, color_scheme="light")
+            page = browser.new_page(viewport={"width": 1240, "height": 1740}, color_scheme="light")
             page.goto(f"{self.admin_url}/")
             page.locator("#traffic .tile").first.wait_for()
             page.wait_for_timeout(1500)

@@ -196,6 +196,16 @@ def test_kernels_clauses_promotion_incidents_and_rates_are_those_of_the_status(o
     assert "1.17%" in page.locator(".warning").inner_text(), "lost evidence is said at the top"
 
 
+def test_the_audit_kernel_is_not_judged(open_page, api):
+    def change(status):
+        status["kernels"].append(dict(kernel_of(status, "bf16"), name="train", role="audit", share=0))
+
+    page = open_page(api(change).url)
+    row = page.locator('#kernels tr[data-kernel="train"]')
+    expect(row).to_contain_text("◇ audit")
+    assert "inconclusive" not in row.inner_text() and page.get_by_role("button", name="train").count() == 0
+
+
 def test_the_replay_command_can_be_copied(open_page, api):
     page = open_page(api().url, permissions=["clipboard-read", "clipboard-write"])
     page.locator("[data-incident] .copy").click()

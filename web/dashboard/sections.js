@@ -48,7 +48,7 @@ function sharesCard() {
   let at = 0;
   for (const kernel of shown) {
     const wide = Math.max(0, num(kernel.share) || 0) * 1000;
-    bar.append(s('rect', { class: 'band role-' + kernel.role, x: at, y: 0, width: Math.max(0, wide - 3), height: 14 }));
+    if (wide) bar.append(s('rect', { class: 'band role-' + kernel.role, x: at, y: 0, width: Math.max(0, wide - 3), height: 14 }));
     at += wide;
   }
   return h('div', { class: 'orders' }, h('p', { class: 'label' }, 'Who serves'), bar,
@@ -70,13 +70,16 @@ function cardTable(heads, rows, label) {
       : h('tr', row.attributes, row.cells.map((cell, i) => h('td', { class: heads[i][1], 'data-label': heads[i][0] }, cell)))))));
 }
 
+// The audit kernel is what others are compared with.
+const judged = (kernel) => kernel.role !== 'audit';
+
 function kernelsPart() {
   const heads = [['kernel', 'id'], ['state', null], ['verdict', null], ['risk', 'n'], ['share', 'n'], ['served', 'n'], ['audited', 'n'], ['failed', 'n'], ['order in force', null]];
   const rows = kernels().map((kernel) => ({ attributes: { 'data-kernel': kernel.name }, cells: [
     h('span', null, h('b', null, kernel.name), h('small', null, kernel.role + ', ' + (ROLE_WORDS[kernel.role] || ''))),
     h('span', null, place(kernel), kernel.since ? h('small', null, 'since ', moment(kernel.since)) : null),
-    verdictMark(kernel.verdict), riskText(kernel), percent(num(kernel.share) || 0), grouped(kernel.served || 0),
-    h('span', null, grouped(kernel.audited || 0), h('small', null, ' at ' + percent(num(kernel.auditRate) || 0))),
+    judged(kernel) ? verdictMark(kernel.verdict) : '–', judged(kernel) ? riskText(kernel) : '–', percent(num(kernel.share) || 0), grouped(kernel.served || 0),
+    judged(kernel) ? h('span', null, grouped(kernel.audited || 0), h('small', null, ' at ' + percent(num(kernel.auditRate) || 0))) : '–',
     grouped((kernel.failed || 0) + (kernel.cut || 0)), orderText(kernel)] }));
   return cardTable(heads, rows, 'Kernels');
 }
@@ -118,7 +121,7 @@ function segments(label, options, chosen, choose) {
 function clausesPart() {
   const kernel = shownKernel();
   if (!kernel) return h('p', { class: 'quiet' }, 'No kernel is known.');
-  const watched = kernels().filter((one) => listOf(one.pairs).length);
+  const watched = kernels().filter((one) => judged(one) && listOf(one.pairs).length);
   const all = listOf(kernel.pairs);
   const pairs = view.open ? all.filter((pair) => pair.verdict !== 'satisfied') : all;
   const rows = [];
