@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
+#include <thread>
 
 #include "kcc/control/control_test_data.h"
 #include "kcc/control/gateway_now.h"
@@ -72,6 +74,32 @@ TEST_F(EvaluatorTest, AWishIsDoneByItsThreadOrRefused) {
   const auto never = [](const EvaluatorView&) -> Result<RouteWishes> { return InvalidError("no"); };
   EXPECT_FALSE(evaluator->Wish(never, "canary", "a test").has_value());
   EXPECT_EQ(words_.route().canary_share, ShareOf(0.5));
+}
+
+TEST_F(EvaluatorTest, PastItsLeaseTheRouteIsHeldAndNothingIsDoneLater) {
+  auto evaluator = Start(0.05);
+  std::promise<void> entered, released;
+  const auto stuck = [&](const EvaluatorView& view) -> Result<RouteWishes> {
+    entered.set_value();
+    released.get_future().wait();
+    return view.wishes;
+  };
+  std::thread first([&] { (void)evaluator->Wish(stuck, "canary", "it hangs"); });
+  entered.get_future().wait();
+  const Route24 before = words_.route();
+  const auto wider = [](const EvaluatorView& view) -> Result<RouteWishes> {
+    RouteWishes wishes = view.wishes;
+    wishes.canary = "careful";
+    wishes.canary_share = 1;
+    return wishes;
+  };
+  EXPECT_FALSE(evaluator->Wish(wider, "canary", "nobody answers").has_value());
+  EXPECT_TRUE(evaluator->silent());
+  EXPECT_EQ(words_.route(), before);
+  released.set_value();
+  first.join();
+  evaluator.reset();
+  EXPECT_EQ(words_.route(), before) << "who was told no must not be obeyed later";
 }
 
 TEST_F(EvaluatorTest, VerdictsNeverSaySatisfiedWithoutEvidence) {
