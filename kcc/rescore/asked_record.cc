@@ -261,6 +261,8 @@ Result<AskedRecord> ReadAskedRecord(const ServedRecord& record) {
       asked.record.fields.insert_or_assign("output_tokens_max", static_cast<double>(*count));
     }
   }
+  // What depends on it, such as the time to a first token, can be asked of streams alone.
+  asked.record.fields.try_emplace("stream", record.stream);
   if (const auto value = members.Find("temperature")) asked.temperature = JsonNumber(*value);
   asked.has_seed = members.Find("seed").has_value();
   if (const auto value = members.Find("n")) asked.choices = JsonInteger(*value).value_or(1);

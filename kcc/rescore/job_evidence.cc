@@ -154,7 +154,9 @@ void EvidenceMaker::AddRun(const RescoreJob& job, MonitorObservation* observatio
   if (whole) infer["failed"] = false;
   if (job.served == Served::kFailed) infer["failed"] = true;
   if (whole) infer["latency_ms"] = record.latency_ms;
-  if ((whole || job.served == Served::kLeft) && record.ttft_ms > 0) {
+  // Of an answer that came in one piece nobody saw when its first token was there; the time to its
+  // end in its place would make every token after it cost nothing.
+  if ((whole || job.served == Served::kLeft) && record.stream && record.ttft_ms > 0) {
     infer["ttft_ms"] = record.ttft_ms;
   }
   const bool tells = !record.tokens.empty() || (!record.prompt_ids.empty() && record.text.empty());

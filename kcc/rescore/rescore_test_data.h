@@ -83,6 +83,7 @@ inline ServedRecord RecordOf(std::shared_ptr<const GatewayPool> pool, const std:
   record.started_at_ms = 1000;
   record.latency_ms = 12;
   record.ttft_ms = 3;
+  record.stream = true;
   record.status = 200;
   record.finish_reason = "stop";
   record.fingerprint = "build-1";

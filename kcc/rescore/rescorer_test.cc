@@ -37,6 +37,7 @@ TEST_F(RescorerTest, AServedAnswerBecomesAnObservationWithItsTokens) {
   EXPECT_EQ(seen.infer.Number("output_tokens"), 3);
   EXPECT_EQ(seen.infer.Number("latency_ms"), 12);
   EXPECT_EQ(seen.infer.Number("ttft_ms"), 3);
+  EXPECT_EQ(seen.asked->Flag("stream"), true);
   EXPECT_EQ(seen.infer.Flag("failed"), false);
   EXPECT_EQ(*seen.infer.Text("kernel_fingerprint"), "build-1");
   EXPECT_NE(seen.infer.Text("replay_signature"), nullptr);
@@ -48,6 +49,18 @@ TEST_F(RescorerTest, AServedAnswerBecomesAnObservationWithItsTokens) {
   ASSERT_NE(ratio, nullptr);
   for (const double value : ratio->lo) EXPECT_LT(value, 1e-6);
   EXPECT_EQ(rescorer_->counts().waiting, 0u);
+}
+
+TEST_F(RescorerTest, OfAnAnswerInOnePieceNobodySawTheFirstToken) {
+  Start();
+  WaitUntilUp();
+  ServedRecord record = Record("a");
+  record.stream = false;
+  record.ttft_ms = record.latency_ms;
+  const Taken taken = One(std::move(record));
+  ASSERT_NE(taken.observation(), nullptr) << taken.lost();
+  EXPECT_FALSE(taken.observation()->infer.fields.contains("ttft_ms"));
+  EXPECT_EQ(taken.observation()->infer.Number("latency_ms"), 12);
 }
 
 TEST_F(RescorerTest, WhatAnotherKernelComputesShows) {
