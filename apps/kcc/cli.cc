@@ -85,6 +85,8 @@ void DeclareSchema(Program& program) {
   add("--policy", options.policy, "Print what promotion policies are made of instead");
   add("--monitor", options.monitor, "Print what monitor policies are made of instead");
   add("--gateway", options.gateway, "Print what gateways are made of instead");
+  add("--status", options.status, "Print the schema of a running gateway's status instead");
+  add("--verdict", options.verdict, "Print the schema of a running gateway's verdict instead");
   add("--request", options.request, "Print the schema of stored requests instead");
   add("--observation", options.observation, "Print the schema of observations instead");
   add("--event", options.event, "Print the schema of the lines of a decision log instead");

@@ -7,6 +7,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/contract/keys.h"
 #include "kcc/contract/schema.h"
+#include "kcc/control/gateway_schema.h"
 #include "kcc/experiment/experiment_report.h"
 #include "kcc/monitorlog/log_record.h"
 #include "kcc/predicate/fields.h"
@@ -90,6 +91,8 @@ int RunSchema(const SchemaOptions& options, Console& console) {
                              : options.policy      ? PolicyJsonSchema()
                              : options.monitor     ? MonitorJsonSchema()
                              : options.gateway     ? GatewayJsonSchema()
+                             : options.status      ? GatewayStatusSchema()
+                             : options.verdict     ? GatewayVerdictSchema()
                              : options.request     ? StoredRequestSchema()
                              : options.observation ? ObservationSchema()
                              : options.event       ? MonitorEventSchema()

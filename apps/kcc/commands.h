@@ -51,6 +51,8 @@ struct SchemaOptions {
   bool policy = false;       // of promotion policies instead
   bool monitor = false;      // of monitor policies instead
   bool gateway = false;      // of gateways instead
+  bool status = false;       // of a gateway's status instead
+  bool verdict = false;      // of a gateway's verdict instead
   bool request = false;      // of stored requests instead
   bool observation = false;  // of the monitor's observations instead
   bool event = false;        // of the lines of a decision log instead
