@@ -38,6 +38,8 @@ std::string WhoServed(const HistoryEntry& route) {
   return words;
 }
 
+std::string ClientId(const std::string& id) { return id.substr(0, id.find('~')); }
+
 }  // namespace
 
 HistoryEntry EntryOf(const MonitorChange& change, int64_t at_ms) {
@@ -133,8 +135,12 @@ void History::Add(DecidedRequest request) {
     return;
   }
   request_order_.push_back(place->first);
+  by_client_id_[ClientId(place->first)] = place->first;
   if (request_order_.size() <= kRequestsMax) return;
-  requests_.erase(request_order_.front());
+  const std::string& oldest = request_order_.front();
+  const auto alias = by_client_id_.find(ClientId(oldest));
+  if (alias != by_client_id_.end() && alias->second == oldest) by_client_id_.erase(alias);
+  requests_.erase(oldest);
   request_order_.pop_front();
 }
 
@@ -186,7 +192,11 @@ WhyAnswer History::WhyAt(int64_t time_ms) const {
 
 WhyAnswer History::WhyRequest(const std::string& id) const {
   const std::lock_guard lock(mutex_);
-  const auto found = requests_.find(id);
+  auto found = requests_.find(id);
+  if (found == requests_.end()) {
+    const auto alias = by_client_id_.find(id);
+    if (alias != by_client_id_.end()) found = requests_.find(alias->second);
+  }
   if (found == requests_.end()) {
     WhyAnswer none;
     none.text = "No sampled request '" + id + "' is among the last " +
@@ -199,7 +209,7 @@ WhyAnswer History::WhyRequest(const std::string& id) const {
   WhyAnswer answer = RouteAt(request.at_ms);
   answer.found = true;
   answer.request = request;
-  std::string text = "Request " + id +
+  std::string text = "Request " + request.id +
                      (request.probe ? " was shown to " + request.kernel + " as a probe"
                                     : " was answered by " + request.kernel) +
                      " at " + ShownTimestamp(request.at_ms) + "; its evidence is observation " +

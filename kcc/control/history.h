@@ -88,6 +88,8 @@ class History {
   // The latest, oldest first.
   std::vector<HistoryEntry> Latest(size_t count) const;
   WhyAnswer WhyAt(int64_t time_ms) const;
+  // By the whole id of its evidence, or by what stands before the first '~' of it: that is what the
+  // client read, or sent itself; of several with one such id the latest.
   WhyAnswer WhyRequest(const std::string& id) const;
 
  private:
@@ -98,6 +100,7 @@ class History {
   std::deque<HistoryEntry> entries_;
   std::deque<std::string> request_order_;
   std::unordered_map<std::string, DecidedRequest> requests_;  // never walked through
+  std::unordered_map<std::string, std::string> by_client_id_;  // to the latest whole id
 };
 
 }  // namespace kcc

@@ -50,6 +50,14 @@ TEST_F(HistoryTest, SaysWhoAnsweredARequest) {
   EXPECT_THAT(unknown.text, HasSubstr("not sampled"));
 }
 
+TEST_F(HistoryTest, FindsARequestByTheIdThatItsClientSent) {
+  history_.Add(DecidedRequest{"mine~req-1", "fast", 0, 1, "counted", false});
+  history_.Add(DecidedRequest{"mine~req-2", "careful", 0, 2, "counted", false});
+  EXPECT_EQ(history_.WhyRequest("mine").request->kernel, "careful") << "the latest";
+  EXPECT_EQ(history_.WhyRequest("mine~req-1").request->kernel, "fast");
+  EXPECT_FALSE(history_.WhyRequest("min").found);
+}
+
 TEST_F(HistoryTest, RemembersNoMoreThanItsBound) {
   for (size_t i = 0; i < History::kRequestsMax + 10; ++i) {
     history_.Add(DecidedRequest{"r" + std::to_string(i), "fast", 0, 1, "counted", false});
