@@ -78,10 +78,25 @@ class Loader {
       whole = false;
     }
     if (whole) {
-      Take(CheckGateway(config, documents_.policy, documents_.contract), documents_.path,
-           config_text);
+      Take(Checked(), documents_.path, config_text);
     }
     ReadPromotion();
+  }
+
+  // Without an audit kernel the scorer has nobody to ask, and does not start: what is a warning
+  // for a pair of documents is an error for a process.
+  std::vector<Diagnostic> Checked() const {
+    constexpr std::string_view kNoAudit = "no-audit";
+    const GatewayConfig& config = documents_.config;
+    std::vector<Diagnostic> found = CheckGateway(config, documents_.policy, documents_.contract);
+    if (documents_.policy.FirstOf(KernelRole::kAudit) != nullptr) return found;
+    std::erase_if(found, [&](const Diagnostic& one) { return one.code == kNoAudit; });
+    found.push_back({DiagnosticKind::kError, std::string(kNoAudit),
+                     "the policy has no kernel of role audit: nobody could be asked about what was "
+                     "served",
+                     "add '{name: audit, role: audit}' to the policy, and its server to kernels",
+                     config.kernels_mark, 1});
+    return found;
   }
 
   void ReadPromotion() {

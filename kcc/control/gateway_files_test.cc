@@ -112,6 +112,15 @@ TEST_F(GatewayFilesTest, NamesEveryFileThatIsWrongInOneRun) {
   EXPECT_THAT(files, ElementsAre("admin.token", "contract.yaml", "keys.txt", "policy.yaml"));
 }
 
+TEST_F(GatewayFilesTest, WithoutAnAuditKernelItDoesNotStart) {
+  std::string policy = kPolicy;
+  policy.replace(policy.find("role: audit"), 11, "role: guard");
+  Write("policy.yaml", policy);
+  const LoadedGateway loaded = Load();
+  EXPECT_FALSE(loaded.documents.has_value());
+  EXPECT_THAT(Codes(loaded), HasSubstr("no-audit"));
+}
+
 TEST_F(GatewayFilesTest, AKeyFileWithoutAKeyLetsNobodyInByMistake) {
   Write("keys.txt", "# all were removed\n");
   EXPECT_THAT(Codes(Load()), HasSubstr("no-keys"));
