@@ -122,7 +122,7 @@ def test_a_bad_configuration_is_refused_and_the_old_one_serves_on(kcc, pool, tmp
 
 
 def test_check_starts_nothing(kcc, tmp_path):
-    kernels = {"a": ("infer", "http://127.0.0.1:9")}
+    kernels = {"a": ("infer", "http://127.0.0.1:9"), "audit": ("audit", "http://127.0.0.1:10")}
     try:
         gateway_processes.Gateway("/bin/true", tmp_path, kernels)
     except RuntimeError:
