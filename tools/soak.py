@@ -33,6 +33,7 @@ from soak_disturb import BREAKS, Disturber, LabDisturber
 
 # Mebibytes that a process may have grown by over the last two thirds of the run, beyond what its history may hold.
 GROWTH_MIB_MAX = 24
+MOST_MIB_MAX = 300
 
 
 class Memory:
@@ -143,11 +144,11 @@ def scripted_gateway(pool, folder):
     audit = pool.scripted(folder, "audit")
     places = {"a": ("infer", kernels["a"].url), "b": ("guard", kernels["b"].url), "c": ("fallback", kernels["c"].url),
               "audit": ("audit", audit.url)}  # fmt: skip
-    policy = gateway_processes.policy_of(places, audit={"rate": "30%", "probeRate": 1, "oncePerSession": False})
+    policy = gateway_processes.policy_of(places, audit={"rate": "20%", "probeRate": "20%", "oncePerSession": False})
     contract = json.loads(json.dumps(gateway_processes.CONTRACT))
     contract["spec"]["numerical"][0] |= {"exceedance": "30%", "atMost": 2}
     gateway = pool.gateway(folder / "gateway", places, policy=policy, contract=contract, session=["body:user"],
-                           telemetry={"log": "gateway.log"}, scoring={"timeout": "1s", "determinism": "5%"},
+                           telemetry={"log": "gateway.log"}, scoring={"timeout": "2s", "determinism": "5%"},
                            times={"connect": "1s", "firstByte": "1500ms", "between": "1500ms", "idle": "60s", "write": "10s"})  # fmt: skip
     return gateway, kernels, audit
 
@@ -209,7 +210,10 @@ async def soak(options, pool, folder, kcc):
         grown, most = one.growth()
         growths.append({"gateway": name, "grown_mib": round(grown, 2), "most_mib": round(most, 1),
                         "samples": [[round(t, 1), round(m, 1)] for t, m in one.samples[:: max(1, len(one.samples) // 60)]]})  # fmt: skip
-        checks.that(grown < GROWTH_MIB_MAX, f"{name}: memory grew by {grown:.1f} MiB over the last two thirds, at most {most:.0f} MiB")
+        # In a short run it still grows to what it then keeps.
+        growth_max = GROWTH_MIB_MAX if options.seconds >= 600 else 4 * GROWTH_MIB_MAX
+        checks.that(grown < growth_max and most < MOST_MIB_MAX,
+                    f"{name}: memory grew by {grown:.1f} MiB over the last two thirds, and was at most {most:.0f} MiB")
     for one, name in ((gateway, "scripted"), (lab, "lab")):
         code, errors = await asyncio.to_thread(one.end)
         checks.that(code == 0, f"{name}: ended with {code}" + (f": {errors[-500:]}" if code else ""))
