@@ -236,7 +236,7 @@ void ClientConnection::BreakOff() {
 void ClientConnection::Linger(bool clean) {
   phase_ = Phase::kLinger;
   ExpireIn(kLingerSeconds);
-  in_.consume(in_.size());
+  in_.TakeAll();
   if (wire_.tls() == nullptr) {
     wire_.ShutdownSend();
   } else if (clean) {

@@ -17,13 +17,8 @@ namespace {
 constexpr size_t kClientReadBytes = 4 << 10;
 constexpr size_t kBodyReadBytes = 64 << 10;
 constexpr size_t kBodyReserveMax = 1 << 20;  // a length alone, without its bytes, takes no more
-constexpr size_t kBufferKept = 16 << 10;     // by a connection that waits
 constexpr size_t kLingerBytesMax = 1 << 20;
 constexpr int kDrainFirstSeconds = 1;
-
-std::string_view View(const boost::beast::flat_buffer& buffer) {
-  return {static_cast<const char*>(buffer.data().data()), buffer.size()};
-}
 
 std::string TooLarge(size_t limit) {
   return "the body is larger than " + std::to_string(limit) + " bytes";
@@ -93,10 +88,12 @@ void ClientConnection::Read() {
     const uint64_t left = head_.chunked ? kBodyReadBytes : head_.length - body_.size();
     want = static_cast<size_t>(std::clamp<uint64_t>(left, kClientReadBytes, kBodyReadBytes));
   }
-  wire_.ReadSome(in_.prepare(want), [self = Self()](ErrorCodeOf failed, size_t bytes) {
-    self->reading_ = false;
-    self->Guard([&] { self->OnRead(failed, bytes); });
-  });
+  const std::span<char> room = in_.Prepare(want);
+  wire_.ReadSome(asio::buffer(room.data(), room.size()),
+                 [self = Self()](ErrorCodeOf failed, size_t bytes) {
+                   self->reading_ = false;
+                   self->Guard([&] { self->OnRead(failed, bytes); });
+                 });
 }
 
 void ClientConnection::OnRead(ErrorCodeOf failed, size_t bytes) {
@@ -104,11 +101,11 @@ void ClientConnection::OnRead(ErrorCodeOf failed, size_t bytes) {
     if (phase_ == Phase::kHead || phase_ == Phase::kBody) ++thread_.counts().bad_requests;
     return Close();
   }
-  in_.commit(bytes);
+  in_.Commit(bytes);
   switch (phase_) {
     case Phase::kLinger:
       lingered_ += in_.size();
-      in_.consume(in_.size());
+      in_.TakeAll();
       return lingered_ > kLingerBytesMax ? Close() : Read();
     case Phase::kAnswer:
       if (in_.size() < thread_.options().header_bytes_max) Read();
@@ -135,7 +132,7 @@ void ClientConnection::Parse() {
       head_.method = {};
       keep_alive_ = false;  // until there is a head that says so
       ExpireIn(thread_.options().request_s);
-      if (View(in_).starts_with("\r\n")) in_.consume(2);  // some old clients end a body so
+      if (in_.bytes().starts_with("\r\n")) in_.Take(2);  // some old clients end a body so
     }
     if (phase_ == Phase::kHead) {
       more = ParseHead();
@@ -146,14 +143,13 @@ void ClientConnection::Parse() {
     }
   }
   parsing_ = false;
-  if (phase_ == Phase::kIdle && in_.capacity() > kBufferKept) in_.shrink_to_fit();
   if (phase_ != Phase::kClosed) Read();
 }
 
 // False: there is no whole head yet, or the request was refused.
 bool ClientConnection::ParseHead() {
   const size_t limit = thread_.options().header_bytes_max;
-  const std::string_view bytes = View(in_).substr(0, limit);
+  const std::string_view bytes = in_.bytes().substr(0, limit);
   const HeadScan scan = ScanHead(bytes, scanned_);
   if (scan.fault) {
     RefuseBadRequest(*scan.fault);
@@ -166,7 +162,7 @@ bool ClientConnection::ParseHead() {
     return false;
   }
   head_bytes_.assign(bytes.substr(0, scan.end));
-  in_.consume(scan.end);
+  in_.Take(scan.end);
   body_.clear();
   chunks_.reset();
   if (const auto fault = ReadRequestHead(head_bytes_, &head_)) {
@@ -190,7 +186,7 @@ void ClientConnection::OnHead() {
       thread_.rates().WaitSeconds(rate_key_, options.requests_per_second_max, thread_.NowUs());
   if (wait_s > 0 || !thread_.settings().keys.Knows(head_.authorization)) {
     if (!head_.chunked && head_.length <= in_.size()) {
-      in_.consume(static_cast<size_t>(head_.length));
+      in_.Take(static_cast<size_t>(head_.length));
     } else {
       keep_alive_ = false;
     }
@@ -221,11 +217,11 @@ bool ClientConnection::TakeBody() {
   if (!head_.chunked) {
     const size_t take =
         static_cast<size_t>(std::min<uint64_t>(head_.length - body_.size(), in_.size()));
-    body_.append(View(in_).substr(0, take));
-    in_.consume(take);
+    body_.append(in_.bytes().substr(0, take));
+    in_.Take(take);
     if (body_.size() < head_.length) return false;
   } else {
-    in_.consume(chunks_->Read(View(in_), &body_));
+    in_.Take(chunks_->Read(in_.bytes(), &body_));
     if (chunks_->state() == ChunkReader::State::kMore) return false;
     if (chunks_->state() != ChunkReader::State::kDone) {
       if (chunks_->state() == ChunkReader::State::kTooLarge) {

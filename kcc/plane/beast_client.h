@@ -1,7 +1,6 @@
 // One connection of a client: requests one after the other, each through an exchange of the core.
 #pragma once
 
-#include <boost/beast/core/flat_buffer.hpp>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "kcc/plane/beast_kernel.h"
 #include "kcc/plane/beast_wire.h"
 #include "kcc/plane/chunk_reader.h"
+#include "kcc/plane/read_buffer.h"
 #include "kcc/plane/request_head.h"
 
 namespace kcc::plane {
@@ -87,7 +87,7 @@ class ClientConnection final : public Timed, private KernelListener {
   Wire wire_;
   std::string address_;
   uint64_t rate_key_ = 0;
-  boost::beast::flat_buffer in_;
+  ReadBuffer in_;
   size_t scanned_ = 0;  // bytes of `in_` in which no head ended
   std::string head_bytes_;
   RequestHead head_;  // views of head_bytes_

@@ -75,6 +75,27 @@ TEST(Plane, RequestsThatComeTogetherAreAnsweredInTheirOrder) {
   EXPECT_TRUE(client->Ended());
 }
 
+TEST(Plane, RequestsThatComeWhileOthersAreAnsweredAreKept) {
+  std::latch second(1);
+  TestKernel kernel([&](Channel& channel, const TestMessage& request, int) {
+    const std::string name = request.body.substr(request.body.find("number "), 8);
+    if (name == "number 1") second.wait();
+    return channel.Write(Sized(Answer(name)));
+  });
+  TestPlane plane({kernel.port()});
+  const auto client = plane.Connect();
+  // Two at once; the rest while the second is answered, in pieces that end anywhere.
+  client->Write(ChatRequest("", false, "number 0") + ChatRequest("", false, "number 1"));
+  EXPECT_EQ(ReadMessage(*client, false).body, Answer("number 0"));
+  std::string rest;
+  for (char c = '2'; c <= '9'; ++c) rest += ChatRequest("", false, std::string("number ") + c);
+  for (size_t at = 0; at < rest.size(); at += 100) client->Write(rest.substr(at, 100));
+  second.count_down();
+  for (char c = '1'; c <= '9'; ++c) {
+    ASSERT_EQ(ReadMessage(*client, false).body, Answer(std::string("number ") + c));
+  }
+}
+
 TEST(Plane, AStreamIsPassedOnEventByEventHoweverItsChunksAreCut) {
   const std::string events = Token("one") + Token("two") + Token("three") + kDoneEvent;
   for (const size_t piece : {size_t{1}, size_t{7}, size_t{50}, events.size()}) {

@@ -10,8 +10,8 @@
 // - any Transfer-Encoding but a single "chunked", and that in HTTP/1.0
 // - a target that does not begin with "/"
 //
-// 417: Expect with anything but "100-continue". 431: more than 100 fields. 505: another version than
-// HTTP/1.0 and HTTP/1.1.
+// 417: Expect with anything but "100-continue". 431: more than 100 fields. 505: another version
+// than HTTP/1.0 and HTTP/1.1.
 #pragma once
 
 #include <cstddef>
