@@ -154,8 +154,8 @@ def vllm_completions(body, faults):
     if "logprobs" in body:
         names = [f"token_id:{token}" for token, _ in rows]
         choice["logprobs"] = {
-            "tokens": names, "token_logprobs": [numbers[token] for token, numbers in rows],
-            "top_logprobs": [{f"token_id:{v}": numbers[v] for v in [token] + best(numbers, body["logprobs"])}
+            "tokens": names, "token_logprobs": [max(numbers[token], -9999.0) for token, numbers in rows],
+            "top_logprobs": [{f"token_id:{v}": max(numbers[v], -9999.0) for v in [token] + best(numbers, body["logprobs"])}
                              for token, numbers in rows],
             "text_offset": [0] * len(rows)}
     choice["token_ids"] = output[len(prompt):]
