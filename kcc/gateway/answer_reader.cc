@@ -224,6 +224,7 @@ bool AnswerReader::Choice(JsonCursor& cursor) {
 }
 
 void AnswerReader::TakeChoice(ChoicePart& choice) {
+  answer_.any_choice = true;
   if (auto reason = JsonTextOf(choice.finish)) answer_.finish_reason = std::move(*reason);
   if (!choice.prompt_ids.empty()) answer_.prompt_ids = std::move(choice.prompt_ids);
   if (!answer_.fault.empty()) return;

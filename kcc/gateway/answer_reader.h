@@ -24,6 +24,7 @@ struct ServedAnswer {
   std::string fingerprint;
   std::vector<int32_t> prompt_ids;
   std::vector<ServedToken> tokens;
+  bool any_choice = false;
   // Why it is no evidence; empty: it is.
   std::string fault;
 };

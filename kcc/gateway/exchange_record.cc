@@ -66,13 +66,15 @@ void GatewayExchange::State::PutEnd(bool cut, bool left, int64_t now) {
   record.finish_reason = std::move(answer.finish_reason);
   if (!answer.fingerprint.empty()) record.fingerprint = std::move(answer.fingerprint);
   const bool answered = record.status >= 200 && record.status < 300;
-  if (sampling_refused && answered) {
-    answer.fault = "the kernel refused the fields of sampling";
+  if (answered && sampling_refused) answer.fault = "the kernel refused the fields of sampling";
+  if (answered && !left && !answer.any_choice && answer.fault.empty()) {
+    answer.fault = "the answer has no choice";
   }
-  if (!answer.fault.empty() && answered) {
+  // That an answer was cut is evidence by itself, whatever could be read of it.
+  if (answered && !cut && !answer.fault.empty()) {
     record.kind = RecordKind::kLost;
     record.reason = std::move(answer.fault);
-  } else {
+  } else if (answer.fault.empty()) {
     record.text = std::move(answer.text);
     record.prompt_ids = std::move(answer.prompt_ids);
     record.tokens = std::move(answer.tokens);

@@ -67,6 +67,37 @@ TEST(GatewaySampling, AFullRingLosesRecordsAndSaysSo) {
   EXPECT_EQ(gateway.worker().ring().TakeDropped()[0], 2u);
 }
 
+TEST(GatewaySampling, AnAnswerWithoutAChoiceIsNoEvidence) {
+  for (const char* answer : {"{}", R"({"error":{"message":"x"}})", R"({"choices":[]})",
+                             R"({"choices":[{"index":1,"message":{"content":"a"}}]})"}) {
+    Gateway gateway;
+    gateway.SampleAll();
+    Ride ride(gateway);
+    ride.Start(kChat);
+    ride.Answer(answer);
+    EXPECT_EQ(ride.heard.body, answer);
+    const auto records = gateway.Records();
+    ASSERT_EQ(records.size(), 1u);
+    EXPECT_EQ(records[0].kind, RecordKind::kLost) << answer;
+    EXPECT_FALSE(records[0].reason.empty());
+  }
+}
+
+TEST(GatewaySampling, ACutIsEvidenceWhateverCouldBeReadBeforeIt) {
+  Gateway gateway;
+  gateway.SampleAll();
+  Ride ride(gateway);
+  ride.Start(kChatStream);
+  ride.EventsHead();
+  ride.Body("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: garbage\n\n");
+  ride.Fail(UpstreamFailure::kBroken);
+  const auto records = gateway.Records();
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].kind, RecordKind::kAudit);
+  EXPECT_TRUE(records[0].cut);
+  EXPECT_TRUE(records[0].text.empty());
+}
+
 TEST(GatewaySampling, WhatHasNoAuditIsCountedAndNotAsked) {
   Gateway gateway;
   gateway.SampleAll();

@@ -21,7 +21,9 @@ enum class RecordKind : uint8_t {
   kAudit,        // a sampled request: is to be scored
   kProbe,        // a copy for the guarded kernel: `request_body` is to be asked of `kernel`
   kFingerprint,  // an answer that carries another fingerprint than the kernel's; of any request
-  kLost,         // a sampled request of which no record could be kept: `reason` says why
+  // A sampled request whose answer is no evidence, since it is too large, not to be understood or
+  // has no choice: `reason` says why. An answer that was cut is a kAudit whatever was read of it.
+  kLost,
 };
 
 // A token that was served, as the kernel's answer tells it.
