@@ -21,6 +21,7 @@ import json
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -238,6 +239,7 @@ def main():
     parser.add_argument("--clients", type=int, default=24)
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     gateway_processes.more_files()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     kcc = os.environ.get("KCC_BINARY") or run_docs.kcc_binary()

@@ -198,6 +198,8 @@ std::string CompletionOf(const std::vector<int>& prompt, const std::string& choi
 
 }  // namespace
 
+size_t PromptTokens(std::string_view body) { return PromptOf(body).size(); }
+
 std::string Scored(std::string_view body) {
   const std::vector<int> prompt = PromptOf(body);
   std::string lists = "null";

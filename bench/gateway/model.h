@@ -34,6 +34,7 @@ std::string StreamEnd(const Ask& ask);
 std::string Version();
 std::string Models();
 bool IsScoring(std::string_view body);
+size_t PromptTokens(std::string_view body);
 // A prompt of ids to go on from, by which kcc learns what the log-probs of answers mean.
 bool IsGeneration(std::string_view body);
 std::string Generated(std::string_view body);

@@ -3,7 +3,9 @@
 // stream carries the time at which it was written, so that a client on the same machine sees its
 // delay.
 //
-//   gateway_upstream [--port N] [--stall]     --stall: takes requests and never answers
+//   gateway_upstream [--port N] [--stall]
+//
+// --stall: it answers what is asked at a start, and then never scores what was served.
 //
 // Prints {"url": ...} and runs until standard input is closed.
 #include <sys/epoll.h>
@@ -98,12 +100,17 @@ class Upstream {
         taken += connection.reader.Feed(std::string_view(connection.in).substr(taken));
         if (connection.reader.failed()) return Close(socket);
         if (!connection.reader.done()) break;
-        if (!stall_) Answer(&connection);
+        if (!Stalls(connection.reader.body())) Answer(&connection);
         connection.reader.Reset();
       }
       connection.in.erase(0, taken);
     }
     Flush(&connection);
+  }
+
+  // Probes are of a few tokens; what was served has its prompt and kAnswerTokens.
+  bool Stalls(std::string_view body) const {
+    return stall_ && IsScoring(body) && PromptTokens(body) > kAnswerTokens;
   }
 
   void Answer(Connection* connection) {
