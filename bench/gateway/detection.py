@@ -70,7 +70,9 @@ def live(pool, folder, broken, well, drawn):
     alarm = next((entry for entry in history if entry["kind"] == "alarm"), None)
     route = next((entry for entry in history if entry["kind"] == "route" and entry["serves"] == "spare"), None)
     whole = stream is None or list(stream)[-1] == "[DONE]"
-    seen = next((at for at, line in enumerate(gateway.decisions(), 1) if any(c["kind"] == "alarm" for c in line["changes"])), None)
+    # What is sampled before the scorer knows its kernels is lost, and no observation.
+    counted = [line for line in gateway.decisions() if line["handling"] == "counted"]
+    seen = next((at for at, line in enumerate(counted, 1) if any(c["kind"] == "alarm" for c in line["changes"])), None)
     gateway.end()
     pool.processes.remove(gateway)
     if alarm is None or route is None or seen is None:
