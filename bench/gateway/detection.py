@@ -110,7 +110,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="kcc-detection-") as name, gateway_processes.Pool(kcc) as pool:
         folder = pathlib.Path(name)
         broken, well = pool.lab("lab:f32", "--allow-faults"), pool.lab("lab:f32")
-        broken.fault(name="bad", where="'bad' in tags", drift={"parameter": "noise", "from": 8, "to": 8, "requests": 1})
+        broken.fault(name="bad", where="'bad' in tags", drift={"parameter": "temperature", "from": 4, "to": 4, "requests": 1})
         for number in range(options.runs):
             runs.append(live(pool, folder / f"run{number}", broken, well, drawn))
             print(f"run {number + 1}: alarm after {runs[-1][0]} audited requests, route {runs[-1][1]} ms later", flush=True)
