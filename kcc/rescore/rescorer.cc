@@ -119,8 +119,14 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
                                                 4 * options_.timeout_s, done);
     }
     for (const MonitorKernel& kernel : policy_.kernels) (void)Scores(kernel.name);
+    // Who is given evidence finds it counted.
+    const auto counted = [this, take = std::move(take)](Evidence evidence,
+                                                        const ServedRecord& record) {
+      PublishCounts();
+      take(std::move(evidence), record);
+    };
     flow_ = std::make_unique<RescoreFlow>(contract_, policy_, options_, core_, *this,
-                                          graders_.get(), std::move(take));
+                                          graders_.get(), counted);
     thread_ = std::thread([this] { Run(); });
     return {};
   }
@@ -172,9 +178,13 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
         }
       }
       LookIntoRings();
-      const std::lock_guard lock(counts_mutex_);
-      counts_ = flow_->counts();
+      PublishCounts();
     }
+  }
+
+  void PublishCounts() {
+    const std::lock_guard lock(counts_mutex_);
+    counts_ = flow_->counts();
   }
 
   void LookIntoRings() {
