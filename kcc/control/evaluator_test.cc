@@ -137,6 +137,18 @@ TEST_F(EvaluatorTest, VerdictsAreOfTheContractAndStageThatWereAsked) {
   EXPECT_EQ(VerdictOf(now, {"", "", "nobody"}).verdict, Verdict::kError);
 }
 
+TEST_F(EvaluatorTest, AVerdictIsAboutTheCanaryWhereThereIsOne) {
+  auto evaluator = Start();
+  GatewayNow now = Now(*evaluator);
+  EvaluatorView claims = *now.view;
+  claims.status.kernels[0].verdict = Verdict::kSatisfied;
+  claims.status.kernels[0].audited = 1000;
+  claims.wishes.canary = "careful";
+  now.view = std::make_shared<EvaluatorView>(claims);
+  EXPECT_EQ(VerdictOf(now, {}).verdict, Verdict::kInconclusive) << "the incumbent's is not it";
+  EXPECT_EQ(VerdictOf(now, {"", "", "fast"}).verdict, Verdict::kSatisfied);
+}
+
 TEST_F(EvaluatorTest, MetricsAndStatusAreWrittenFromTheSameMoment) {
   auto evaluator = Start();
   const GatewayNow now = Now(*evaluator);

@@ -256,7 +256,7 @@ GatewayAnswer GatewayApi::SetCanary(const std::string& body) {
   if (asked->kernel.empty() || !(share >= 0 && share <= 1)) {
     return ApiError(400, "the body is {\"kernel\": NAME, \"share\": 0 to 1}", "invalid_body");
   }
-  const auto allowed = parts_.share_allowed ? parts_.share_allowed() : std::nullopt;
+  const auto allowed = parts_.share_allowed ? parts_.share_allowed(asked->kernel) : std::nullopt;
   // By value: it may be under way yet when this has given up waiting for it.
   const auto make = [this, wanted = asked->kernel, share,
                      allowed](const EvaluatorView& view) -> Result<RouteWishes> {
@@ -278,7 +278,8 @@ GatewayAnswer GatewayApi::SetCanary(const std::string& body) {
     }
     if (view.log_failed) return InvalidError("the decision log cannot be written; no share grows");
     if (allowed && share > *allowed) {
-      return InvalidError("the promotion allows a share of " + ReadableNumber(*allowed));
+      return InvalidError("the promotion allows " + wanted + " a share of " +
+                          ReadableNumber(*allowed));
     }
     const bool configured =
         kernel->name == parts_.configured_canary && share <= parts_.configured_share;
@@ -299,9 +300,11 @@ GatewayAnswer GatewayApi::SetCanary(const std::string& body) {
                     refused ? "canary_refused" : "evaluator_silent");
   }
   const auto view = parts_.evaluator->view();
+  const Result<> kept = parts_.keep ? parts_.keep(view->wishes) : Result<>();
   JsonWriter json = Begun();
   json.Field("kernel", asked->kernel).Field("share", view->wishes.canary_share);
-  json.Field("inForce", view->plan.canary_share).EndObject();
+  json.Field("inForce", view->plan.canary_share);
+  json.Field("outlastsARestart", parts_.keep && kept.has_value()).EndObject();
   return Json(200, json.Take());
 }
 

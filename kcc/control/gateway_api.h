@@ -27,8 +27,11 @@ struct GatewayApiParts {
   std::function<ReloadReport()> reload;
   History* history = nullptr;
   Evaluator* evaluator = nullptr;
-  // The largest share that a promotion allows its candidate now; none: no promotion drives it.
-  std::function<std::optional<double>()> share_allowed;
+  // The largest share that a promotion allows the kernel now: nothing but for its candidate. None:
+  // no promotion is followed.
+  std::function<std::optional<double>(const std::string& kernel)> share_allowed;
+  // What an operator asked for and got, to outlast the process; null: it does not.
+  std::function<Result<>(const RouteWishes&)> keep;
   double configured_share = 0;  // of the canary, as the configuration has it
   std::string configured_canary;
 };

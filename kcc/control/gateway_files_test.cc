@@ -6,6 +6,7 @@
 #include "kcc/base/file.h"
 #include "kcc/control/control_test_data.h"
 #include "kcc/control/gateway_reload.h"
+#include "kcc/control/kept_canary.h"
 #include "kcc/control/register_link.h"
 #include "kcc/register/register.h"
 
@@ -144,6 +145,29 @@ TEST_F(GatewayFilesTest, AReloadKeepsWhatCannotChangeAndSaysSo) {
   EXPECT_TRUE(SameScoring(now, *next.documents));
 }
 
+TEST_F(GatewayFilesTest, ASmallerShareOutlastsARestart) {
+  RouteWishes configured;
+  configured.canary = "int8";
+  configured.canary_share = 0.1;
+  EXPECT_EQ(WithKeptCanary(Path("canary.json"), configured).canary_share, 0.1);
+  RouteWishes asked = configured;
+  asked.canary_share = 0;
+  ASSERT_TRUE(KeepCanary(Path("canary.json"), configured, asked).has_value());
+  EXPECT_EQ(WithKeptCanary(Path("canary.json"), configured).canary_share, 0);
+  asked.canary_share = 0.8;
+  ASSERT_TRUE(KeepCanary(Path("canary.json"), configured, asked).has_value());
+  EXPECT_EQ(WithKeptCanary(Path("canary.json"), configured).canary_share, 0.1)
+      << "what evidence allowed then it must allow again";
+  asked.canary = "int4";
+  ASSERT_TRUE(KeepCanary(Path("canary.json"), configured, asked).has_value());
+  EXPECT_EQ(WithKeptCanary(Path("canary.json"), configured).canary_share, 0);
+  configured.canary_share = 0.2;
+  EXPECT_EQ(WithKeptCanary(Path("canary.json"), configured).canary_share, 0.2)
+      << "somebody has changed the configuration since";
+  Write("canary.json", "not JSON");
+  EXPECT_EQ(WithKeptCanary(Path("canary.json"), configured).canary_share, 0.2);
+}
+
 TEST_F(GatewayFilesTest, ARegisterHasOneGateway) {
   RegisterLinkOptions options;
   options.uri = "sqlite:" + Path("kcc.db");
@@ -157,7 +181,7 @@ TEST_F(GatewayFilesTest, ARegisterHasOneGateway) {
   ASSERT_FALSE(second.has_value());
   EXPECT_THAT(second.error().message(), HasSubstr("another gateway has this SQLite register"));
   EXPECT_TRUE((*first)->wishes().barred.empty()) << "it knows no pair, so it rules out nobody";
-  EXPECT_FALSE((*first)->share_allowed().has_value());
+  EXPECT_FALSE((*first)->share_allowed("fp8").has_value());
 }
 
 TEST_F(GatewayFilesTest, AGuardedKernelIsAnIncidentOfTheRegister) {
@@ -198,7 +222,7 @@ TEST_F(GatewayFilesTest, APromotionThatIsNotUnderWayGivesNoShare) {
   const auto link = RegisterLink::Open(options, &clock_);
   ASSERT_TRUE(link.has_value()) << link.error().Format();
   EXPECT_EQ((*link)->wishes().canary_share, 0);
-  EXPECT_EQ((*link)->share_allowed(), 0);
+  EXPECT_EQ((*link)->share_allowed("fp8"), 0);
   EXPECT_FALSE((*link)->promotion().has_value());
 }
 

@@ -94,7 +94,7 @@ std::string HealthJson(const GatewayNow& now);
 struct VerdictAsked {
   std::string contract;  // empty: the gateway's
   std::string stage;     // empty: the gateway's
-  std::string kernel;    // empty: the canary or shadow of that stage, else the first of role infer
+  std::string kernel;    // empty: the canary, else the shadow, else the first of role infer
 };
 struct VerdictGiven {
   Verdict verdict = Verdict::kError;

@@ -1,21 +1,16 @@
 #include "kcc/control/gateway_process.h"
 
-#include <sys/stat.h>
-
-#include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 #include <utility>
 
-#include "kcc/contract/canonical.h"
-#include "kcc/contract/gateway_config.h"
 #include "kcc/control/gateway_api.h"
+#include "kcc/control/gateway_parts.h"
 #include "kcc/control/gateway_reload.h"
+#include "kcc/control/kept_canary.h"
 #include "kcc/control/line_log.h"
-#include "kcc/control/register_link.h"
 #include "kcc/control/request_rate.h"
 #include "kcc/gateway/gateway_core.h"
 #include "kcc/gateway/gateway_metrics.h"
@@ -28,8 +23,7 @@ constexpr size_t kRing = 1024;
 constexpr size_t kEventsBytesMax = size_t{16} << 20;
 constexpr size_t kLogBytesMax = size_t{256} << 20;
 constexpr size_t kHistoryShown = 500;
-constexpr int64_t kSyncEvery = 200;
-constexpr int64_t kSaveEvery = 20'000;
+constexpr double kFinishS = 2;
 
 // Before any thread starts, so that all inherit it and signals come to the one that waits for them.
 sigset_t BlockSignals() {
@@ -53,12 +47,12 @@ class GatewayProcess {
   explicit GatewayProcess(GatewayRun run)
       : run_(std::move(run)),
         documents_(std::move(run_.documents)),
-        state_(documents_.PathOf(documents_.config.state_dir)),
+        paths_(StatePathsOf(documents_)),
         log_(documents_.config.telemetry.log_file.empty()
                  ? ""
                  : documents_.PathOf(documents_.config.telemetry.log_file),
              kLogBytesMax),
-        events_(state_ + "/events.jsonl", kEventsBytesMax) {}
+        events_(paths_.events, kEventsBytesMax) {}
 
   ~GatewayProcess() {
     if (api_) api_->ForgetListeners();
@@ -95,18 +89,26 @@ class GatewayProcess {
 
  private:
   Result<> Start() {
-    KCC_TRY_VOID(MakeDirectory(state_));
+    KCC_TRY_VOID(MakeDirectory(paths_.folder));
     KCC_TRY_VOID(OpenRegister());
     TellHistory();
     core_.emplace(PoolOf(documents_), static_cast<size_t>(documents_.config.threads), kRing,
                   run_.clock);
     KCC_TRY(evaluator_,
-            Evaluator::Start(EvaluatorOptionsOf(), &core_->route(), &history_, run_.clock));
-    facts_ = FactsOf();
+            Evaluator::Start(EvaluatorOptionsOf(documents_, paths_, run_.kcc_version, WishesNow()),
+                             &core_->route(), &history_, run_.clock));
+    facts_ = std::make_shared<GatewayFacts>(
+        FactsOf(documents_, paths_, run_.kcc_version, run_.clock->NowMs()));
     rate_.Take(run_.clock->MonotonicSeconds(), 0);
     if (link_) {
       link_->Begin([this](const RouteWishes& wishes, const std::string& reason) {
-        const auto make = [wishes](const EvaluatorView&) -> Result<RouteWishes> { return wishes; };
+        // Without a promotion the register rules kernels out, and the share is the operator's.
+        const bool follows = link_->promotion_followed();
+        const auto make = [wishes, follows](const EvaluatorView& view) -> Result<RouteWishes> {
+          RouteWishes next = follows ? wishes : view.wishes;
+          next.barred = wishes.barred;
+          return next;
+        };
         return evaluator_->Wish(make, "promotion", reason).has_value();
       });
     }
@@ -125,20 +127,8 @@ class GatewayProcess {
   }
 
   Result<> OpenRegister() {
-    const GatewayConfig& config = documents_.config;
-    if (config.register_url.empty()) return {};
-    RegisterLinkOptions options;
-    options.uri = RegisterBeside(documents_.path, config.register_url);
-    options.gateway = config.name;
-    options.contract = documents_.contract;
-    options.contract_text = documents_.contract_text;
-    for (const GatewayKernel& kernel : config.kernels) {
-      const MonitorKernel* monitored = documents_.policy.FindKernel(kernel.name);
-      options.kernels.push_back({kernel.name, monitored ? monitored->fingerprint : ""});
-    }
-    options.follows_promotion = documents_.promotion.has_value();
-    options.wishes = WishesOf(config);
-    KCC_TRY(link_, RegisterLink::Open(std::move(options), run_.clock));
+    if (documents_.config.register_url.empty()) return {};
+    KCC_TRY(link_, RegisterLink::Open(LinkOptionsOf(documents_), run_.clock));
     return {};
   }
 
@@ -162,43 +152,6 @@ class GatewayProcess {
     });
   }
 
-  EvaluatorOptions EvaluatorOptionsOf() const {
-    const GatewayConfig& config = documents_.config;
-    EvaluatorOptions options;
-    LiveMonitorOptions& live = options.live;
-    live.contract = documents_.contract;
-    live.policy = documents_.policy;
-    live.session.log = LogPath();
-    live.session.state = state_ + "/monitor.state";
-    live.session.sync_every = kSyncEvery;
-    live.session.save_every = kSaveEvery;
-    live.session.stage = config.stage;
-    live.session.kcc_version = run_.kcc_version;
-    for (const GatewayKernel& kernel : config.kernels) live.kernels.push_back(kernel.name);
-    live.wishes = link_ ? link_->wishes() : WishesOf(config);
-    return options;
-  }
-
-  std::shared_ptr<const GatewayFacts> FactsOf() const {
-    const GatewayConfig& config = documents_.config;
-    auto facts = std::make_shared<GatewayFacts>();
-    facts->config = {config.name, config.version, GatewayDigest(config)};
-    facts->contract = {documents_.contract.name, documents_.contract.version,
-                       ContractDigest(documents_.contract)};
-    facts->policy = {documents_.policy.name, documents_.policy.version,
-                     PolicyDigest(documents_.policy)};
-    facts->contract_document = documents_.contract;
-    facts->kcc_version = run_.kcc_version;
-    facts->model = config.model;
-    facts->store = Name(config.store);
-    facts->log_path = LogPath();
-    facts->contract_path = documents_.PathOf(config.contract_file);
-    facts->policy_path = documents_.PathOf(config.policy_file);
-    facts->stage = config.stage;
-    facts->started_ms = run_.clock->NowMs();
-    return facts;
-  }
-
   void MakeApi() {
     GatewayApiParts parts;
     parts.now = [this] { return Now(); };
@@ -206,7 +159,16 @@ class GatewayProcess {
     parts.reload = [this] { return Reload(); };
     parts.history = &history_;
     parts.evaluator = evaluator_.get();
-    if (link_) parts.share_allowed = [this] { return link_->share_allowed(); };
+    if (link_) {
+      parts.share_allowed = [this](const std::string& kernel) {
+        return link_->share_allowed(kernel);
+      };
+    }
+    // A promotion says its share itself, again and again.
+    if (!documents_.promotion) {
+      parts.keep = [configured = WishesOf(documents_.config), path = paths_.canary](
+                       const RouteWishes& wishes) { return KeepCanary(path, configured, wishes); };
+    }
     if (documents_.config.canary) {
       parts.configured_canary = documents_.config.canary->kernel;
       parts.configured_share = documents_.config.canary->share;
@@ -276,7 +238,9 @@ class GatewayProcess {
       const std::lock_guard lock(reload_mutex_);
       timeout_ms = documents_.config.scoring.timeout_ms;
     }
-    const double end = run_.clock->MonotonicSeconds() + 2 * static_cast<double>(timeout_ms) / 1000;
+    // Whoever ends a process waits for it: evidence that comes later is lost, and said to be.
+    const double limit_s = std::min(kFinishS, static_cast<double>(timeout_ms) / 1000);
+    const double end = run_.clock->MonotonicSeconds() + limit_s;
     while (run_.clock->MonotonicSeconds() < end && Scorer().waiting > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
@@ -433,11 +397,17 @@ class GatewayProcess {
     log_.Write(line);
   }
 
-  std::string LogPath() const { return state_ + "/decisions.jsonl"; }
+  // Of the promotion, which says its share itself, or of the configuration and the operator.
+  RouteWishes WishesNow() const {
+    if (documents_.promotion && link_) return link_->wishes();
+    RouteWishes wishes = WithKeptCanary(paths_.canary, WishesOf(documents_.config));
+    if (link_) wishes.barred = link_->wishes().barred;
+    return wishes;
+  }
 
   GatewayRun run_;
   GatewayDocuments documents_;  // changed by Reload alone
-  const std::string state_;
+  const StatePaths paths_;
   LineLog log_;
   LineLog events_;
   History history_;

@@ -99,7 +99,7 @@ class History {
   mutable std::mutex mutex_;
   std::deque<HistoryEntry> entries_;
   std::deque<std::string> request_order_;
-  std::unordered_map<std::string, DecidedRequest> requests_;  // never walked through
+  std::unordered_map<std::string, DecidedRequest> requests_;   // never walked through
   std::unordered_map<std::string, std::string> by_client_id_;  // to the latest whole id
 };
 

@@ -28,6 +28,7 @@ Result<std::unique_ptr<LiveMonitor>> LiveMonitor::Open(LiveMonitorOptions option
   const LiveMonitorOptions& given = live->options_;
   KCC_TRY(live->session_, MonitorSession::Open(given.contract, given.policy, given.session));
   live->resumed_ = live->folded_ = live->session_->resumed();
+  live->last_time_ms_ = clock->NowMs();
   HistoryEntry start;
   start.at_ms = clock->NowMs();
   start.kind = "start";
@@ -63,7 +64,20 @@ Result<MonitorDecision> LiveMonitor::FoldInLog(const Evidence& evidence) {
       LostLine(options_.policy, observation.kernel, decision.error().message()));
 }
 
+void LiveMonitor::PutInOrder(Evidence* evidence) {
+  auto* observation = std::get_if<MonitorObservation>(evidence);
+  if (observation == nullptr) return;
+  const int64_t told = std::min(observation->time_ms, clock_->NowMs());
+  last_time_ms_ = std::max(last_time_ms_, told);
+  observation->time_ms = last_time_ms_;
+}
+
 void LiveMonitor::Fold(Evidence evidence, const EvidenceOrigin& origin) {
+  PutInOrder(&evidence);
+  FoldInOrder(std::move(evidence), origin);
+}
+
+void LiveMonitor::FoldInOrder(Evidence evidence, const EvidenceOrigin& origin) {
   ++version_;
   if (!session_) {
     Scout(evidence);
@@ -212,7 +226,7 @@ void LiveMonitor::FoldWaiting() {
   while (session_ && !waiting_.empty()) {
     Waiting item = std::move(waiting_.front());
     waiting_.pop_front();
-    Fold(std::move(item.evidence), item.origin);
+    FoldInOrder(std::move(item.evidence), item.origin);
   }
   uint64_t left = kLostAtOnce;
   for (auto& [kernel, count] : unfolded_) {

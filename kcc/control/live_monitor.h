@@ -88,6 +88,11 @@ class LiveMonitor {
   LiveMonitor(LiveMonitorOptions options, RouteWords* words, History* history, const Clock* clock)
       : options_(std::move(options)), words_(words), history_(history), clock_(clock) {}
 
+  // Evidence comes when it is scored, not in the order in which requests began. A window or an
+  // epoch that is over takes nothing more, so that what is slow or fails would be in none: it
+  // counts when it comes, at a time that is neither before what was folded nor in the future.
+  void PutInOrder(Evidence* evidence);
+  void FoldInOrder(Evidence evidence, const EvidenceOrigin& origin);
   Result<MonitorDecision> FoldInLog(const Evidence& evidence);
   void Took(const Evidence& evidence, const EvidenceOrigin& origin,
             const MonitorDecision& decision);
@@ -130,6 +135,7 @@ class LiveMonitor {
   double turned_at_s_ = 0;
   uint64_t version_ = 0;
   uint64_t changes_ = 0;
+  int64_t last_time_ms_ = 0;  // of evidence; never goes back
 };
 
 }  // namespace kcc

@@ -100,6 +100,25 @@ TEST_F(LiveMonitorTest, EvidenceThatCannotBeTakenIsMissingAndNotGone) {
   ExpectReplays(Options());
 }
 
+TEST_F(LiveMonitorTest, EvidenceThatComesLateCountsWhenItComes) {
+  LiveMonitorOptions options = Options();
+  options.policy.audit.session_epoch_ms = 1000;
+  const auto live = Open(std::move(options));
+  const auto give = [&](const std::string& id, int64_t time_ms) {
+    MonitorObservation observation = testing::GoodOrBad(time_ms, false);
+    observation.infer.id = id;
+    observation.train->id = id;
+    live->Fold(observation, {id, "fast", time_ms, false});
+  };
+  clock_.AdvanceMs(60'000);
+  give("fast one", clock_.NowMs());
+  give("slow one", clock_.NowMs() - 30'000);  // of an epoch that is over
+  give("future one", clock_.NowMs() + 900'000);
+  give("next one", clock_.NowMs());
+  EXPECT_EQ(live->status().late, 0);
+  EXPECT_EQ(KernelIn(live->status(), "fast").audited, 4);
+}
+
 TEST_F(LiveMonitorTest, ARestartKeepsTheRouteAndEveryDecision) {
   {
     const auto live = Open();

@@ -248,10 +248,10 @@ std::optional<PromotionNow> RegisterLink::promotion() const {
   return promotion_;
 }
 
-std::optional<double> RegisterLink::share_allowed() const {
+std::optional<double> RegisterLink::share_allowed(const std::string& kernel) const {
   const std::lock_guard lock(mutex_);
   if (!options_.follows_promotion) return std::nullopt;
-  return promotion_ ? promotion_->share : 0;
+  return promotion_ && kernel == candidate_ ? promotion_->share : 0;
 }
 
 std::string RegisterLink::error() const {

@@ -65,9 +65,11 @@ class RegisterLink {
   void Tell(const HistoryEntry& entry);
 
   RouteWishes wishes() const;
+  bool promotion_followed() const { return options_.follows_promotion; }
   std::optional<PromotionNow> promotion() const;
-  std::optional<double> share_allowed() const;  // none: no promotion is followed
-  std::string error() const;                    // why the register was not read; empty: it was
+  // None: no promotion is followed. Of a kernel that is not its candidate: 0.
+  std::optional<double> share_allowed(const std::string& kernel) const;
+  std::string error() const;  // why the register was not read; empty: it was
 
  private:
   RegisterLink(RegisterLinkOptions options, const Clock* clock)

@@ -10,14 +10,14 @@ namespace {
 
 constexpr int kVerdictVersion = 1;
 
-// The kernel that a rollout is about: not the one that happens to serve, since that is the guard
-// after an alarm.
+// The kernel that a rollout is about: the canary, whatever its share and the stage, else the
+// shadow. Without either the first of role infer, and not the one that happens to serve: that is
+// the guard after an alarm.
 std::string KernelAsked(const GatewayNow& now, const VerdictAsked& asked) {
   if (!asked.kernel.empty()) return asked.kernel;
   const RouteWishes& wishes = now.view->wishes;
-  const std::string stage = asked.stage.empty() ? std::string(Name(now.facts->stage)) : asked.stage;
-  if (stage == Name(Stage::kCanary) && !wishes.canary.empty()) return wishes.canary;
-  if (stage == Name(Stage::kShadow) && !wishes.shadow.empty()) return wishes.shadow;
+  if (!wishes.canary.empty()) return wishes.canary;
+  if (!wishes.shadow.empty()) return wishes.shadow;
   for (const KernelStatus& kernel : now.view->status.kernels) {
     if (kernel.role == KernelRole::kInfer) return kernel.name;
   }
