@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import re
 import shutil
 import subprocess
 import time
@@ -75,8 +76,9 @@ def test_bash_completes(complete, words, candidates):
 def test_bash_knows_every_flag_of_every_command(kcc, complete):
     for command in complete(""):
         help_text = kcc(command, "--help").out
-        if "Usage: kcc " + command + " COMMAND" in help_text:  # a group: what its members take
-            help_text += "".join(kcc(command, member, "--help").out for member in complete(command, ""))
+        members = re.findall(r"^  ([a-z-]+) ", help_text.partition("\nCommands:\n")[2].partition("\n\n")[0], re.M)
+        assert set(members) <= set(complete(command, ""))
+        help_text += "".join(kcc(command, member, "--help").out for member in members)  # of a group
         for flag in complete(command, "-"):
             assert flag in help_text
 
