@@ -23,29 +23,6 @@ def browser():
         browser.close()
 
 
-@pytest.fixture
-def open_page(browser):
-    """open_page(url, **context) -> page. Whatever the console says fails the test, and so does a request beyond the page's own
-    host; `expected`: a pattern of console messages that belong to the test."""
-    contexts, problems = [], []
-
-    def open_one(url, expected=None, **options):
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: expected and re.search(expected, message.text) or problems.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: problems.append(f"page error: {error}"))
-        page.on("dialog", lambda dialog: (problems.append("a dialog opened"), dialog.dismiss()))
-        page.on("request", lambda request: request.url.startswith(url) or problems.append(f"request: {request.url}"))
-        page.goto(url)
-        return page
-
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert problems == []
-
-
 @pytest.fixture(scope="module")
 def served_page(module_pool, tmp_path_factory):
     """The page as a real gateway serves it, and its Content-Security-Policy."""
@@ -71,6 +48,30 @@ def api(served_page):
     yield start
     for one in opened:
         one.close()
+
+
+@pytest.fixture
+def open_page(browser, api, pool):
+    """open_page(url, **context) -> page. Whatever the console says fails the test, and so does a request beyond the page's own
+    host; `expected`: a pattern of console messages that belong to the test. Pages are closed before what they
+    ask (api, pool) ends: they would complain."""
+    contexts, problems = [], []
+
+    def open_one(url, expected=None, **options):
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: expected and re.search(expected, message.text) or problems.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: problems.append(f"page error: {error}"))
+        page.on("dialog", lambda dialog: (problems.append("a dialog opened"), dialog.dismiss()))
+        page.on("request", lambda request: request.url.startswith(url) or problems.append(f"request: {request.url}"))
+        page.goto(url)
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert problems == []
 
 
 def kernel_of(status, name):
