@@ -30,6 +30,7 @@ Evaluator::~Evaluator() {
     end_ = true;
   }
   wake_.notify_all();
+  answered_.notify_all();
   thread_.join();
 }
 
@@ -56,14 +57,15 @@ Result<> Evaluator::Wish(const MakeWish& wish, const std::string& kind, const st
   asked_.push_back(asked);
   wake_.notify_one();
   const auto limit = std::chrono::duration<double>(options_.lease_s);
-  if (answered_.wait_for(lock, limit, [&] { return asked->answer.has_value() || end_; }) &&
-      asked->answer.has_value()) {
-    return *asked->answer;
-  }
+  const auto over = [&] { return asked->answer.has_value() || end_; };
+  (void)answered_.wait_for(lock, limit, over);
+  if (asked->answer.has_value()) return *asked->answer;
   // Nothing is done later that somebody was told had failed.
   asked->cancelled = true;
   std::erase(asked_, asked);
-  return IoError("the evaluator does not answer; the route is held as it is");
+  return IoError(asked->begun
+                     ? "the evaluator hangs while it does so; GET /v1/status says what came of it"
+                     : "the evaluator does not answer; the route is held as it is");
 }
 
 std::shared_ptr<const EvaluatorView> Evaluator::view() const {
@@ -99,6 +101,8 @@ void Evaluator::Run() {
       const std::lock_guard lock(mutex_);
       lost_[""] += batch_.size();
       batch_.clear();
+      for (const auto& [kernel, count] : taken_lost_) lost_[kernel] += count;
+      taken_lost_.clear();
     }
   }
   // What cannot be saved now is in the log, or is told to be missing there.
@@ -106,7 +110,6 @@ void Evaluator::Run() {
 }
 
 bool Evaluator::Turn() {
-  std::map<std::string, uint64_t> lost;
   std::deque<std::shared_ptr<Asked>> asked;
   bool end = false;
   {
@@ -119,7 +122,7 @@ bool Evaluator::Turn() {
       batch_.push_back(std::move(queue_.front()));
       queue_.pop_front();
     }
-    lost.swap(lost_);
+    taken_lost_.swap(lost_);
     asked.swap(asked_);
     end = end && queue_.empty();
   }
@@ -130,7 +133,11 @@ bool Evaluator::Turn() {
     if (live_->changes() != changes) Look(true);
     Beat();
   }
-  for (const auto& [kernel, count] : lost) live_->FoldLost(kernel, count);
+  while (!taken_lost_.empty()) {
+    const auto first = taken_lost_.begin();
+    live_->FoldLost(first->first, first->second);
+    taken_lost_.erase(first);
+  }
   live_->Tick();
   Beat();
   for (const auto& one : asked) Answer(*one);
@@ -142,6 +149,7 @@ void Evaluator::Answer(Asked& asked) {
   {
     const std::lock_guard lock(mutex_);
     if (asked.cancelled) return;
+    asked.begun = true;
   }
   Look(true);
   Result<> answer;

@@ -95,6 +95,7 @@ class Evaluator {
     std::string kind, reason;
     std::optional<Result<>> answer;
     bool cancelled = false;
+    bool begun = false;  // it is being done: it cannot be taken back
   };
   Evaluator(EvaluatorOptions options, const Clock* clock)
       : options_(std::move(options)), clock_(clock) {}
@@ -110,6 +111,7 @@ class Evaluator {
   const Clock* clock_;
   std::unique_ptr<LiveMonitor> live_;  // the thread's
   std::deque<Item> batch_;             // the thread's
+  std::map<std::string, uint64_t> taken_lost_;
   uint64_t seen_version_ = 0;
   double looked_at_s_ = 0;  // by a clock that never goes back
   std::map<std::string, std::string> states_;

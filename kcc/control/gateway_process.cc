@@ -230,6 +230,19 @@ class GatewayProcess {
     scorer.reset();
     evaluator_->TakeLost("", waiting);
   }
+  // What nobody took any more, once the plane puts nothing.
+  void EmptyRings() {
+    for (const auto& worker : core_->workers()) {
+      while (const auto record = worker->ring().Take()) {
+        if (record->pool) evaluator_->TakeLost(record->pool->kernels[record->kernel].name, 1);
+      }
+      const std::vector<uint64_t> dropped = worker->ring().TakeDropped();
+      const auto pool = core_->pool();
+      for (size_t i = 0; i < dropped.size() && i < pool->kernels.size(); ++i) {
+        if (dropped[i] > 0) evaluator_->TakeLost(pool->kernels[i].name, dropped[i]);
+      }
+    }
+  }
 
   // After the drain: what clients were answered is still worth its evidence.
   void FinishScoring() {
@@ -241,10 +254,13 @@ class GatewayProcess {
     // Whoever ends a process waits for it: evidence that comes later is lost, and said to be.
     const double limit_s = std::min(kFinishS, static_cast<double>(timeout_ms) / 1000);
     const double end = run_.clock->MonotonicSeconds() + limit_s;
-    while (run_.clock->MonotonicSeconds() < end && Scorer().waiting > 0) {
+    // The last records are still on their way into the scorer's count.
+    do {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
+    } while (run_.clock->MonotonicSeconds() < end && Scorer().waiting > 0);
     StopScorer();
+    StopPlane();
+    EmptyRings();
   }
 
   RescoreCounts Scorer() {

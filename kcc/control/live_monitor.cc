@@ -203,6 +203,7 @@ void LiveMonitor::TryLogAgain() {
     return;
   }
   session_.emplace(std::move(*opened));
+  const MonitorStatus before_failure = status_;
   status_old_ = true;
   // A line that was written, and whose sync failed, is in the log: it must not be folded twice.
   folded_ = session_->resumed();
@@ -211,6 +212,7 @@ void LiveMonitor::TryLogAgain() {
   retry_ms_ = options_.retry_ms;
   scout_.reset();
   log_error_.clear();
+  TellGuards(before_failure);
   HistoryEntry entry;
   entry.at_ms = clock_->NowMs();
   entry.kind = "log";
@@ -220,6 +222,26 @@ void LiveMonitor::TryLogAgain() {
   history_->Add(std::move(entry));
   FoldWaiting();
   if (session_) Republish();
+}
+
+// A line that was written, and whose sync failed, decided without anybody being told.
+void LiveMonitor::TellGuards(const MonitorStatus& before) {
+  const MonitorStatus& now = status();
+  for (size_t i = 0; i < now.kernels.size() && i < before.kernels.size(); ++i) {
+    const KernelStatus& kernel = now.kernels[i];
+    const bool was = before.kernels[i].state == KernelState::kGuarded;
+    if (was || kernel.state != KernelState::kGuarded) continue;
+    ++guards_[kernel.name];
+    HistoryEntry entry;
+    entry.at_ms = clock_->NowMs();
+    entry.kind = Name(MonitorChangeKind::kGuard);
+    entry.kernel = kernel.name;
+    if (kernel.action) entry.action = Name(*kernel.action);
+    entry.target = kernel.target;
+    entry.reason = kernel.name + " is guarded; it was decided while the log could not be synced";
+    entry.serves = plan_.serves;
+    history_->Add(std::move(entry));
+  }
 }
 
 void LiveMonitor::FoldWaiting() {
@@ -306,10 +328,12 @@ bool LiveMonitor::PublishWords() {
   const std::string standby = scout_ ? scout_->serves() : std::string();
   RoutePlan next =
       PlanRoute(now, options_.policy, options_.kernels, options_.wishes, unsafe_, standby, turn_);
-  // A share that grows is published only with the log at hand.
-  if (!session_ && next.canary_share > plan_.canary_share) {
-    next.canary_share = plan_.canary_share;
-    next.route.canary_share = plan_.route.canary_share;
+  // A share that grows, of whichever kernel, is published only with the log at hand.
+  if (!session_ && next.canary_share > plan_.ShareOfKernel(next.canary)) {
+    next.canary = plan_.canary == next.canary ? next.canary : std::string();
+    next.canary_share = next.canary.empty() ? 0 : plan_.canary_share;
+    next.route.canary = next.canary.empty() ? kNoKernel : plan_.route.canary;
+    next.route.canary_share = next.canary.empty() ? 0 : plan_.route.canary_share;
   }
   const bool moved = next.serves != plan_.serves || next.canary != plan_.canary ||
                      next.canary_share != plan_.canary_share;

@@ -100,6 +100,7 @@ class LiveMonitor {
   void Wait(Waiting item);
   void Scout(const Evidence& evidence);
   void TryLogAgain();
+  void TellGuards(const MonitorStatus& before);
   void FoldWaiting();
   void Publish(HistoryEntry because);
   bool PublishWords();

@@ -76,7 +76,7 @@ def test_bash_completes(complete, words, candidates):
 def test_bash_knows_every_flag_of_every_command(kcc, complete):
     for command in complete(""):
         help_text = kcc(command, "--help").out
-        members = re.findall(r"^  ([a-z-]+) ", help_text.partition("\nCommands:\n")[2].partition("\n\n")[0], re.M)
+        members = re.findall(r"^  ([a-z0-9-]+) ", help_text.partition("\nCommands:\n")[2].partition("\n\n")[0], re.M)
         assert set(members) <= set(complete(command, ""))
         help_text += "".join(kcc(command, member, "--help").out for member in members)  # of a group
         for flag in complete(command, "-"):
