@@ -2,7 +2,6 @@
 
 #include "kcc/contract/contract.h"
 #include "kcc/contract/monitor_policy.h"
-#include "kcc/judge/verdict.h"
 #include "kcc/monitor/monitor.h"
 #include "kcc/report/json_schema.h"
 
