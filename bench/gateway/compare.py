@@ -97,8 +97,8 @@ class Program(gateway_processes.Process):
         return code, self.error_text
 
 
-def gateway(pool, folder, upstream, stalled, rate):
-    kernels = {"a": ("infer", upstream.url), "audit": ("audit", upstream.url), "shadow": ("candidate", stalled.url)}
+def gateway(pool, folder, upstream, audit, stalled, rate):
+    kernels = {"a": ("infer", upstream.url), "audit": ("audit", audit.url), "shadow": ("candidate", stalled.url)}
     policy = gateway_processes.policy_of(kernels, audit={"rate": rate, "probeRate": "5%", "oncePerSession": False})
     return pool.gateway(folder, kernels, policy=policy, threads=1, shadow="shadow" if rate else None,
                         limits={"connections": 8192}, telemetry={"log": "gateway.log"})  # fmt: skip
@@ -225,11 +225,11 @@ def main():
         sys.exit("compare: there is no nginx; on Debian: apt-get install -y --no-install-recommends nginx-light")
     with tempfile.TemporaryDirectory(prefix="kcc-bench-") as name, gateway_processes.Pool(run_docs.kcc_binary()) as pool:
         folder = pathlib.Path(name)
-        upstream, stalled = pool.keep(Program()), pool.keep(Program("--stall"))
+        upstream, audit, stalled = pool.keep(Program()), pool.keep(Program()), pool.keep(Program("--stall"))
         nginx = Nginx(folder, upstream.host)
         try:
-            plain = gateway(pool, folder / "plain", upstream, stalled, 0)
-            sampled = gateway(pool, folder / "sampled", upstream, stalled, "10%")
+            plain = gateway(pool, folder / "plain", upstream, audit, stalled, 0)
+            sampled = gateway(pool, folder / "sampled", upstream, audit, stalled, "10%")
             targets = [Target("direct", upstream.port, lambda: [upstream.pid]), Target("nginx", nginx.port, lambda: nginx.pids),
                        Target("kcc", plain.port, lambda: [plain.pid]), Target("kcc-sampled", sampled.port, lambda: [sampled.pid])]  # fmt: skip
             rows = measure(options, targets)
