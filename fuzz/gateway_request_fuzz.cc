@@ -45,8 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   kcc::PoolKernel kernel;
   for (const char* server : {"vllm", "sglang", "llamacpp", "trtllm"}) {
     kernel.wire = kcc::FindWireDialect(server);
-    const kcc::EditedRequest same =
-        kcc::EditRequest(body, scan, pool, kernel, chat, stream, false);
+    const kcc::EditedRequest same = kcc::EditRequest(body, scan, pool, kernel, chat, stream, false);
     KCC_CHECK(same.body == body && !same.injected.any());
     kernel.model = "other";
     kernel.set = {{"temperature", "0"}};

@@ -43,7 +43,8 @@ Outcome Run(std::string_view answer, uint8_t kind, uint8_t seed) {
   core.route().Publish(kcc::Route24{0, kcc::kNoKernel, 0});
   const bool sampled = (kind & 1) != 0, events = (kind & 2) != 0, breaks = (kind & 8) != 0;
   const bool chat = (kind & 4) != 0;
-  if (sampled) core.route().Publish(kcc::Sampling24{kcc::kWholeShare, kcc::kNoKernel, 0, kcc::kNoKernel});
+  if (sampled)
+    core.route().Publish(kcc::Sampling24{kcc::kWholeShare, kcc::kNoKernel, 0, kcc::kNoKernel});
   Outcome outcome;
   bool over = false;
   size_t kernel = 9;

@@ -104,10 +104,9 @@ AnswerReader::Outcome AnswerReader::Read(std::string_view json, std::string* edi
   std::vector<int32_t> prompt_ids;
   JsonCursor cursor(json);
   const bool good = cursor.Object([&](JsonPart& part) {
-    const bool went =
-        KeyIs(part.key, "choices")            ? Choices(cursor)
-        : KeyIs(part.key, "prompt_token_ids") ? ReadIds(cursor, &prompt_ids)
-                                              : cursor.Skip(&part.value);
+    const bool went = KeyIs(part.key, "choices")            ? Choices(cursor)
+                      : KeyIs(part.key, "prompt_token_ids") ? ReadIds(cursor, &prompt_ids)
+                                                            : cursor.Skip(&part.value);
     return Keep(cursor, went, &part, &members);
   });
   if (!good || cursor.Peek() != '\0' || cursor.at() != json.data() + json.size()) {

@@ -47,7 +47,10 @@ TEST(AnswerReader, CutsOutWhatTheClientDidNotAskFor) {
       {"vLLM's completion", "vllm", false, kAll,
        R"({"choices":[{"text":"a","logprobs":{"tokens":["token_id:1"]},"token_ids":[1],"prompt_token_ids":[5]}]})",
        R"({"choices":[{"text":"a","logprobs":null,"token_ids":null,"prompt_token_ids":null}]})"},
-      {"the client's own log-probs stay", "vllm", true, {true, false},
+      {"the client's own log-probs stay",
+       "vllm",
+       true,
+       {true, false},
        R"({"choices":[{"logprobs":{"content":[]},"token_ids":[1]}]})",
        R"({"choices":[{"logprobs":{"content":[]},"token_ids":null}]})"},
       {"all choices", "vllm", true, kAll,
@@ -64,13 +67,22 @@ TEST(AnswerReader, CutsOutWhatTheClientDidNotAskFor) {
        R"({"choices":[{ "x":1 }]})"},
       {"the only members", "sglang", true, kAll,
        R"({"choices":[{ "response_token_ids":[2],"token_ids":[1] }]})", R"({"choices":[{  }]})"},
-      {"llama.cpp's chat leaves log-probs out", "llamacpp", true, {false, true},
+      {"llama.cpp's chat leaves log-probs out",
+       "llamacpp",
+       true,
+       {false, true},
        R"({"choices":[{"finish_reason":"stop","index":0,"logprobs":{"content":[{"id":5,"token":"a","logprob":-1,"top_logprobs":[]}]}}]})",
        R"({"choices":[{"finish_reason":"stop","index":0}]})"},
-      {"llama.cpp's completion writes null", "llamacpp", false, {false, true},
+      {"llama.cpp's completion writes null",
+       "llamacpp",
+       false,
+       {false, true},
        R"({"choices":[{"text":"a","logprobs":{"content":[]},"finish_reason":null}]})",
        R"({"choices":[{"text":"a","logprobs":null,"finish_reason":null}]})"},
-      {"nothing was asked for", "vllm", true, {},
+      {"nothing was asked for",
+       "vllm",
+       true,
+       {},
        R"({"choices":[{"logprobs":{"content":[]},"token_ids":[1]}]})",
        R"({"choices":[{"logprobs":{"content":[]},"token_ids":[1]}]})"},
       {"escaped names", "vllm", true, kAll, R"({"choices":[{"token\u005fids":[1]}]})",
@@ -85,9 +97,9 @@ TEST(AnswerReader, CutsOutWhatTheClientDidNotAskFor) {
 }
 
 TEST(AnswerReader, KeepsWhatAChatTells) {
-  const ReadResult read = Read(
-      "vllm", true, kAll,
-      {R"({"choices":[{"index":0,"message":{"content":"a\u00e9"},"logprobs":{"content":[
+  const ReadResult read =
+      Read("vllm", true, kAll,
+           {R"({"choices":[{"index":0,"message":{"content":"a\u00e9"},"logprobs":{"content":[
           {"token":"token_id:7","logprob":-0.5,"top_logprobs":[{"token":"token_id:7","logprob":-0.5},{"token":"token_id:8","logprob":-1.5}]},
           {"token":"token_id:9","logprob":-9999.0,"top_logprobs":[{"token":"token_id:8","logprob":-9999}]}]},
           "finish_reason":"stop","token_ids":[7,9]},{"index":1,"message":{"content":"b"},"token_ids":[3]}],
@@ -159,10 +171,12 @@ TEST(AnswerReader, WhatDoesNotAddUpIsLost) {
   EXPECT_NE(fault("{} {}"), "");
   EXPECT_NE(fault(R"({"choices":[{"token_ids":[1]})"), "");
   EXPECT_NE(
-      fault(R"({"choices":[{"logprobs":{"content":[{"token":"token_id:2","logprob":-1}]},"token_ids":[1]}]})"),
+      fault(
+          R"({"choices":[{"logprobs":{"content":[{"token":"token_id:2","logprob":-1}]},"token_ids":[1]}]})"),
       "");
   EXPECT_NE(
-      fault(R"({"choices":[{"logprobs":{"content":[{"token":"token_id:1","logprob":-1}]},"token_ids":[1,2]}]})"),
+      fault(
+          R"({"choices":[{"logprobs":{"content":[{"token":"token_id:1","logprob":-1}]},"token_ids":[1,2]}]})"),
       "");
   EXPECT_EQ(fault(R"({"choices":[{"token_ids":[1,2]}]})"), "");
   const ReadResult large =

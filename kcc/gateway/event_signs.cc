@@ -30,9 +30,10 @@ struct Sign {
   char closing;  // directly behind the opening one, it means nothing
 };
 constexpr Sign kSigns[] = {
-    {"\"content\"", '"', '"'},   {"\"text\"", '"', '"'},          {"\"finish_reason\"", '"', '"'},
-    {"\"tool_calls\"", '[', ']'}, {"\"reasoning_content\"", '"', '"'}, {"\"reasoning\"", '"', '"'},
-    {"\"refusal\"", '"', '"'},   {"\"function_call\"", '{', '}'},
+    {"\"content\"", '"', '"'},           {"\"text\"", '"', '"'},
+    {"\"finish_reason\"", '"', '"'},     {"\"tool_calls\"", '[', ']'},
+    {"\"reasoning_content\"", '"', '"'}, {"\"reasoning\"", '"', '"'},
+    {"\"refusal\"", '"', '"'},           {"\"function_call\"", '{', '}'},
 };
 
 }  // namespace

@@ -95,7 +95,8 @@ Step GatewayExchange::State::OnHead(int the_status, std::span<const HeaderField>
   }
   const auto type = FindHeader(headers, "content-type");
   events = status == 200 && type && IsMediaType(*type, "text/event-stream");
-  if (events) tap.emplace(sampled ? std::max(pool->answer_bytes_max, kHeldBytesMax) : kHeldBytesMax);
+  if (events)
+    tap.emplace(sampled ? std::max(pool->answer_bytes_max, kHeldBytesMax) : kHeldBytesMax);
   phase = ExchangePhase::kHeld;
   return {};
 }

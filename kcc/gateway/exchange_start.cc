@@ -57,9 +57,8 @@ Step GatewayExchange::State::Start(const AskHead& head, std::string the_body, in
     return Refuse(ErrorAnswer(400, "the body must say which 'model' it is for", "model", ""), now);
   }
   if (JsonTextOf(*model) != pool->model) {
-    return Refuse(ErrorAnswer(404, "there is no model of this name here", "model",
-                              "model_not_found"),
-                  now);
+    return Refuse(
+        ErrorAnswer(404, "there is no model of this name here", "model", "model_not_found"), now);
   }
   stream = scan.Find("stream") == "true";
   for (const AskSource& source : pool->session) {
@@ -68,8 +67,8 @@ Step GatewayExchange::State::Start(const AskHead& head, std::string the_body, in
       break;
     }
   }
-  session_hash = session.empty() ? HashOf(kSessionSalt, request_hash)
-                                 : HashBytes(kSessionSalt, session);
+  session_hash =
+      session.empty() ? HashOf(kSessionSalt, request_hash) : HashBytes(kSessionSalt, session);
   const std::optional<size_t> first = FirstKernel();
   if (!first) {
     GatewayAnswer refusal =
@@ -155,8 +154,8 @@ Step GatewayExchange::State::Send(size_t to) {
   kernel = to;
   tried |= uint64_t{1} << to;
   phase = ExchangePhase::kAsked;
-  EditedRequest edited = EditRequest(body, scan, *pool, asked(), route->chat, stream,
-                                     sampled && !sampling_refused);
+  EditedRequest edited =
+      EditRequest(body, scan, *pool, asked(), route->chat, stream, sampled && !sampling_refused);
   injected = edited.injected;
   reader.reset();
   if (sampled) {

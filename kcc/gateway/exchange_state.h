@@ -121,13 +121,13 @@ struct GatewayExchange::State {
   int status = 0;
   bool events = false;
   HeaderList kept_headers;
-  std::string held;  // what the client has not heard yet
-  std::string said;  // what a step shows
+  std::string held;           // what the client has not heard yet
+  std::string said;           // what a step shows
   bool dropped_last = false;  // the event before: its line feed goes with it
   bool content = false;       // something of the answer itself is there
   bool done = false;          // [DONE]
   bool error_event = false;
-  int error_status = 0;       // what an error event before content says
+  int error_status = 0;  // what an error event before content says
   bool garbage = false;
   std::string fingerprint;
   bool stranger = false;

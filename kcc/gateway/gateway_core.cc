@@ -58,9 +58,8 @@ std::shared_ptr<const GatewayPool> GatewayCore::pool() const {
 GatewayCore::RequestName GatewayCore::NewRequest(GatewayWorker& worker) {
   const uint64_t number = worker.requests_++;
   char digits[48];
-  const int length =
-      std::snprintf(digits, sizeof digits, "%zx-%llx", worker.number(),
-                    static_cast<unsigned long long>(number));
+  const int length = std::snprintf(digits, sizeof digits, "%zx-%llx", worker.number(),
+                                   static_cast<unsigned long long>(number));
   const std::string_view name(digits, static_cast<size_t>(length));
   RequestName made;
   made.id.reserve(id_prefix_.size() + name.size());

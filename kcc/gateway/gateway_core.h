@@ -34,7 +34,7 @@ struct WorkerCounts {
   std::atomic<uint64_t> refused{0};  // answered by the gateway itself, with an error
   std::atomic<uint64_t> own{0};      // answered by the gateway itself, without: GET /v1/models
   std::atomic<uint64_t> retried{0};
-  std::atomic<uint64_t> left{0};     // clients that went before the end
+  std::atomic<uint64_t> left{0};  // clients that went before the end
   std::atomic<uint64_t> under_way{0};
   std::atomic<uint64_t> unauditable{0};  // picked for an audit, and of a kind that has none
   std::atomic<uint64_t> bytes_in{0}, bytes_out{0};  // of bodies, as clients sent and got them

@@ -34,9 +34,9 @@ GatewayAnswer NoAnswer(const TryFailure& failure, const std::string& retry_after
   const bool busy = failure.status == 429 || failure.status == 503;
   const int status = busy ? failure.status : failure.late ? 504 : 502;
   GatewayAnswer answer =
-      status == 429 ? ErrorAnswer(429, "all kernels are busy; come back later", "",
-                                  "rate_limit_exceeded")
-                    : ErrorAnswer(status, "no kernel could answer", "", "no_answer");
+      status == 429
+          ? ErrorAnswer(429, "all kernels are busy; come back later", "", "rate_limit_exceeded")
+          : ErrorAnswer(status, "no kernel could answer", "", "no_answer");
   if (busy && !retry_after.empty()) answer.headers.emplace_back("retry-after", retry_after);
   return answer;
 }

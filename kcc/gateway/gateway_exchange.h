@@ -42,16 +42,16 @@ struct Step {
   UpstreamAsk ask;
   GatewayAnswer answer;
   std::optional<AnswerHeader> header;
-  // kPass, kDone, kCut. A view of what was handed in or of the exchange's own buffer: it lives until
-  // the next call.
+  // kPass, kDone, kCut. A view of what was handed in or of the exchange's own buffer: it lives
+  // until the next call.
   std::string_view bytes;
 };
 
 enum class UpstreamFailure : uint8_t {
-  kConnect,    // no connection
-  kBroken,     // it broke, or what came is not HTTP
-  kTimeout,    // no head, or nothing more, in time
-  kTooLarge,   // a head beyond the limit
+  kConnect,   // no connection
+  kBroken,    // it broke, or what came is not HTTP
+  kTimeout,   // no head, or nothing more, in time
+  kTooLarge,  // a head beyond the limit
 };
 
 class GatewayExchange {

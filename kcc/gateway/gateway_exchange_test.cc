@@ -29,15 +29,16 @@ TEST(GatewayExchange, PassesAnAnswerByteForByteAndSaysWhereItIsFrom) {
   ASSERT_EQ(ride.asks.size(), 1u);
   EXPECT_EQ(ride.asks[0].body, kChat);
   EXPECT_EQ(ride.asks[0].target, "/v1/chat/completions");
-  EXPECT_EQ(ride.asks[0].headers,
-            (HeaderList{{"content-type", "application/json"},
-                        {"accept", "application/json"},
-                        {"accept-encoding", "identity"},
-                        {"x-request-id", "mine-1"},
-                        {"traceparent", "00-1-2-01"},
-                        {"x-kcc-tags", "json"}}));
-  EXPECT_EQ(ride.Head(200, {{"content-type", "application/json"}, {"set-cookie", "x"},
-                            {"x-kcc-kernel", "liar"}, {"connection", "close"}})
+  EXPECT_EQ(ride.asks[0].headers, (HeaderList{{"content-type", "application/json"},
+                                              {"accept", "application/json"},
+                                              {"accept-encoding", "identity"},
+                                              {"x-request-id", "mine-1"},
+                                              {"traceparent", "00-1-2-01"},
+                                              {"x-kcc-tags", "json"}}));
+  EXPECT_EQ(ride.Head(200, {{"content-type", "application/json"},
+                            {"set-cookie", "x"},
+                            {"x-kcc-kernel", "liar"},
+                            {"connection", "close"}})
                 .kind,
             StepKind::kWait);
   ride.Body(std::string_view(kWholeAnswer).substr(0, 10));
@@ -185,7 +186,10 @@ TEST(GatewayExchange, BeforeContentAFailureGoesToTheNextKernel) {
       {"429", [](Ride& r) { r.Head(429); }},
       {"401, which is the gateway's key", [](Ride& r) { r.Head(401); }},
       {"a redirect", [](Ride& r) { r.Head(302); }},
-      {"a packed answer", [](Ride& r) { r.Head(200, {{"content-encoding", "gzip"}}); }},
+      {"a packed answer",
+       [](Ride& r) {
+         r.Head(200, {{"content-encoding", "gzip"}});
+       }},
       {"an end without a head", [](Ride& r) { r.End(); }},
       {"garbage", [](Ride& r) { r.Answer("<html>"); }},
       {"half an answer", [](Ride& r) { r.Answer("{\"choices\":["); }},

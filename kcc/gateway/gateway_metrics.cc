@@ -163,7 +163,8 @@ std::string GatewayMetricsText(const GatewayCore& core) {
   const auto total = [&](std::string_view name, std::string_view help,
                          std::atomic<uint64_t> WorkerCounts::*count) {
     text.Family(name, "counter", help);
-    text.Row("", Double(Sum(core, [&](const WorkerCounts& counts) { return Read(counts.*count); })));
+    text.Row("",
+             Double(Sum(core, [&](const WorkerCounts& counts) { return Read(counts.*count); })));
   };
   total("gateway_retries_total", "Requests sent to a further kernel.", &WorkerCounts::retried);
   total("gateway_unauditable_total", "Requests picked for sampling, of a kind that has no audit.",

@@ -38,7 +38,8 @@ TEST(GatewayMetrics, TheTextIsWellFormed) {
   Gateway gateway(pool);
   RunSome(gateway);
   const std::string text = GatewayMetricsText(gateway.core);
-  const std::regex help(R"(# HELP kcc_[a-z_]+ [^\n]+)"), type(R"(# TYPE kcc_[a-z_]+ (counter|gauge|histogram))"),
+  const std::regex help(R"(# HELP kcc_[a-z_]+ [^\n]+)"),
+      type(R"(# TYPE kcc_[a-z_]+ (counter|gauge|histogram))"),
       row(R"((kcc_[a-z_]+)(\{[a-z]+="([^"\\]|\\.)*"(,[a-z]+="([^"\\]|\\.)*")*\})? [0-9.e+-]+)");
   std::set<std::string> families, rows;
   std::istringstream lines(text);

@@ -13,7 +13,8 @@ using namespace testing;  // NOLINT: the tests' own words
 
 TEST(GatewaySampling, ASampledRequestIsKeptAndItsClientGetsWhatItAskedFor) {
   Gateway gateway;
-  gateway.core.route().Publish(Sampling24{kWholeShare, kGuardKernel, kWholeShare, kCandidateKernel});
+  gateway.core.route().Publish(
+      Sampling24{kWholeShare, kGuardKernel, kWholeShare, kCandidateKernel});
   Ride ride(gateway);
   const std::string body =
       R"({"model":"m","messages":[{"role":"user","content":"hi"}],"user":"u1","metadata":{"task":"t"}})";
@@ -35,8 +36,8 @@ TEST(GatewaySampling, ASampledRequestIsKeptAndItsClientGetsWhatItAskedFor) {
   EXPECT_EQ(audit.kind, RecordKind::kAudit);
   EXPECT_EQ(audit.kernel, kInferKernel);
   EXPECT_EQ(audit.session, "u1");
-  EXPECT_EQ(audit.fields, (std::map<std::string, std::string>{{"tags", "\"json,short\""},
-                                                              {"task", "\"t\""}}));
+  EXPECT_EQ(audit.fields,
+            (std::map<std::string, std::string>{{"tags", "\"json,short\""}, {"task", "\"t\""}}));
   EXPECT_EQ(audit.request_body, body);
   EXPECT_EQ(audit.status, 200);
   EXPECT_EQ(audit.text, "a");
@@ -151,9 +152,10 @@ Pair DrawStream(bool chat) {
   const int tokens = *rc::gen::inRange(1, 6);
   for (int i = 0; i < tokens; ++i) {
     const std::string id = std::to_string(10 + i);
-    const std::string text = *rc::gen::element<std::string>("a", "\\n", "\\\"logprobs\\\":", "data: ");
-    const std::string what = chat ? "\"delta\":{\"content\":\"" + text + "\"}"
-                                  : "\"text\":\"" + text + "\"";
+    const std::string text =
+        *rc::gen::element<std::string>("a", "\\n", "\\\"logprobs\\\":", "data: ");
+    const std::string what =
+        chat ? "\"delta\":{\"content\":\"" + text + "\"}" : "\"text\":\"" + text + "\"";
     const std::string logprobs =
         chat ? "{\"content\":[{\"token\":\"token_id:" + id +
                    "\",\"logprob\":-1.5,\"bytes\":[1],\"top_logprobs\":[]}]}"
@@ -163,10 +165,10 @@ Pair DrawStream(bool chat) {
     pair.sampled += Event("{\"choices\":[{" + what + ",\"logprobs\":" + logprobs +
                               ",\"finish_reason\":null,\"token_ids\":[" + id + "]" + prompt + "}]}",
                           end);
-    pair.plain += Event("{\"choices\":[{" + what +
-                            ",\"logprobs\":null,\"finish_reason\":null,\"token_ids\":null" + prompt +
-                            "}]}",
-                        end);
+    pair.plain +=
+        Event("{\"choices\":[{" + what +
+                  ",\"logprobs\":null,\"finish_reason\":null,\"token_ids\":null" + prompt + "}]}",
+              end);
     if (*rc::gen::inRange(0, 4) == 0) both(": a comment" + end + end);
   }
   both(Event("[DONE]", end));

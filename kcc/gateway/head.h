@@ -33,7 +33,7 @@ std::optional<std::string_view> FindHeader(std::span<const HeaderField> headers,
 
 // A request for a kernel. The plane adds Host, Content-Length, Connection and the kernel's key.
 struct UpstreamAsk {
-  size_t kernel = 0;        // of GatewayPool::kernels
+  size_t kernel = 0;  // of GatewayPool::kernels
   std::string method;
   std::string target;
   HeaderList headers;

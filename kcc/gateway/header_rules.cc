@@ -8,16 +8,29 @@ namespace {
 
 constexpr size_t kRequestIdMax = 128;
 
-constexpr std::array<std::string_view, 18> kNever = {
-    "authorization",     "proxy-authorization", "proxy-authenticate", "proxy-connection", "cookie",
-    "connection",        "keep-alive",          "te",                 "trailer",          "upgrade",
-    "transfer-encoding", "expect",              "host",               "content-length",
-    "content-type",      "content-encoding",    "accept-encoding",    "x-request-id"};
+constexpr std::array<std::string_view, 18> kNever = {"authorization",
+                                                     "proxy-authorization",
+                                                     "proxy-authenticate",
+                                                     "proxy-connection",
+                                                     "cookie",
+                                                     "connection",
+                                                     "keep-alive",
+                                                     "te",
+                                                     "trailer",
+                                                     "upgrade",
+                                                     "transfer-encoding",
+                                                     "expect",
+                                                     "host",
+                                                     "content-length",
+                                                     "content-type",
+                                                     "content-encoding",
+                                                     "accept-encoding",
+                                                     "x-request-id"};
 
 // `x-ratelimit-*` beside them.
-constexpr std::array<std::string_view, 6> kOfAnswer = {
-    "content-type",      "retry-after",    "retry-after-ms",
-    "openai-processing-ms", "openai-version", "cache-control"};
+constexpr std::array<std::string_view, 6> kOfAnswer = {"content-type",   "retry-after",
+                                                       "retry-after-ms", "openai-processing-ms",
+                                                       "openai-version", "cache-control"};
 
 bool IsIn(std::span<const std::string_view> names, std::string_view name) {
   return std::any_of(names.begin(), names.end(),

@@ -276,7 +276,8 @@ std::string UnescapeJson(std::string_view raw) {
     } else {
       uint32_t point = FourDigits(raw, i + 1).value_or(0xFFFD);
       i += 4;
-      if (point >= 0xD800 && point < 0xDC00 && raw.substr(std::min(i + 1, raw.size()), 2) == "\\u") {
+      if (point >= 0xD800 && point < 0xDC00 &&
+          raw.substr(std::min(i + 1, raw.size()), 2) == "\\u") {
         const uint32_t low = FourDigits(raw, i + 3).value_or(0);
         if (low >= 0xDC00 && low < 0xE000) {
           point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);

@@ -16,8 +16,8 @@ namespace kcc {
 inline constexpr size_t kJsonDepthMax = 256;
 
 struct JsonPart {
-  std::string_view key;    // as written between its quotes; empty for an element of an array
-  std::string_view value;  // its bytes, without blanks around them
+  std::string_view key;         // as written between its quotes; empty for an element of an array
+  std::string_view value;       // its bytes, without blanks around them
   const char* begin = nullptr;  // of the key's quote, or of the element
 };
 

@@ -9,25 +9,61 @@ namespace {
 TEST(JsonScan, TakesWhatTheGrammarTakes) {
   for (const std::string text :
        {"{}", "[]", "0", "-0", "1e5", "-1.25E-3", "\"\"", "true", "false", "null", " [1, 2 ] ",
-        R"({"a":{"b":[1,{"c":"d"}]},"e":null})", R"("\u00e9\n\"\\\/")", "\"\xC3\xA9\xF0\x9F\x98\x80\"",
-        R"("\ud800")", "\"12345678\\\"12345678\"", "[[[[]]]]", "{\"a\":[],\"b\":{}}"}) {
+        R"({"a":{"b":[1,{"c":"d"}]},"e":null})", R"("\u00e9\n\"\\\/")",
+        "\"\xC3\xA9\xF0\x9F\x98\x80\"", R"("\ud800")", "\"12345678\\\"12345678\"", "[[[[]]]]",
+        "{\"a\":[],\"b\":{}}"}) {
     EXPECT_TRUE(IsWholeJson(text)) << text;
   }
 }
 
 TEST(JsonScan, RefusesWhatItDoesNot) {
-  for (const std::string text :
-       {"", " ", "{", "}", "[1,]", "{,}", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "01", "+1",
-        "1.", ".5", "1e", "tru", "nulL", "\"", "\"a", "\"\t\"", R"("\x")", R"("\u12g4")", "[1 2]",
-        "{\"a\":1 \"b\":2}", "[1]]", "1 2", "'a'", "NaN", "Infinity", "\"\xC0\x80\"",
-        "\"\xED\xA0\x80\"", "\"\xF5\x80\x80\x80\"", "\"\xC3\"", "\"1234567\x01\"", "{\"a\" 1}",
-        "[}", "{]", "-", "\xEF\xBB\xBF{}"}) {
+  for (const std::string text : {"",
+                                 " ",
+                                 "{",
+                                 "}",
+                                 "[1,]",
+                                 "{,}",
+                                 "{\"a\"}",
+                                 "{\"a\":}",
+                                 "{\"a\":1,}",
+                                 "{a:1}",
+                                 "01",
+                                 "+1",
+                                 "1.",
+                                 ".5",
+                                 "1e",
+                                 "tru",
+                                 "nulL",
+                                 "\"",
+                                 "\"a",
+                                 "\"\t\"",
+                                 R"("\x")",
+                                 R"("\u12g4")",
+                                 "[1 2]",
+                                 "{\"a\":1 \"b\":2}",
+                                 "[1]]",
+                                 "1 2",
+                                 "'a'",
+                                 "NaN",
+                                 "Infinity",
+                                 "\"\xC0\x80\"",
+                                 "\"\xED\xA0\x80\"",
+                                 "\"\xF5\x80\x80\x80\"",
+                                 "\"\xC3\"",
+                                 "\"1234567\x01\"",
+                                 "{\"a\" 1}",
+                                 "[}",
+                                 "{]",
+                                 "-",
+                                 "\xEF\xBB\xBF{}"}) {
     EXPECT_FALSE(IsWholeJson(text)) << text;
   }
 }
 
 TEST(JsonScan, NestsToItsLimitAndNoFurther) {
-  const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  const auto nested = [](size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
   EXPECT_TRUE(IsWholeJson(nested(kJsonDepthMax)));
   EXPECT_FALSE(IsWholeJson(nested(kJsonDepthMax + 1)));
   EXPECT_FALSE(IsWholeJson(std::string(1 << 20, '[')));
@@ -64,8 +100,9 @@ TEST(JsonScan, ReadsWhatStringsSay) {
   EXPECT_EQ(JsonTextOf(R"("a\u00e9\ud83d\ude00\n\"")"), "a\xC3\xA9\xF0\x9F\x98\x80\n\"");
   EXPECT_EQ(JsonTextOf(R"("\ud83d")"), "\xEF\xBF\xBD");
   EXPECT_EQ(JsonTextOf(R"("\ude00x")"), "\xEF\xBF\xBDx");
-  EXPECT_EQ(JsonTextOf(R"("\ud83dA")"), "\xEF\xBF\xBD"
-                                             "A");
+  EXPECT_EQ(JsonTextOf(R"("\ud83dA")"),
+            "\xEF\xBF\xBD"
+            "A");
   EXPECT_FALSE(JsonTextOf("1"));
   EXPECT_TRUE(KeyIs("mod\\u0065l", "model"));
   EXPECT_FALSE(KeyIs("Model", "model"));

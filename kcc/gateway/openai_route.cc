@@ -16,8 +16,8 @@ void WriteModel(const std::string& name, JsonWriter* json) {
 }
 
 GatewayAnswer WrongMethod(std::string_view allowed) {
-  GatewayAnswer answer =
-      ErrorAnswer(405, "this path takes " + std::string(allowed) + " only", "", "method_not_allowed");
+  GatewayAnswer answer = ErrorAnswer(405, "this path takes " + std::string(allowed) + " only", "",
+                                     "method_not_allowed");
   answer.headers.emplace_back("allow", allowed);
   return answer;
 }
@@ -44,8 +44,8 @@ const OpenAiRoute* FindOpenAiRoute(const AskHead& head, const GatewayPool& pool,
                                    GatewayAnswer* answer) {
   const std::string_view path = head.target.substr(0, head.target.find('?'));
   if (path == kModels || path.starts_with("/v1/models/")) {
-    *answer = head.method == "GET" || head.method == "HEAD" ? Models(path, pool)
-                                                            : WrongMethod("GET");
+    *answer =
+        head.method == "GET" || head.method == "HEAD" ? Models(path, pool) : WrongMethod("GET");
     return nullptr;
   }
   const OpenAiRoute* route = nullptr;
@@ -68,8 +68,8 @@ const OpenAiRoute* FindOpenAiRoute(const AskHead& head, const GatewayPool& pool,
     return nullptr;
   }
   if (encoding && !SameHeaderName(*encoding, "identity")) {
-    *answer = ErrorAnswer(415, "send the body without Content-Encoding", "",
-                          "unsupported_media_type");
+    *answer =
+        ErrorAnswer(415, "send the body without Content-Encoding", "", "unsupported_media_type");
     return nullptr;
   }
   return route;

@@ -21,9 +21,9 @@ const WireDialect* FindWireDialect(std::string_view server);  // null: there is 
 struct PoolKernel {
   std::string name;  // of the monitor policy
   KernelRole role = KernelRole::kInfer;
-  std::string fingerprint;             // that its answers must carry; empty: any
-  const WireDialect* wire = nullptr;   // never null
-  std::string model;                   // what it calls the model; empty: what clients call it
+  std::string fingerprint;            // that its answers must carry; empty: any
+  const WireDialect* wire = nullptr;  // never null
+  std::string model;                  // what it calls the model; empty: what clients call it
   // Members put into every request for it in place of the client's, as JSON: temperature -> 0.
   std::map<std::string, std::string> set;
   // For the plane.
@@ -46,7 +46,7 @@ struct RequestField {
 };
 
 struct GatewayPool {
-  std::string model;                   // what clients ask for
+  std::string model;  // what clients ask for
   // At most kGatewayKernelsMax. Routes name kernels by their place, so a reload keeps every kernel
   // in its place: new ones come after, and what goes leaves a kernel of role kAudit behind, which
   // serves nothing.
@@ -54,11 +54,11 @@ struct GatewayPool {
   std::vector<AskSource> session;  // the first that a request has; none: it is its own session
   std::vector<RequestField> fields;
   std::string contract_digest;
-  std::string stage;                   // "full", "canary" ...
-  int32_t top = 20;                    // alternatives asked for of a sampled request
+  std::string stage;                           // "full", "canary" ...
+  int32_t top = 20;                            // alternatives asked for of a sampled request
   size_t answer_bytes_max = size_t{16} << 20;  // of a sampled answer that is kept for scoring
   size_t body_bytes_max = size_t{8} << 20;
-  int retries_max = 1;                 // on another kernel, before anything was said to the client
+  int retries_max = 1;  // on another kernel, before anything was said to the client
 };
 
 }  // namespace kcc

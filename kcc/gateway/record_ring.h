@@ -19,7 +19,7 @@ class RecordRing {
   explicit RecordRing(size_t capacity);
 
   // False: it is full; the record is dropped and counted by its kernel.
-  bool Put(ServedRecord&& record);   // the worker
+  bool Put(ServedRecord&& record);     // the worker
   std::optional<ServedRecord> Take();  // the scorer
   // How many records of each kernel were dropped since the last call (the scorer).
   std::vector<uint64_t> TakeDropped();

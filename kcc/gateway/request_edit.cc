@@ -53,9 +53,8 @@ bool AsksForAny(std::span<const WireField> fields, std::span<const std::string_v
                      [&](const WireField& field) {
                        return AsksFor(field.name, field.value == "true", scan, kernel);
                      }) ||
-         std::any_of(also.begin(), also.end(), [&](std::string_view name) {
-           return AsksFor(name, false, scan, kernel);
-         });
+         std::any_of(also.begin(), also.end(),
+                     [&](std::string_view name) { return AsksFor(name, false, scan, kernel); });
 }
 
 bool HasTools(const RequestScan& scan) {
@@ -89,10 +88,9 @@ EditedRequest EditRequest(std::string_view body, const RequestScan& scan, const 
   if (sampled) {
     edited.injected.ids = !wire.ids.empty() && (wire.ids_in_stream || !stream) &&
                           !AsksForAny(wire.ids, {}, scan, kernel);
-    edited.injected.logprobs =
-        !wire.logprobs.empty() && (wire.logprobs_in_stream || !stream) &&
-        (wire.logprobs_with_tools_in_stream || !stream || !HasTools(scan)) &&
-        !AsksForAny(wire.logprobs, wire.also_logprobs, scan, kernel);
+    edited.injected.logprobs = !wire.logprobs.empty() && (wire.logprobs_in_stream || !stream) &&
+                               (wire.logprobs_with_tools_in_stream || !stream || !HasTools(scan)) &&
+                               !AsksForAny(wire.logprobs, wire.also_logprobs, scan, kernel);
     if (edited.injected.ids) Inject(wire.ids, pool.top, &edits);
     if (edited.injected.logprobs) Inject(wire.logprobs, pool.top, &edits);
   }

@@ -30,10 +30,10 @@ TEST(RequestEdit, NamesTheModelAsTheKernelDoesAndKeepsAllOtherBytes) {
   PoolKernel kernel = Kernel("vllm");
   kernel.model = "org/real";
   kernel.set = {{"temperature", "0"}, {"seed", "7"}};
-  EXPECT_EQ(Edit(R"({ "temperature" : 0.70, "model": "m" , "top_p":1 })", kernel, true, false,
-                 false)
-                .body,
-            R"({ "temperature" : 0, "model": "org/real" , "top_p":1 ,"seed":7})");
+  EXPECT_EQ(
+      Edit(R"({ "temperature" : 0.70, "model": "m" , "top_p":1 })", kernel, true, false, false)
+          .body,
+      R"({ "temperature" : 0, "model": "org/real" , "top_p":1 ,"seed":7})");
   kernel.set.clear();
   EXPECT_EQ(Edit("{}", kernel, true, false, false).body, R"({"model":"org/real"})");
 }

@@ -50,8 +50,7 @@ TEST(RequestScan, ReadsSourcesWhereTheyAre) {
   EXPECT_EQ(read(true, "x-tags"), R"("a \"b\"")");
   EXPECT_EQ(read(true, "x-empty"), "-");
   EXPECT_EQ(ReadSessionKey({false, "user"}, scan, headers), "u");
-  EXPECT_EQ(ReadSessionKey({false, "metadata"}, scan, headers),
-            R"({"task":"t","n":{"x":[1]}})");
+  EXPECT_EQ(ReadSessionKey({false, "metadata"}, scan, headers), R"({"task":"t","n":{"x":[1]}})");
 }
 
 struct AuditCase {

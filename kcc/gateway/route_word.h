@@ -22,16 +22,16 @@ uint32_t ShareOf(double share);
 struct Route24 {
   uint8_t serves = kNoKernel;  // takes what the canary does not; kNoKernel: requests are refused
   uint8_t canary = kNoKernel;
-  uint32_t canary_share = 0;   // of sessions
+  uint32_t canary_share = 0;  // of sessions
 
   bool operator==(const Route24&) const = default;
 };
 
 struct Sampling24 {
-  uint32_t audit_share = 0;   // of requests, that are audited
-  uint8_t probed = kNoKernel; // a guarded kernel, shown copies of requests
+  uint32_t audit_share = 0;    // of requests, that are audited
+  uint8_t probed = kNoKernel;  // a guarded kernel, shown copies of requests
   uint32_t probe_share = 0;
-  uint8_t shadow = kNoKernel; // a candidate, shown copies of audited requests
+  uint8_t shadow = kNoKernel;  // a candidate, shown copies of audited requests
 
   bool operator==(const Sampling24&) const = default;
 };

@@ -19,9 +19,7 @@ TEST(RouteWord, BeforeARouteIsPublishedRequestsAreRefusedAndNothingIsSampled) {
 
 TEST(RouteWord, WordsSayWhatWasPublished) {
   EXPECT_TRUE(rc::check([] {
-    const auto kernel = [] {
-      return *rc::gen::element<uint8_t>(0, 1, 31, 62, 63, kNoKernel);
-    };
+    const auto kernel = [] { return *rc::gen::element<uint8_t>(0, 1, 31, 62, 63, kNoKernel); };
     const auto share = [] {
       return *rc::gen::element<uint32_t>(0, 1, kWholeShare / 3, kWholeShare - 1, kWholeShare);
     };

@@ -38,28 +38,28 @@ struct ServedToken {
 struct ServedRecord {
   RecordKind kind = RecordKind::kAudit;
   std::shared_ptr<const GatewayPool> pool;
-  size_t kernel = 0;            // who served it; of a probe, who is to be asked
-  std::string id;               // of the request: what its client reads in x-request-id
-  std::string session;          // the key; empty: its own
+  size_t kernel = 0;    // who served it; of a probe, who is to be asked
+  std::string id;       // of the request: what its client reads in x-request-id
+  std::string session;  // the key; empty: its own
   // RequestField::name -> the value, as JSON: of a body its own text, of a header a JSON string.
   std::map<std::string, std::string> fields;
-  std::string path;             // "/v1/chat/completions"
-  std::string request_body;     // as the client sent it
+  std::string path;          // "/v1/chat/completions"
+  std::string request_body;  // as the client sent it
   bool stream = false;
-  int64_t started_at_ms = 0;    // wall clock
-  double latency_ms = 0;        // to the last byte
-  double ttft_ms = 0;           // to the first content; 0: none came
-  int status = 0;               // 0: no answer
-  bool cut = false;             // the answer did not end as it should
-  bool client_left = false;     // the client went before its end: no fault of the kernel's
-  std::string finish_reason;    // as served: "stop", "length" ...; empty: none
-  std::string fingerprint;      // system_fingerprint of the answer; empty: none
-  std::string text;             // of the first choice
+  int64_t started_at_ms = 0;        // wall clock
+  double latency_ms = 0;            // to the last byte
+  double ttft_ms = 0;               // to the first content; 0: none came
+  int status = 0;                   // 0: no answer
+  bool cut = false;                 // the answer did not end as it should
+  bool client_left = false;         // the client went before its end: no fault of the kernel's
+  std::string finish_reason;        // as served: "stop", "length" ...; empty: none
+  std::string fingerprint;          // system_fingerprint of the answer; empty: none
+  std::string text;                 // of the first choice
   std::vector<int32_t> prompt_ids;  // empty: the answer does not tell
   std::vector<ServedToken> tokens;  // of the first choice
-  bool shadow = false;          // the candidate is asked as well
-  bool canary = false;          // it was the canary that served it
-  std::string reason;           // of kLost and of failures: a short word
+  bool shadow = false;              // the candidate is asked as well
+  bool canary = false;              // it was the canary that served it
+  std::string reason;               // of kLost and of failures: a short word
 };
 
 }  // namespace kcc

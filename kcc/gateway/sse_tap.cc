@@ -96,8 +96,8 @@ bool SseTap::NextUnit(SseUnit* unit) {
       scanned_ = end;
       if (end - done_ <= limit_ && !overlong_) return false;
       if (end == done_) return false;
-      // Too long to wait for its end, or the next part of such a one. Of an unfinished line one byte
-      // stays, so that its end is not taken for a blank line.
+      // Too long to wait for its end, or the next part of such a one. Of an unfinished line one
+      // byte stays, so that its end is not taken for a blank line.
       overlong_ = true;
       const size_t keep = end > line_ ? 1 : 0;
       if (end - keep == done_) return false;

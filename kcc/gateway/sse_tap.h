@@ -48,7 +48,7 @@ class SseTap {
   std::string_view JoinedData(std::string_view raw);
 
   const size_t limit_;
-  std::string waiting_;    // what is not complete, when the next bytes come
+  std::string waiting_;  // what is not complete, when the next bytes come
   std::string joined_;
   std::string_view text_;  // what is being read: `waiting_`, or the caller's bytes
   bool own_ = false;       // `waiting_`
@@ -57,9 +57,9 @@ class SseTap {
   size_t scanned_ = 0;     // up to where no end of that line was found
   size_t data_begin_ = 0, data_end_ = 0;
   size_t data_lines_ = 0;
-  bool fields_ = false;      // the event has a line that is no comment
-  bool after_cr_ = false;    // a LF that comes next belongs to the line before
-  bool at_start_ = true;     // of the stream, where a byte order mark may be
+  bool fields_ = false;    // the event has a line that is no comment
+  bool after_cr_ = false;  // a LF that comes next belongs to the line before
+  bool at_start_ = true;   // of the stream, where a byte order mark may be
   bool overlong_ = false;
 };
 

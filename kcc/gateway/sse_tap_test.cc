@@ -57,7 +57,11 @@ const std::vector<TapCase>& Cases() {
       {"other fields", "event: x\nid: 1\ndata: a\nretry: 5\n\n", {"a"}, ""},
       {"no data", "event: ping\n\ndata: a\n\n", {"a"}, ""},
       {"comments", ": hi\n\n: ho\ndata: a\n: in between\ndata: b\n\n", {"a\nb"}, ""},
-      {"a byte order mark", "\xEF\xBB\xBF" "data: a\n\n", {"a"}, ""},
+      {"a byte order mark",
+       "\xEF\xBB\xBF"
+       "data: a\n\n",
+       {"a"},
+       ""},
       {"empty data", "data\n\ndata:\n\n", {"", ""}, ""},
       {"a longer field's name", "database: a\n\ndata: b\n\n", {"b"}, ""},
       {"blank lines", "\n\n\ndata: a\n\n\n\n", {"a"}, ""},

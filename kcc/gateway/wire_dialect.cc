@@ -15,9 +15,8 @@ constexpr Fields kReturnIds = {{"return_token_ids", "true"}};
 // vLLM, and the lab, which writes as it does. Members that were not asked for are null in whole
 // answers and in chunks. With return_token_ids the lab begins a completion's stream with an event
 // for the prompt's ids alone; vLLM puts them into its first event.
-constexpr Fields kVllmChat = {{"logprobs", "true"},
-                              {"top_logprobs", "K"},
-                              {"return_tokens_as_token_ids", "true"}};
+constexpr Fields kVllmChat = {
+    {"logprobs", "true"}, {"top_logprobs", "K"}, {"return_tokens_as_token_ids", "true"}};
 constexpr Fields kVllmCompletion = {{"logprobs", "K"}, {"return_tokens_as_token_ids", "true"}};
 constexpr WireDialect kVllm = {
     .name = "vllm",

@@ -126,8 +126,8 @@ void CheckRecord(const ServedRecord& record, const Lab& lab, const Asked& asked)
 
 TEST(LabAnswers, OfSampledRequestsAreThoseOfUnsampledOnes) {
   for (const bool chat : {true, false}) {
-    for (const char* stream : {"", R"(,"stream":true)",
-                               R"(,"stream":true,"stream_options":{"include_usage":true})"}) {
+    for (const char* stream :
+         {"", R"(,"stream":true)", R"(,"stream":true,"stream_options":{"include_usage":true})"}) {
       for (const char* ids : {"", R"(,"return_token_ids":true)"}) {
         for (const char* n : {"", R"(,"n":2)"}) {
           for (const Asked& asked : kAsked) {
