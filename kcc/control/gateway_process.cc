@@ -342,6 +342,7 @@ class GatewayProcess {
       return report;
     }
     report.needs_restart = KeepWhatNeedsRestart(documents_, &*loaded.documents);
+    const std::vector<std::string> moved = MovedKernels(documents_, *loaded.documents);
     const Result<> taken = TakeOver(*loaded.documents);
     if (!taken.has_value()) {
       report.problems.push_back(taken.error().Format());
@@ -354,6 +355,10 @@ class GatewayProcess {
       told += "; needs a restart:";
       for (const std::string& what : report.needs_restart) told += " " + what + ",";
       told.pop_back();
+    }
+    for (const std::string& kernel : moved) {
+      told +=
+          "; " + kernel + " is another server or model now, on the evidence kept under its name";
     }
     TellReload(told);
     return report;
