@@ -122,6 +122,9 @@ void ClientConnection::Parse() {
   parsing_ = true;
   bool more = true;
   while (more) {
+    if (phase_ == Phase::kIdle && in_.bytes().starts_with("\r\n")) {
+      in_.Take(2);  // some old clients end a body so
+    }
     if (phase_ == Phase::kIdle && in_.size() > 0) {
       phase_ = Phase::kHead;
       scanned_ = 0;
@@ -132,7 +135,6 @@ void ClientConnection::Parse() {
       head_.method = {};
       keep_alive_ = false;  // until there is a head that says so
       ExpireIn(thread_.options().request_s);
-      if (in_.bytes().starts_with("\r\n")) in_.Take(2);  // some old clients end a body so
     }
     if (phase_ == Phase::kHead) {
       more = ParseHead();

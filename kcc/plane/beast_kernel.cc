@@ -362,10 +362,17 @@ void KernelConnection::Close() {
 std::shared_ptr<KernelConnection> KernelDoor::Take(const std::shared_ptr<const GatewayPool>& pool,
                                                    size_t kernel, bool fresh) {
   const std::shared_ptr<KernelPlace>& place = PlaceOf(pool, kernel);
-  if (fresh || place->idle.empty()) return std::make_shared<KernelConnection>(thread_, place);
-  std::shared_ptr<KernelConnection> youngest = std::move(place->idle.back());
-  place->idle.pop_back();
-  return youngest;
+  while (!fresh && !place->idle.empty()) {
+    std::shared_ptr<KernelConnection> youngest = place->idle.back();
+    // What is there before the request was sent is not its answer. The loop may not have come to
+    // it.
+    if (youngest->wire_.IsSilent()) {
+      place->idle.pop_back();
+      return youngest;
+    }
+    youngest->Close();  // it leaves the list
+  }
+  return std::make_shared<KernelConnection>(thread_, place);
 }
 
 const std::string& KernelDoor::HostField(const std::shared_ptr<const GatewayPool>& pool,

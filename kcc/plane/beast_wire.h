@@ -14,6 +14,7 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <string_view>
@@ -54,6 +55,13 @@ class Wire {
     const auto sent =
         ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     return sent > 0 ? static_cast<size_t>(sent) : 0;
+  }
+
+  // There is nothing to read, not even the end.
+  bool IsSilent() {
+    char byte = 0;
+    return ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK);
   }
 
   template <class Handler>

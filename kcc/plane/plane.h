@@ -72,10 +72,13 @@ class Plane {
   static Result<std::unique_ptr<Plane>> Start(const PlaneOptions& options, GatewayCore& core,
                                               AdminHandler& admin, PlaneStarted* started);
   virtual ~Plane() = default;  // closes what is open
-  // Options that may change while it runs: limits, keys, times and certificates. Connections and
-  // streams that are open stay.
+  // Options that may change while it runs: limits, keys, times, the admin token and certificates.
+  // Connections and streams that are open stay; limits and keys hold for their next request. Where
+  // it fails, all stays as it was. Of one thread at a time, and none of the plane's own but the
+  // admin port's.
   virtual Result<> Reload(const PlaneOptions& options) = 0;
-  // Accepts nothing more, lets requests finish for drain_s, and returns.
+  // Accepts no more clients, lets requests finish for drain_s, and returns. The admin port goes on
+  // until the plane is destroyed.
   virtual void Drain() = 0;
   virtual PlaneCounts counts() const = 0;
 };

@@ -129,6 +129,39 @@ TEST(PlaneLimits, AConnectionWithoutARequestEnds) {
   EXPECT_TRUE(client->Ended());
 }
 
+TEST(PlaneLimits, AClientThatDoesNotReadHoldsItsKernelBackAndIsLeftInTime) {
+  constexpr size_t kAll = size_t{128} << 20;
+  std::latch over(1);
+  size_t sent = 0;
+  TestKernel kernel([&](Channel& channel, const TestMessage&, int) {
+    channel.Write(kStreamHead);
+    const std::string piece = Chunk(Token(std::string(60000, 'x')));
+    while (sent < kAll && channel.Write(piece)) sent += piece.size();
+    over.count_down();
+    return false;
+  });
+  PlaneOptions options;
+  options.write_s = 1;
+  TestPlane plane({kernel.port()}, options);
+  const auto client = plane.Connect();
+  client->Write(ChatRequest("", true));
+  over.wait();
+  EXPECT_LT(sent, kAll / 2) << "what sockets hold, and not more";
+  plane.plane.reset();
+  EXPECT_EQ(plane.core.workers()[0]->counts().left.load(), 1u);
+}
+
+TEST(PlaneLimits, AHeadAloneIsAnsweredWithoutABody) {
+  TestKernel kernel(Good());
+  TestPlane plane({kernel.port()});
+  const auto client = plane.Connect();
+  client->Write("HEAD /v1/models HTTP/1.1\r\nHost: a\r\n\r\n" + ChatRequest());
+  const std::string head = client->ReadThrough("\r\n\r\n");
+  EXPECT_NE(head.find("200 OK"), head.npos);
+  EXPECT_NE(head.find("content-length: "), head.npos);
+  EXPECT_EQ(ReadMessage(*client, false).body, Answer("x"));
+}
+
 TEST(PlaneLimits, TooManyConnectionsAreTurnedAwayUntilOneEnds) {
   PlaneOptions options;
   options.connections_max = 2;

@@ -308,6 +308,25 @@ TEST(Plane, BytesBeyondAnAnswerAreNotTheNextOne) {
   }
 }
 
+TEST(Plane, BytesThatNobodyAskedForAreNotTheNextAnswer) {
+  std::latch poisoned(1);
+  TestKernel kernel([&](Channel& channel, const TestMessage&, int) {
+    channel.Write(Sized(Answer("mine")));
+    if (poisoned.try_wait()) return true;
+    channel.Write(Sized(Answer("poison")));
+    poisoned.count_down();
+    return true;
+  });
+  TestPlane plane({kernel.port()});
+  const auto client = plane.Connect();
+  for (int i = 0; i < 3; ++i) {
+    client->Write(ChatRequest());
+    EXPECT_EQ(ReadMessage(*client, false).body, Answer("mine"));
+    poisoned.wait();
+  }
+  EXPECT_EQ(kernel.connections(), 2);
+}
+
 TEST(Plane, AClientThatLeavesTakesItsKernelsConnectionWithIt) {
   std::latch asked(1);
   std::latch left(1);
