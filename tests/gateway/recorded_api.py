@@ -19,7 +19,7 @@ class RecordedApi:
     def __init__(self, page, headers, status):
         self.page, self.headers, self.status = page, headers, status
         self.listeners = []
-        self.lock = threading.Lock()
+        self.came = threading.Condition()  # a listener
         self.silent = threading.Event()  # set: nothing is answered
         api = self
 
@@ -59,23 +59,26 @@ class RecordedApi:
         handler.send_header("Content-Type", "text/event-stream")
         handler.end_headers()
         waiting = queue.Queue()
-        with self.lock:
-            self.listeners.append(waiting)
         waiting.put(("status", self.status))
+        with self.came:
+            self.listeners.append(waiting)
+            self.came.notify_all()
         while (event := waiting.get()) is not None:
             name, data = event
             handler.wfile.write(f"event: {name}\ndata: {json.dumps(data)}\n\n".encode())
             handler.wfile.flush()
 
     def tell(self, name, data):
-        with self.lock:
+        """To whoever listens; waits for somebody who does."""
+        with self.came:
+            assert self.came.wait_for(lambda: self.listeners, timeout=30)
             for waiting in self.listeners:
                 waiting.put((name, data))
 
     def cut(self):
         """Ends the streams, and answers nothing until `silent` is cleared."""
         self.silent.set()
-        with self.lock:
+        with self.came:
             for waiting in self.listeners:
                 waiting.put(None)
             self.listeners.clear()

@@ -134,7 +134,7 @@ def fall_back(status):
     status["route"].update(serves="reference", canary=None)
 
 
-@pytest.mark.parametrize("change, word, sentence", [
+OUTCOMES = [
     (heal, "healthy", "Healthy: fp8 serves, and every clause is satisfied."),
     (lambda status: None, "guarded", "Guarded: bf16 serves in place of fp8."),
     (fall_back, "fallback", "Fallback: reference serves in place of fp8."),
@@ -145,13 +145,21 @@ def fall_back(status):
     (fall_silent, "not judged", "Not judged: fp8 serves as it did last, and the evaluator is silent."),
     (panic, "panic", "Panic: every kernel that could serve is bad, and bf16 serves as the least bad."),
     (refuse, "refusing requests", "Refusing requests: no kernel may serve."),
-])  # fmt: skip
-def test_the_first_sentence_says_whether_it_is_healthy(open_page, api, change, word, sentence):
-    page = open_page(api(change).url)
-    expect(page.locator("h1")).to_have_text(sentence)
-    assert outcome(page) == word
-    assert page.title().startswith(sentence.split(":")[0])
-    assert page.locator(".verdict > svg.glyph.v-satisfied").count() == (word == "healthy")
+]  # fmt: skip
+
+
+def test_the_first_sentence_says_whether_it_is_healthy(open_page, api):
+    recorded = api()
+    page = open_page(recorded.url)
+    expect(page.locator(".live")).to_have_text("● live")
+    for change, word, sentence in OUTCOMES:
+        status = recorded_api.recorded()
+        change(status)
+        recorded.tell("status", status)
+        expect(page.locator("h1")).to_have_text(sentence)
+        assert outcome(page) == word
+        assert page.title().startswith(sentence.split(":")[0])
+        assert page.locator(".verdict > svg.glyph.v-satisfied").count() == (word == "healthy")
 
 
 def test_healthy_is_never_said_of_a_verdict_that_the_page_does_not_know(open_page, api):
@@ -282,11 +290,18 @@ def test_no_text_becomes_markup(open_page, api):
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
 
 
-@pytest.mark.parametrize("missing", ["kernels", "history", "risk", "rates", "route", "promotion", "incidents", "contract"])
-def test_a_part_that_the_gateway_leaves_out_breaks_no_other(open_page, api, missing):
-    page = open_page(api(lambda status: status.pop(missing)).url)
-    expect(page.locator("#traffic .tile").first).to_be_visible()
-    assert outcome(page) != "healthy"
+def test_a_part_that_the_gateway_leaves_out_breaks_no_other(open_page, api):
+    recorded = api()
+    page = open_page(recorded.url)
+    expect(page.locator(".live")).to_have_text("● live")
+    for at, missing in enumerate(["kernels", "history", "risk", "rates", "route", "promotion", "incidents", "contract"]):
+        status = recorded_api.recorded()
+        del status[missing]
+        status["url"] = f"http://without-{missing}"
+        status["atMs"] += at * 2000
+        recorded.tell("status", status)
+        expect(page.locator("footer")).to_contain_text(f"without-{missing}")  # drawn last
+        assert outcome(page) != "healthy"
 
 
 # ---- for everybody

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEMO = [sys.executable, ROOT / "tools/gateway_demo.py"]
 
@@ -17,6 +19,7 @@ def left_running(folder):
     return found.stdout.split()
 
 
+@pytest.mark.slow
 def test_the_gateways_story(tmp_path, kcc_path):
     folder = tmp_path / "demo"
     environment = os.environ | {"KCC_BINARY": str(kcc_path)}
