@@ -63,6 +63,11 @@ void KernelSignals::FoldRepeat(const SignalPlan& plan, RequestEvidence* evidence
   FoldPairs(plan, Read::kRepeats, evidence, time_ms, half_window, alerts);
 }
 
+void KernelSignals::FoldEarlier(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms,
+                                int64_t half_window, std::vector<Alert>* alerts) {
+  FoldPairs(plan, Read::kEarlier, evidence, time_ms, half_window, alerts);
+}
+
 void KernelSignals::FoldEvent(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms,
                               int64_t half_window, std::vector<Alert>* alerts) {
   FoldPairs(plan, Read::kEvents, evidence, time_ms, half_window, alerts);
@@ -79,10 +84,16 @@ void KernelSignals::FoldPairs(const SignalPlan& plan, Read read, RequestEvidence
     if (signal.kind == SignalKind::kNone) continue;
     if (read == Read::kEvents && !signal.of_events) continue;
     if (read == Read::kRepeats && !signal.of_events && !IsOfRepeats(signal)) continue;
+    if (signal.kind == SignalKind::kBlock && read == Read::kEarlier) {
+      BlockState& block = blocks_[static_cast<size_t>(pair.block)];
+      block.doubtful = block.doubtful || (block.open && evidence->Touches(pair.slice));
+      continue;
+    }
     if (signal.kind == SignalKind::kBlock) {
       FoldBlock(plan, at, evidence, time_ms, half_window, alerts);
       continue;
     }
+    const Credit credit = read == Read::kEarlier ? Credit::kNone : Credit::kFull;
     const bool touched = evidence->Touches(pair.slice);
     const bool unvouched = evidence->Unvouched(pair.slice);
     if (!touched && !unvouched) continue;
@@ -93,14 +104,14 @@ void KernelSignals::FoldPairs(const SignalPlan& plan, Read read, RequestEvidence
     }
     if (evidence->OfTokens(pair.slice)) {
       const Sample own = touched ? SampleOf(signal, plan.plan, pair.slice, evidence) : Sample();
-      FoldPair(plan, at, own, unvouched, touched, half_window, alerts);
+      FoldPair(plan, at, own, unvouched, touched, credit, half_window, alerts);
       continue;
     }
     if (last_signal != pair.signal) {
       whole = SampleOf(signal, plan.plan, pair.slice, evidence);
       last_signal = pair.signal;
     }
-    FoldPair(plan, at, whole, unvouched, touched, half_window, alerts);
+    FoldPair(plan, at, whole, unvouched, touched, credit, half_window, alerts);
   }
 }
 
@@ -116,16 +127,16 @@ void KernelSignals::FoldUnread(const SignalPlan& plan, RequestEvidence* evidence
     } else if (counts) {
       ++pairs_[at].requests;
       const Sample sample = SampleOf(signal, plan.plan, pair.slice, evidence);
-      FoldPair(plan, at, sample, false, true, half_window, alerts);
+      FoldPair(plan, at, sample, false, true, Credit::kFull, half_window, alerts);
     } else {
-      FoldPair(plan, at, Sample(), true, false, half_window, alerts);
+      FoldPair(plan, at, Sample(), true, false, Credit::kFull, half_window, alerts);
     }
     pairs_[at].clean = 0;
   }
 }
 
 void KernelSignals::FoldPair(const SignalPlan& plan, size_t at, const Sample& sample,
-                             bool unvouched, bool touched, int64_t half_window,
+                             bool unvouched, bool touched, Credit credit, int64_t half_window,
                              std::vector<Alert>* alerts) {
   const SignalPair& pair = plan.pairs[at];
   const ClauseSignal& signal = plan.signals[pair.signal];
@@ -136,28 +147,32 @@ void KernelSignals::FoldPair(const SignalPlan& plan, size_t at, const Sample& sa
     alerts->push_back({Alert::Kind::kBroken, at, 0});
     return;
   }
-  ++state.observations;
-  if (state.broken && touched && !unvouched) ++state.clean;
+  const bool credited = credit == Credit::kFull;
+  if (credited) ++state.observations;
+  if (credited && state.broken && touched && !unvouched) ++state.clean;
   // By infer's word alone it is in the slice, or not: nothing good may follow from it.
-  for (size_t i = 0; i < signal.passes.size(); ++i) {
+  for (size_t i = 0; credited && i < signal.passes.size(); ++i) {
     const UnitValue worst{.value = 1, .complement = 0};
     passes_[pair.first_pass + i].Add(signal.passes[i], unvouched ? worst : sample.for_pass[i]);
   }
   if (!touched) return;
   state.recent.Add(sample.bad, sample.weight, half_window);
   if (signal.kind == SignalKind::kExistence) {
-    state.shown = state.shown || (!sample.possible && !unvouched);
+    state.shown = state.shown || (credited && !sample.possible && !unvouched);
     return;
   }
   if (NeedsNoTest(signal)) {
-    if (!state.broken && !sample.possible && !unvouched) ++state.clean;
+    if (credited && !state.broken && !sample.possible && !unvouched) ++state.clean;
     if (!sample.sure) return;
     state.clean = 0;
     state.proof = sample.value;
     if (HasSamples(*signal.clause, state)) alerts->push_back({Alert::Kind::kProof, at, 0});
     return;
   }
-  if (!state.broken) state.clean = sample.possible || unvouched ? 0 : state.clean + 1;
+  if (!state.broken) {
+    const bool doubtful = sample.possible || unvouched;
+    state.clean = doubtful ? 0 : state.clean + (credited ? 1 : 0);
+  }
   double largest = 0;
   bool alarm = false;
   for (size_t i = 0; i < signal.detectors.size(); ++i) {
@@ -243,7 +258,7 @@ void KernelSignals::CloseBlock(const SignalPlan& plan, size_t at, int64_t half_w
   Sample sample;
   if (block.merged > 0) sample = SampleOfBlock(signal, plan.plan, block.state, block.doubtful);
   const int64_t clean = pairs_[at].clean;
-  FoldPair(plan, at, sample, block.doubtful, block.merged > 0, half_window, alerts);
+  FoldPair(plan, at, sample, block.doubtful, block.merged > 0, Credit::kFull, half_window, alerts);
   // A clean block is as many clean requests as it holds.
   if (pairs_[at].clean == clean + 1) pairs_[at].clean += block.merged - 1;
 }

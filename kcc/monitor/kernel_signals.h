@@ -82,6 +82,11 @@ class KernelSignals {
   // A request that repeats another: clauses about repeats and about events alone read it.
   void FoldRepeat(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms,
                   int64_t half_window, std::vector<Alert>* alerts);
+  // A request that began before the kernel's last alarm, and is told after it. Whatever it shows
+  // against the kernel counts; nothing good of it does, since what an alarm returns by is evidence
+  // of what came after.
+  void FoldEarlier(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms,
+                   int64_t half_window, std::vector<Alert>* alerts);
   // A line that is no evidence but of its being written: clauses about events alone read it.
   void FoldEvent(const SignalPlan& plan, RequestEvidence* evidence, int64_t time_ms,
                  int64_t half_window, std::vector<Alert>* alerts);
@@ -116,11 +121,12 @@ class KernelSignals {
   void Visit(Archive& archive, const SignalPlan& plan);
 
  private:
-  enum class Read : uint8_t { kAll, kEvents, kRepeats };
+  enum class Read : uint8_t { kAll, kEvents, kRepeats, kEarlier };
+  enum class Credit : uint8_t { kNone, kFull };  // whether what is good counts
   void FoldPairs(const SignalPlan& plan, Read read, RequestEvidence* evidence, int64_t time_ms,
                  int64_t half_window, std::vector<Alert>* alerts);
   void FoldPair(const SignalPlan& plan, size_t at, const Sample& sample, bool unvouched,
-                bool touched, int64_t half_window, std::vector<Alert>* alerts);
+                bool touched, Credit credit, int64_t half_window, std::vector<Alert>* alerts);
   void FoldBlock(const SignalPlan& plan, size_t at, RequestEvidence* evidence, int64_t time_ms,
                  int64_t half_window, std::vector<Alert>* alerts);
   void FoldUnreadBlock(const SignalPlan& plan, size_t at, RequestEvidence* evidence, bool counts,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "kcc/contract/monitor_policy.h"
@@ -25,7 +26,10 @@ struct KernelRecord {
   // of its own that allows none.
   bool broken = false;
   int64_t unbroken = 0;  // since then
-  size_t standing = 0;   // pairs that are alarmed
+  // Time of the observation that raised its last alarm; evidence of before is none of what came
+  // after it, though it may be told later.
+  int64_t alarm_ms = std::numeric_limits<int64_t>::min();
+  size_t standing = 0;  // pairs that are alarmed
 
   // Guarded again after a release.
   int64_t strikes() const { return guards > 0 ? guards - 1 : 0; }

@@ -90,9 +90,12 @@ void Monitor::State::Fold(const MonitorObservation& observation, KernelRecord* r
   std::vector<Alert> alerts;
   std::string contradiction;
   const Result<> read = evidence->Read(observation, record->kernel->fingerprint);
+  const bool earlier = observation.time_ms < record->alarm_ms;
   if (read.has_value()) {
     if (observation.repeat) {
       record->signals.FoldRepeat(plan, &*evidence, observation.time_ms, HalfWindow(), &alerts);
+    } else if (earlier) {
+      record->signals.FoldEarlier(plan, &*evidence, observation.time_ms, HalfWindow(), &alerts);
     } else {
       record->signals.Fold(plan, &*evidence, observation.time_ms, HalfWindow(), &alerts);
     }
@@ -103,9 +106,10 @@ void Monitor::State::Fold(const MonitorObservation& observation, KernelRecord* r
   const ReleaseContext context{plan, policy, on_broken};
   if (alerts.empty() && contradiction.empty()) {
     // Asked again is not asked once more: a repeat takes no step towards a release.
-    if (!observation.repeat) ReleaseByEvidence(context, record, changes);
+    if (!observation.repeat && !earlier) ReleaseByEvidence(context, record, changes);
   } else {
     RaiseAlerts(context, observation.id(), contradiction, alerts, record, changes);
+    record->alarm_ms = std::max(record->alarm_ms, observation.time_ms);
   }
 }
 
@@ -120,6 +124,7 @@ void Monitor::State::FoldEvent(const MonitorObservation& observation, KernelReco
   if (alerts.empty()) return;
   AddFaults(plan, observation, &alerts);
   RaiseAlerts({plan, policy, on_broken}, observation.id(), "", alerts, record, changes);
+  record->alarm_ms = std::max(record->alarm_ms, observation.time_ms);
 }
 
 // Evidence that contradicts itself is a clause of its own, and what shows none of it begins again.

@@ -84,6 +84,7 @@ void KernelRecord::Visit(Archive& archive, const SignalPlan& plan) {
   }
   archive.Bool(guarded);
   archive.Bool(broken);
+  archive.I64(alarm_ms);
   signals.Visit(archive, plan);
   if (archive.reading()) CountStanding();
 }

@@ -20,7 +20,7 @@ namespace kcc {
 
 // Of the saved bytes. Another version is refused: a monitor that guesses may release what it must
 // not.
-inline constexpr uint64_t kMonitorStateVersion = 1;
+inline constexpr uint64_t kMonitorStateVersion = 2;
 
 struct Monitor::State {
   State(Contract its_contract, MonitorPolicy its_policy, const MonitorOptions& its_options)
