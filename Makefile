@@ -59,10 +59,10 @@ empty :=
 space := $(empty) $(empty)
 any-of = ^($(subst $(space),|,$(strip $(1))))$$
 
-READERS := format predicate contract trace summary monitor monitorlog statement kernel serve rl capi
+READERS := format predicate contract trace summary monitor monitorlog statement kernel serve gateway plane rescore control rl capi
 FUZZED := contract promotion predicate safetensors npy requests kld import import_files conform arrays summary report statement \
   register_import stored_request observation decision_log monitor_state capi capi_files capi_monitor exec_answers server_answers \
-  serve_requests
+  serve_requests gateway_request gateway_stream gateway_answer plane_request json_schema
 test-readers: configure-asan
 	@cmake --build --preset asan -j $(JOBS) --target $(READERS:%=kcc_%_test) $(FUZZED:%=%_fuzz)
 	@$(CTEST) --test-dir build/asan -LE slow -R '$(call any-of,$(READERS) $(FUZZED:%=fuzz-%))'
@@ -81,7 +81,7 @@ test-asan: configure-asan
 
 # Threads live in few modules: the tests of those, and of what is built on them, are all that is
 # built here. A monitor has none; its callers may.
-TSAN_TESTS := numeric summary kernel lab serve attribution experiment rl monitor monitorlog capi capi_monitor
+TSAN_TESTS := numeric summary kernel lab serve gateway plane rescore control attribution experiment rl monitor monitorlog capi capi_monitor
 # Left out: what reads one file thousands of times in one thread, minutes each under tsan.
 test-tsan: configure-tsan
 	@cmake --build --preset tsan -j $(JOBS) --target $(TSAN_TESTS:%=kcc_%_test)
