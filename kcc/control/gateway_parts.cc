@@ -32,6 +32,7 @@ EvaluatorOptions EvaluatorOptionsOf(const GatewayDocuments& documents, const Sta
   live.session.kcc_version = kcc_version;
   for (const GatewayKernel& kernel : config.kernels) live.kernels.push_back(kernel.name);
   live.wishes = wishes;
+  live.hide_content = config.store != StoreRequests::kFull;
   return options;
 }
 

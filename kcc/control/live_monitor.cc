@@ -64,9 +64,11 @@ Result<MonitorDecision> LiveMonitor::FoldInLog(const Evidence& evidence) {
       LostLine(options_.policy, observation.kernel, decision.error().message()));
 }
 
+// And without what the log must not hold.
 void LiveMonitor::PutInOrder(Evidence* evidence) {
   auto* observation = std::get_if<MonitorObservation>(evidence);
   if (observation == nullptr) return;
+  if (options_.hide_content) hider_.Hide(observation);
   const int64_t told = std::min(observation->time_ms, clock_->NowMs());
   last_time_ms_ = std::max(last_time_ms_, told);
   observation->time_ms = last_time_ms_;

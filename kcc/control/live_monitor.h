@@ -19,6 +19,7 @@
 
 #include "kcc/base/clock.h"
 #include "kcc/base/result.h"
+#include "kcc/control/content_hider.h"
 #include "kcc/control/history.h"
 #include "kcc/control/route_plan.h"
 #include "kcc/gateway/route_word.h"
@@ -33,6 +34,7 @@ struct LiveMonitorOptions {
   SessionOptions session;
   std::vector<std::string> kernels;  // of the pool, in its order
   RouteWishes wishes;
+  bool hide_content = true;      // content_hider.h
   size_t waiting_max = 512;      // evidence that waits for the log
   int64_t retry_ms = 1000;       // between two tries to open the log again
   int64_t probe_turn_ms = 5000;  // after which another guarded kernel is shown the probes
@@ -86,7 +88,11 @@ class LiveMonitor {
     EvidenceOrigin origin;
   };
   LiveMonitor(LiveMonitorOptions options, RouteWords* words, History* history, const Clock* clock)
-      : options_(std::move(options)), words_(words), history_(history), clock_(clock) {}
+      : options_(std::move(options)),
+        hider_(options_.contract),
+        words_(words),
+        history_(history),
+        clock_(clock) {}
 
   // Evidence comes when it is scored, not in the order in which requests began. A window or an
   // epoch that is over takes nothing more, so that what is slow or fails would be in none: it
@@ -108,6 +114,7 @@ class LiveMonitor {
   void Republish();
 
   LiveMonitorOptions options_;
+  const ContentHider hider_;
   RouteWords* words_;
   History* history_;
   const Clock* clock_;

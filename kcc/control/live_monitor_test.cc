@@ -5,6 +5,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "kcc/base/file.h"
 #include "kcc/control/control_test_data.h"
 #include "kcc/monitorlog/log_replay.h"
 
@@ -117,6 +118,24 @@ TEST_F(LiveMonitorTest, EvidenceThatComesLateCountsWhenItComes) {
   give("next one", clock_.NowMs());
   EXPECT_EQ(live->status().late, 0);
   EXPECT_EQ(KernelIn(live->status(), "fast").audited, 4);
+}
+
+TEST_F(LiveMonitorTest, TheLogHoldsNoSessionKeyAndNoTokenUnlessItIsToldTo) {
+  for (const bool hide : {true, false}) {
+    LiveMonitorOptions options = Options();
+    options.session.log = Path(hide ? "hidden.jsonl" : "shown.jsonl");
+    options.session.state = "";
+    options.hide_content = hide;
+    const auto live = Open(std::move(options));
+    MonitorObservation observation = testing::GoodOrBad(1, false);
+    observation.session = "key-of-ada";
+    observation.tokens.token = {4711};
+    live->Fold(observation, {"r1", "fast", 0, false});
+    ASSERT_TRUE(live->Close().has_value());
+    const std::string log = *ReadFile(Path(hide ? "hidden.jsonl" : "shown.jsonl"), 1 << 20);
+    EXPECT_EQ(log.find("key-of-ada") == std::string::npos, hide);
+    EXPECT_EQ(log.find("4711") == std::string::npos, hide);
+  }
 }
 
 TEST_F(LiveMonitorTest, ARestartKeepsTheRouteAndEveryDecision) {
