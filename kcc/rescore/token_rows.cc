@@ -83,6 +83,14 @@ void AddBest(const ScoredToken& token, size_t side, ObservedTokens* tokens) {
                                             : kMissing);
 }
 
+// A row of another length than the vocabulary is of another model; what lies behind its end is
+// nobody's word. Empty: it is none.
+std::string WrongRow(const ScoredToken& token, int64_t vocab_size) {
+  if (token.logits.empty() || std::cmp_equal(token.logits.size(), vocab_size)) return "";
+  return "a row has " + std::to_string(token.logits.size()) + " logits, the vocabulary " +
+         std::to_string(vocab_size) + " entries";
+}
+
 bool AllEqual(const std::vector<double>& a, const std::vector<double>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
@@ -125,6 +133,14 @@ Rows RowMaker::Make(const RowsAsk& ask) const {
   TokenReading reading;
   for (size_t i = 0; i < ask.train.size(); ++i) {
     const auto position = static_cast<int32_t>(static_cast<size_t>(ask.prompt_tokens) + i);
+    const std::string wrong_train = WrongRow(ask.train[i], ask.vocab_size);
+    const std::string wrong_infer = WrongRow(ask.infer[i], ask.vocab_size);
+    if (!wrong_train.empty() || !wrong_infer.empty()) {
+      (wrong_train.empty() ? rows.broken_infer : rows.broken_train) =
+          "at position " + std::to_string(position) + ": " +
+          (wrong_train.empty() ? wrong_infer : wrong_train);
+      return rows;
+    }
     train.Set(ask.train[i], position);
     infer.Set(ask.infer[i], position);
     const EvidenceLevel train_level = LevelOf(ask.train[i]);

@@ -155,6 +155,22 @@ TEST(TokenRows, NumbersThatNoKernelCanMeanAreBrokenByWhoseTheyAre) {
   }
 }
 
+TEST(TokenRows, ARowOfAnotherLengthIsNotRead) {
+  for (const bool longer : {false, true}) {
+    for (const bool with_lists : {false, true}) {
+      std::vector<ScoredToken> spoilt = Side(0, -1);
+      spoilt[2].logits.resize(kReferenceVocab + (longer ? 1 : -1));
+      const std::vector<ScoredToken> good = Side(0, with_lists ? 20 : -1);
+      const Rows of_infer = RowsOf(good, spoilt);
+      EXPECT_THAT(of_infer.broken_infer, HasSubstr(longer ? "65 logits" : "63 logits"));
+      EXPECT_EQ(of_infer.broken_train, "");
+      const Rows of_train = RowsOf(spoilt, good);
+      EXPECT_EQ(of_train.broken_infer, "");
+      EXPECT_THAT(of_train.broken_train, HasSubstr("position 4: a row has"));
+    }
+  }
+}
+
 TEST(TokenRows, ADrawnTokenAtTheEndOfItsListShowsNoRank) {
   ServedToken served;
   served.id = 9;
