@@ -44,12 +44,18 @@ bool HasLogprobs(const ServedRecord& record) {
                      [](const ServedToken& token) { return !std::isnan(token.logprob); });
 }
 
+bool SawTokens(const ServedRecord& record) {
+  return !record.tokens.empty() || !record.text.empty() || record.ttft_ms > 0;
+}
+
 Served ServedOf(const ServedRecord& record) {
   if (record.client_left) return Served::kLeft;
-  if (record.cut || record.status == 0 || record.status == 429 || record.status >= 500) {
-    return Served::kFailed;
-  }
-  return record.status >= 400 ? Served::kRefused : Served::kWhole;
+  const bool refused = record.status >= 400 && record.status < 500 && record.status != 429;
+  // Who has begun to answer took the request for one that it can answer.
+  if (refused && !record.cut) return SawTokens(record) ? Served::kFailed : Served::kRefused;
+  const bool answered = record.status >= 200 && record.status < 300;
+  // Of what the gateway went to another kernel for, the status alone may look good.
+  return answered && !record.cut && record.reason.empty() ? Served::kWhole : Served::kFailed;
 }
 
 bool NeedsOwnAnswers(const Contract& contract) {
@@ -160,7 +166,7 @@ void EvidenceMaker::AddRun(const RescoreJob& job, MonitorObservation* observatio
     infer["ttft_ms"] = record.ttft_ms;
   }
   const bool tells = !record.tokens.empty() || (!record.prompt_ids.empty() && record.text.empty());
-  if (tells && job.served != Served::kFailed) {
+  if (tells && (job.served != Served::kFailed || !record.tokens.empty())) {
     infer["output_tokens"] = static_cast<double>(record.tokens.size());
   }
   if (whole) infer["replay_signature"] = AnswerSignature(job, record);
@@ -174,7 +180,9 @@ void EvidenceMaker::AddTrain(const RescoreJob& job, MonitorObservation* observat
   Request train;
   train.id = job.record.id;
   if (!job.prompt.empty()) train.fields["prompt_tokens"] = static_cast<double>(job.prompt.size());
-  if (job.audit && !job.audit->build.empty()) train.fields["kernel_fingerprint"] = job.audit->build;
+  if (job.audit && job.audit->ok && !job.audit->build.empty()) {
+    train.fields["kernel_fingerprint"] = job.audit->build;
+  }
   if (job.own) {
     const ServedRecord& own = *job.own;
     const bool whole = ServedOf(own) == Served::kWhole;
@@ -196,6 +204,8 @@ void EvidenceMaker::AddTrain(const RescoreJob& job, MonitorObservation* observat
     const size_t own = job.own ? job.own->tokens.size() : 0;
     const size_t claimed = std::max({size_t{1}, own, job.text_ids.size()});
     train.fields["output_tokens"] = static_cast<double>(claimed);
+  } else if (job.served != Served::kWhole && job.record.tokens.empty() && SawTokens(job.record)) {
+    train.fields["output_tokens"] = 1.0;  // at least
   }
   if (!train.fields.empty()) observation->train = std::move(train);
 }
@@ -210,9 +220,47 @@ Rows EvidenceMaker::MakeRows(const RescoreJob& job, std::vector<ScoredToken> inf
   return rows_.Make(ask);
 }
 
+// Rows of the served tokens. Of `lost`, the reason why there are none.
+JobEvidence EvidenceMaker::Score(const RescoreJob& job, MonitorObservation* observation) const {
+  if (!job.lost_served.empty()) return {std::nullopt, job.lost_served, job.lost_served_word};
+  if (!job.audit || !job.audit->ok) {
+    return {std::nullopt,
+            "the audit kernel did not score it: " + (job.audit ? job.audit->fault : ""),
+            job.audit && job.audit->timed_out ? "timeout" : "audit"};
+  }
+  std::vector<ScoredToken> infer;
+  const bool told = HasLogprobs(job.record);
+  if (told) {
+    infer = TokensAsServed(job.record.tokens, job.record.pool->top);
+  } else if (job.infer && job.infer->ok) {
+    infer = job.infer->tokens;
+  } else {
+    return {std::nullopt,
+            "the answer tells no log-probs, and the kernel does not score its own tokens: " +
+                (job.infer ? job.infer->fault : ""),
+            "no-logprobs"};
+  }
+  Rows rows = MakeRows(job, std::move(infer));
+  if (!rows.broken_train.empty()) {
+    return {std::nullopt, "the audit kernel's numbers are broken " + rows.broken_train, "audit"};
+  }
+  if (!told) observation->infer.fields["logprobs_rescored"] = true;
+  if (!rows.broken_infer.empty()) {
+    observation->broken = Shortened("the kernel's numbers are broken " + rows.broken_infer);
+  } else {
+    observation->tokens = std::move(rows.tokens);
+  }
+  return {};
+}
+
 JobEvidence EvidenceMaker::OfServed(const RescoreJob& job) const {
   if (!job.lost.empty()) return {std::nullopt, job.lost, job.lost_word};
-  if (!job.lost_served.empty()) return {std::nullopt, job.lost_served, job.lost_served_word};
+  // A failure is evidence whatever becomes of the tokens that came before it: those that cannot be
+  // scored are missing, by the length that is told of them.
+  const bool failed = job.served == Served::kFailed;
+  if (!failed && !job.lost_served.empty()) {
+    return {std::nullopt, job.lost_served, job.lost_served_word};
+  }
   MonitorObservation observation = Begin(job, KernelName(job.record));
   AddRun(job, &observation);
   if (!job.broken.empty()) {
@@ -234,32 +282,8 @@ JobEvidence EvidenceMaker::OfServed(const RescoreJob& job) const {
     return {std::move(observation), "", ""};
   }
   if (!job.sequence.empty()) {
-    if (!job.audit || !job.audit->ok) {
-      return {std::nullopt,
-              "the audit kernel did not score it: " + (job.audit ? job.audit->fault : ""),
-              job.audit && job.audit->timed_out ? "timeout" : "audit"};
-    }
-    std::vector<ScoredToken> infer;
-    if (HasLogprobs(job.record)) {
-      infer = TokensAsServed(job.record.tokens, job.record.pool->top);
-    } else if (job.infer && job.infer->ok) {
-      infer = job.infer->tokens;
-      observation.infer.fields["logprobs_rescored"] = true;
-    } else {
-      return {std::nullopt,
-              "the answer tells no log-probs, and the kernel does not score its own tokens: " +
-                  (job.infer ? job.infer->fault : ""),
-              "no-logprobs"};
-    }
-    Rows rows = MakeRows(job, std::move(infer));
-    if (!rows.broken_train.empty()) {
-      return {std::nullopt, "the audit kernel's numbers are broken " + rows.broken_train, "audit"};
-    }
-    if (!rows.broken_infer.empty()) {
-      observation.broken = Shortened("the kernel's numbers are broken " + rows.broken_infer);
-    } else {
-      observation.tokens = std::move(rows.tokens);
-    }
+    JobEvidence lost = Score(job, &observation);
+    if (!failed && !lost.lost.empty()) return lost;
   } else if (job.compares_outputs && job.served == Served::kWhole) {
     if (!job.own || ServedOf(*job.own) != Served::kWhole) {
       return {

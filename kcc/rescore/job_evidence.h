@@ -47,6 +47,7 @@ class EvidenceMaker {
   void AddRun(const RescoreJob& job, MonitorObservation* observation) const;
   void AddTrain(const RescoreJob& job, MonitorObservation* observation) const;
   MonitorObservation Begin(const RescoreJob& job, const std::string& kernel) const;
+  JobEvidence Score(const RescoreJob& job, MonitorObservation* observation) const;
   Rows MakeRows(const RescoreJob& job, std::vector<ScoredToken> infer) const;
 
   const RowMaker rows_;

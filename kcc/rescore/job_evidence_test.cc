@@ -142,6 +142,61 @@ TEST(JobEvidence, WhatWasNotScoredIsLostAndSaysWhy) {
   }
 }
 
+TEST(JobEvidence, WhatAGatewayCouldNotUseIsAFailureWhateverItsStatus) {
+  struct Case {
+    int status;
+    const char* reason;
+    bool content;
+    Served served;
+  };
+  const Case cases[] = {
+      {200, "", true, Served::kWhole},   {200, "garbage", false, Served::kFailed},
+      {101, "", false, Served::kFailed}, {302, "status", false, Served::kFailed},
+      {304, "", false, Served::kFailed}, {404, "", false, Served::kRefused},
+      {400, "", true, Served::kFailed},  {429, "", false, Served::kFailed},
+      {503, "", false, Served::kFailed}, {0, "connect", false, Served::kFailed},
+  };
+  for (const Case& one : cases) {
+    ServedRecord record = RecordOf(RescorePool(), "r", {1, 2}, {});
+    if (!one.content) {
+      record.text.clear();
+      record.ttft_ms = 0;
+    }
+    record.status = one.status;
+    record.reason = one.reason;
+    EXPECT_EQ(ServedOf(record), one.served) << one.status << one.reason;
+  }
+}
+
+TEST(JobEvidence, TokensBeforeAFailureAreScoredOrMissing) {
+  const EvidenceMaker maker(RescoreContract(), false);
+  RescoreJob job = Done(Served::kFailed);
+  JobEvidence evidence = maker.OfServed(job);
+  ASSERT_TRUE(evidence.observation.has_value());
+  EXPECT_EQ(evidence.observation->tokens.rows(), 1u);
+  EXPECT_EQ(evidence.observation->infer.Flag("failed"), true);
+  EXPECT_FALSE(evidence.observation->infer.fields.contains("latency_ms"));
+  job.audit->ok = false;
+  evidence = maker.OfServed(job);
+  ASSERT_TRUE(evidence.observation.has_value()) << "that it failed is known all the same";
+  EXPECT_EQ(evidence.observation->tokens.rows(), 0u);
+  EXPECT_EQ(evidence.observation->infer.Number("output_tokens"), 1);
+  job.audit->ok = true;
+  job.lost_served = "scaled";
+  EXPECT_EQ(maker.OfServed(job).observation->tokens.rows(), 0u);
+  for (const Served served : {Served::kFailed, Served::kLeft}) {
+    job = Done(served);
+    job.sequence.clear();
+    job.record.tokens.clear();
+    EXPECT_EQ(maker.OfServed(job).observation->train->Number("output_tokens"), 1);
+    job.record.text.clear();
+    EXPECT_EQ(maker.OfServed(job).observation->train->Number("output_tokens"), 1)
+        << "there was content, of what kind nobody read";
+    job.record.ttft_ms = 0;
+    EXPECT_FALSE(maker.OfServed(job).observation->train->fields.contains("output_tokens"));
+  }
+}
+
 TEST(JobEvidence, EqualLogprobsGiveExactlyNothing) {
   const EvidenceMaker maker(RescoreContract(), false);
   const JobEvidence evidence = maker.OfServed(Done());

@@ -22,9 +22,17 @@ std::string Difference(const std::vector<int32_t>& asked, const std::vector<int3
   return words + "the first that differs is token " + std::to_string(at.first - asked.begin());
 }
 
+// What clients saw of an answer that broke off is scored too: else a kernel would be judged only by
+// those tokens after which it did not fail.
 bool Scores(const RescoreJob& job) {
-  return (job.served == Served::kWhole || job.served == Served::kLeft) &&
-         !job.record.tokens.empty();
+  return job.served != Served::kRefused && !job.record.tokens.empty();
+}
+
+// That it failed is known all the same; then its tokens are missing.
+void LoseScores(RescoreJob* job, std::string why, std::string word) {
+  if (job->served == Served::kFailed) return;
+  job->lost = std::move(why);
+  job->lost_word = std::move(word);
 }
 
 }  // namespace
@@ -209,9 +217,8 @@ void RescoreFlow::OnPrompt(uint64_t number, Job& job, AskResult result) {
   if (result.fault.empty()) {
     job.prompt = std::move(result.ids);
   } else if (!refuses && Scores(job)) {
-    job.lost = "which prompt was asked could not be checked: " + result.fault;
-    job.lost_word = result.timed_out ? "timeout" : "prompt";
-    return;
+    return LoseScores(&job, "which prompt was asked could not be checked: " + result.fault,
+                      result.timed_out ? "timeout" : "prompt");
   }
   PromptKnown(number, job);
 }
@@ -226,8 +233,8 @@ bool RescoreFlow::ChoosePrompt(Job& job) {
   if (!Scores(job)) return false;
   const std::vector<int32_t>& prompt = job.prompt.empty() ? told : job.prompt;
   if (prompt.empty()) {
-    job.lost = "neither the answer nor the audit kernel tells the ids of the prompt";
-    job.lost_word = "prompt";
+    LoseScores(&job, "neither the answer nor the audit kernel tells the ids of the prompt",
+               "prompt");
     return false;
   }
   job.prompt_tokens = static_cast<int32_t>(prompt.size());
@@ -264,10 +271,10 @@ void RescoreFlow::AskScores(uint64_t number, Job& job) {
   KernelAsker* const asker = kernels_.Scores(audit_.name);
   const auto audit = asker != nullptr ? asker->kernel() : nullptr;
   if (audit == nullptr) {
-    job.lost = "the audit kernel does not answer: " +
-               (asker != nullptr ? asker->fault() : std::string("there is no way to it"));
-    job.lost_word = "audit-down";
-    return;
+    return LoseScores(&job,
+                      "the audit kernel does not answer: " +
+                          (asker != nullptr ? asker->fault() : "there is no way to it"),
+                      "audit-down");
   }
   job.vocab_size = audit->facts.vocab_size;
   if (!CheckServed(job, *audit)) return;

@@ -32,11 +32,13 @@ enum class Question : int {
 // What kind of answer a record holds.
 enum class Served : uint8_t {
   kWhole,    // of status 2xx, to its end
-  kFailed,   // no answer, 429, 5xx, or one that broke off
-  kRefused,  // another 4xx: it may be the client's fault
+  kFailed,   // no answer, 429, 5xx, one that broke off or that the gateway could not use
+  kRefused,  // another 4xx, before any content: it may be the client's fault
   kLeft,     // the client left: what was served until then is a shorter answer
 };
 Served ServedOf(const ServedRecord& record);
+// Whether its client got any of the answer's content.
+bool SawTokens(const ServedRecord& record);
 // Of who served it, or is to be asked.
 const std::string& KernelName(const ServedRecord& record);
 // Whether the answer told a log-prob of any token.

@@ -152,6 +152,14 @@ TEST_F(RescorerTest, AKernelThatReadAnotherPromptIsFoundOut) {
   EXPECT_THAT(One(std::move(unknown)).lost(), HasSubstr("ids of the prompt"));
 }
 
+// Nothing came of it.
+void Empty(ServedRecord* record) {
+  record->tokens.clear();
+  record->prompt_ids.clear();
+  record->text.clear();
+  record->ttft_ms = 0;
+}
+
 TEST_F(RescorerTest, NothingThatIsMissingCountsAsGood) {
   Start();
   WaitUntilUp();
@@ -163,19 +171,21 @@ TEST_F(RescorerTest, NothingThatIsMissingCountsAsGood) {
     size_t rows;
   };
   const Case cases[] = {
-      {"status 500", [](ServedRecord* r) { r->status = 500; }, true, false, 0},
-      {"no answer", [](ServedRecord* r) { r->status = 0; }, true, false, 0},
-      {"too many requests", [](ServedRecord* r) { r->status = 429; }, true, false, 0},
-      {"cut off", [](ServedRecord* r) { r->cut = true; }, true, false, 0},
+      {"status 500", [](ServedRecord* r) { Empty(r), r->status = 500; }, true, false, 0},
+      {"no answer", [](ServedRecord* r) { Empty(r), r->status = 0; }, true, false, 0},
+      {"too many requests", [](ServedRecord* r) { Empty(r), r->status = 429; }, true, false, 0},
+      {"sent elsewhere", [](ServedRecord* r) { Empty(r), r->status = 302; }, true, false, 0},
+      {"what no gateway can pass on", [](ServedRecord* r) { Empty(r), r->reason = "garbage"; },
+       true, false, 0},
+      {"cut off", [](ServedRecord* r) { r->cut = true; }, true, false, 3},
+      {"a refusal behind its content", [](ServedRecord* r) { r->status = 400; }, true, false, 3},
       {"the client left", [](ServedRecord* r) { r->client_left = r->cut = true; }, std::nullopt,
        false, 3},
       {"it left before the first token",
        [](ServedRecord* r) {
          r->client_left = true;
+         Empty(r);
          r->status = 0;
-         r->ttft_ms = 0;
-         r->tokens.clear();
-         r->prompt_ids.clear();
        },
        std::nullopt, false, 0},
       {"an answer of no tokens", [](ServedRecord* r) { r->tokens.clear(), r->text.clear(); }, false,
@@ -248,9 +258,18 @@ TEST_F(RescorerTest, AnAuditKernelThatIsDownLosesRecordsButNotFailures) {
   EXPECT_THAT(One(Record("a")).lost(), HasSubstr("fp8: the audit kernel does not answer"));
   ServedRecord failed = Record("b");
   failed.status = 503;
-  const Taken taken = One(std::move(failed));
+  const Taken taken = One(failed);
   ASSERT_NE(taken.observation(), nullptr) << taken.lost();
   EXPECT_EQ(taken.observation()->infer.Flag("failed"), true);
+  EXPECT_EQ(taken.observation()->tokens.rows(), 0u);
+  EXPECT_EQ(taken.observation()->infer.Number("output_tokens"), 3) << "its rows are missing";
+  failed.id = "c";
+  failed.tokens.clear();
+  failed.status = 200;
+  failed.cut = true;
+  const Taken unnamed = One(failed);
+  ASSERT_NE(unnamed.observation(), nullptr) << unnamed.lost();
+  EXPECT_GE(unnamed.observation()->train->Number("output_tokens"), 1) << "text without ids";
   EXPECT_GE(rescorer_->counts().reasons.at("audit-down"), 1u);
 }
 
@@ -342,6 +361,7 @@ TEST_F(RescorerTest, ARefusalIsTheClientsFaultOnlyIfTheAuditKernelRefusesToo) {
   Start();
   WaitUntilUp();
   ServedRecord both = Record("both");
+  Empty(&both);
   both.status = 400;
   both.request_body =
       R"({"model":"tiny","temperature":1,"seed":1,"max_tokens":1,"prompt":[5],"unheard":1})";
@@ -349,6 +369,7 @@ TEST_F(RescorerTest, ARefusalIsTheClientsFaultOnlyIfTheAuditKernelRefusesToo) {
   ASSERT_NE(neither.observation(), nullptr) << neither.lost();
   EXPECT_FALSE(neither.observation()->audited);
   ServedRecord alone = Record("alone");
+  Empty(&alone);
   alone.status = 400;
   alone.request_body =
       R"({"model":"tiny","temperature":1,"seed":1,"max_tokens":1,"prompt":[5,17]})";
