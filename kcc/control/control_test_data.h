@@ -48,7 +48,9 @@ class ControlTest : public ::testing::Test {
   void Fold(LiveMonitor& live, bool bad, const std::string& kernel = "fast") {
     const int64_t number = number_++;
     const EvidenceOrigin origin{"r" + std::to_string(number), kernel, clock_.NowMs(), false};
-    live.Fold(GoodOrBad(number, bad, kernel), origin);
+    MonitorObservation observation = GoodOrBad(number, bad, kernel);
+    observation.time_ms = clock_.NowMs();
+    live.Fold(std::move(observation), origin);
   }
   // Bad ones until requests go elsewhere.
   void Break(LiveMonitor& live) {

@@ -64,35 +64,43 @@ Result<MonitorDecision> LiveMonitor::FoldInLog(const Evidence& evidence) {
       LostLine(options_.policy, observation.kernel, decision.error().message()));
 }
 
-// And without what the log must not hold.
-void LiveMonitor::PutInOrder(Evidence* evidence) {
-  auto* observation = std::get_if<MonitorObservation>(evidence);
-  if (observation == nullptr) return;
-  if (options_.hide_content) hider_.Hide(observation);
-  const int64_t told = std::min(observation->time_ms, clock_->NowMs());
-  last_time_ms_ = std::max(last_time_ms_, told);
+// A request that began before its kernel's last alarm keeps its time, by which the monitor knows
+// that it cannot speak for the kernel's return.
+void LiveMonitor::PutInOrder(int64_t told_ms, MonitorObservation* observation) {
+  const int64_t began = std::min(told_ms, clock_->NowMs());
+  observation->time_ms = began;
+  const auto alarm = alarm_at_ms_.find(observation->kernel);
+  if (alarm != alarm_at_ms_.end() && began < alarm->second) return;
+  last_time_ms_ = std::max(last_time_ms_, began);
   observation->time_ms = last_time_ms_;
 }
 
 void LiveMonitor::Fold(Evidence evidence, const EvidenceOrigin& origin) {
-  PutInOrder(&evidence);
-  FoldInOrder(std::move(evidence), origin);
+  int64_t told_ms = 0;
+  if (auto* observation = std::get_if<MonitorObservation>(&evidence)) {
+    if (options_.hide_content) hider_.Hide(observation);
+    told_ms = observation->time_ms;
+  }
+  FoldInOrder({std::move(evidence), origin, told_ms});
 }
 
-void LiveMonitor::FoldInOrder(Evidence evidence, const EvidenceOrigin& origin) {
+void LiveMonitor::FoldInOrder(Waiting item) {
   ++version_;
+  if (auto* observation = std::get_if<MonitorObservation>(&item.evidence)) {
+    PutInOrder(item.told_ms, observation);
+  }
   if (!session_) {
-    Scout(evidence);
-    Wait({std::move(evidence), origin});
+    Scout(item.evidence);
+    Wait(std::move(item));
     return;
   }
-  const auto decision = FoldInLog(evidence);
+  const auto decision = FoldInLog(item.evidence);
   if (decision.has_value()) {
-    Took(evidence, origin, *decision);
+    Took(item.evidence, item.origin, *decision);
     return;
   }
   LogFailed(decision.error());
-  waiting_.push_front({std::move(evidence), origin});
+  waiting_.push_front(std::move(item));
   first_may_be_in_log_ = true;
 }
 
@@ -109,6 +117,12 @@ void LiveMonitor::Took(const Evidence& evidence, const EvidenceOrigin& origin,
                                std::string(Name(decision.handling)), origin.probe});
   if (decision.changes.empty()) return;
   ++changes_;
+  for (const MonitorChange& change : decision.changes) {
+    const bool bad = change.kind == MonitorChangeKind::kAlarm ||
+                     change.kind == MonitorChangeKind::kProof ||
+                     change.kind == MonitorChangeKind::kBroken;
+    if (bad) alarm_at_ms_[change.kernel] = last_time_ms_;
+  }
   HistoryEntry route;
   route.at_ms = clock_->NowMs();
   route.kind = Name(MonitorChangeKind::kRoute);
@@ -250,7 +264,7 @@ void LiveMonitor::FoldWaiting() {
   while (session_ && !waiting_.empty()) {
     Waiting item = std::move(waiting_.front());
     waiting_.pop_front();
-    FoldInOrder(std::move(item.evidence), item.origin);
+    FoldInOrder(std::move(item));
   }
   uint64_t left = kLostAtOnce;
   for (auto& [kernel, count] : unfolded_) {

@@ -86,6 +86,7 @@ class LiveMonitor {
   struct Waiting {
     Evidence evidence;
     EvidenceOrigin origin;
+    int64_t told_ms = 0;  // when the request began, as its evidence says
   };
   LiveMonitor(LiveMonitorOptions options, RouteWords* words, History* history, const Clock* clock)
       : options_(std::move(options)),
@@ -97,8 +98,8 @@ class LiveMonitor {
   // Evidence comes when it is scored, not in the order in which requests began. A window or an
   // epoch that is over takes nothing more, so that what is slow or fails would be in none: it
   // counts when it comes, at a time that is neither before what was folded nor in the future.
-  void PutInOrder(Evidence* evidence);
-  void FoldInOrder(Evidence evidence, const EvidenceOrigin& origin);
+  void PutInOrder(int64_t told_ms, MonitorObservation* observation);
+  void FoldInOrder(Waiting item);
   Result<MonitorDecision> FoldInLog(const Evidence& evidence);
   void Took(const Evidence& evidence, const EvidenceOrigin& origin,
             const MonitorDecision& decision);
@@ -143,7 +144,8 @@ class LiveMonitor {
   double turned_at_s_ = 0;
   uint64_t version_ = 0;
   uint64_t changes_ = 0;
-  int64_t last_time_ms_ = 0;  // of evidence; never goes back
+  int64_t last_time_ms_ = 0;                    // of evidence; never goes back
+  std::map<std::string, int64_t> alarm_at_ms_;  // by kernel, by that time
 };
 
 }  // namespace kcc

@@ -120,6 +120,24 @@ TEST_F(LiveMonitorTest, EvidenceThatComesLateCountsWhenItComes) {
   EXPECT_EQ(KernelIn(live->status(), "fast").audited, 4);
 }
 
+TEST_F(LiveMonitorTest, WhatBeganBeforeAnAlarmBringsNoKernelBack) {
+  const auto live = Open();
+  const int64_t before = clock_.NowMs();
+  clock_.AdvanceMs(60'000);
+  const auto give = [&](bool bad, int64_t began_ms) {
+    MonitorObservation observation = testing::GoodOrBad(number_, bad);
+    observation.time_ms = began_ms;
+    live->Fold(observation, {"r" + std::to_string(number_++), "fast", began_ms, false});
+  };
+  for (int i = 0; i < 1000 && words_.route().serves == kFast; ++i) give(true, clock_.NowMs());
+  ASSERT_EQ(words_.route().serves, kCareful);
+  for (int i = 0; i < 2000; ++i) give(false, before);
+  EXPECT_EQ(words_.route().serves, kCareful) << "good answers from before the fault";
+  clock_.AdvanceMs(1000);
+  for (int i = 0; i < 2000 && words_.route().serves != kFast; ++i) give(false, clock_.NowMs());
+  EXPECT_EQ(words_.route().serves, kFast);
+}
+
 TEST_F(LiveMonitorTest, TheLogHoldsNoSessionKeyAndNoTokenUnlessItIsToldTo) {
   for (const bool hide : {true, false}) {
     LiveMonitorOptions options = Options();
