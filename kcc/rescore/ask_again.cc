@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kcc/gateway/answer_reader.h"
+#include "kcc/gateway/event_signs.h"
 #include "kcc/gateway/request_scan.h"
 
 namespace kcc {
@@ -41,12 +42,21 @@ void ReadAgain(const AgainCall& again, const CallAnswer& answer, size_t answer_b
   record->prompt_ids.clear();
   record->tokens.clear();
   record->reason.clear();
-  if (answer.status != 200) return;
+  if (answer.status < 200 || answer.status >= 300) return;
+  // An error under a status that looks good is what it says it is.
+  if (const std::optional<int> error = ErrorStatusOf(answer.body)) {
+    record->status = *error;
+    return;
+  }
   AnswerReader reader(*again.wire, again.chat, again.injected, again.token_id_texts,
                       answer_bytes_max);
   std::string edited;
   reader.Read(answer.body, &edited);
   ServedAnswer read = reader.Take();
+  if (!LooksLikeObject(answer.body) || (!read.any_choice && read.fault.empty())) {
+    record->cut = true;  // it answers nothing
+    return;
+  }
   record->finish_reason = std::move(read.finish_reason);
   record->fingerprint = std::move(read.fingerprint);
   record->text = std::move(read.text);

@@ -27,7 +27,8 @@ Result<AgainCall> MakeAgainCall(const ServedRecord& record, const GatewayPool& p
                                 const PoolKernel& kernel);
 
 // The answer in the form of a record: `record` says what was asked, and gets what was answered.
-// `reason` is set where an answer of status 200 is no evidence.
+// `reason` is set where an answer of status 2xx is no evidence. One that has no choice is `cut`,
+// and an error has its status, whatever the answer's own was.
 void ReadAgain(const AgainCall& again, const CallAnswer& answer, size_t answer_bytes_max,
                ServedRecord* record);
 
