@@ -363,8 +363,12 @@ MonitorObservation EvidenceMaker::OfFingerprint(const ServedRecord& record) cons
   MonitorObservation observation;
   observation.time_ms = record.started_at_ms;
   observation.kernel = KernelName(record);
-  observation.session = record.session;
-  observation.infer.id = record.id;
+  // The request itself has a line of its own where it is sampled, and its session is that one's.
+  observation.infer.id = record.id + "#build";
+  observation.audited = true;
+  observation.broken =
+      Shortened("another build answered: '" + record.fingerprint + "', and the policy names '" +
+                record.pool->kernels[record.kernel].fingerprint + "'");
   observation.infer.fields["kernel_fingerprint"] = record.fingerprint;
   observation.infer.fields["started_at_ms"] = static_cast<double>(record.started_at_ms);
   return observation;

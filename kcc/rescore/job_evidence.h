@@ -35,7 +35,7 @@ class EvidenceMaker {
   JobEvidence OfCandidate(const RescoreJob& job) const;
   // What the kernel gave when it was asked again. Precondition: job.again.
   JobEvidence OfRepeat(const RescoreJob& job) const;
-  // An answer with another fingerprint than the kernel's.
+  // An answer with another fingerprint than the kernel's: broken evidence, sampled or not.
   MonitorObservation OfFingerprint(const ServedRecord& record) const;
 
   // Why log-probs of these semantics, of tokens drawn as asked, are not of the distributions that

@@ -9,6 +9,11 @@
 namespace kcc {
 namespace {
 
+constexpr size_t kBuildsMax = 8;      // lines of other builds, of a kernel and minute
+constexpr size_t kMinutesMax = 1024;  // of kernels, that are remembered
+// Answers that are written for the scorer may take a minute each. The places that they may hold:
+constexpr size_t kCallsPart = 4;  // one of so many
+
 constexpr uint64_t kAgainSalt = 0x6b636361676e;  // apart from what decides who is audited
 
 // How two prompts part, for whoever reads of it.
@@ -20,6 +25,10 @@ std::string Difference(const std::vector<int32_t>& asked, const std::vector<int3
         std::to_string(told.size()) + " tokens instead of " + std::to_string(asked.size()) + ", ";
   }
   return words + "the first that differs is token " + std::to_string(at.first - asked.begin());
+}
+
+std::string OtherBuild(const std::string& told, const std::string& named) {
+  return "it answers as '" + told + "', and the policy names '" + named + "'";
 }
 
 // What clients saw of an answer that broke off is scored too: else a kernel would be judged only by
@@ -58,7 +67,8 @@ void RescoreFlow::Take(ServedRecord record) {
     return EmitLost(KernelName(record), record.reason, "lost", record);
   }
   if (record.kind == RecordKind::kFingerprint) {
-    return take_(maker_.OfFingerprint(record), record);
+    if (IsNewStranger(record)) take_(maker_.OfFingerprint(record), record);
+    return;
   }
   if (jobs_.size() >= options_.waiting_max + options_.in_flight_max) {
     return EmitLost(KernelName(record), "the queue of the scorer is full", "queue", record);
@@ -75,6 +85,15 @@ void RescoreFlow::Take(ServedRecord record) {
     job.lost_word = "probe";
   }
   FinishIfDone(number);
+}
+
+// One line a minute says it as well as thousands; the gateway counts every answer (`strangers`).
+bool RescoreFlow::IsNewStranger(const ServedRecord& record) {
+  auto& builds = strangers_[{record.started_at_ms / 60'000, KernelName(record)}];
+  if (builds.size() >= kBuildsMax) return false;
+  const bool is_new = builds.insert(HashBytes(0, record.fingerprint)).second;
+  if (strangers_.size() > kMinutesMax) strangers_.erase(strangers_.begin());
+  return is_new;
 }
 
 void RescoreFlow::TakeDropped(const std::shared_ptr<const GatewayPool>& pool, size_t kernel,
@@ -114,6 +133,14 @@ bool RescoreFlow::AskAgain(uint64_t number, Job& job, const std::string& kernel,
     *fault = made.error().message();
     return false;
   }
+  // Else a kernel that stalls holds the places of records of kernels that do not.
+  const size_t most =
+      std::max<size_t>(1, (options_.waiting_max + options_.in_flight_max) / kCallsPart);
+  if (!job.calls && calling_ >= most) {
+    *fault = "as many answers as may be are waited for";
+    return false;
+  }
+  if (!std::exchange(job.calls, true)) ++calling_;
   *again = std::move(*made);
   AskTask task;
   task.kind = AskTask::Kind::kCall;
@@ -327,8 +354,16 @@ void RescoreFlow::OnOwn(uint64_t number, Job& job, const AskResult& result) {
     job.own_fault = own.reason;
     return;
   }
-  if (ServedOf(own) == Served::kFailed) {
-    job.own_fault = "it answers with status " + std::to_string(own.status);
+  const Served served = ServedOf(own);
+  // A refusal does not tell who refuses; an answer does.
+  if (served == Served::kWhole && !audit_.fingerprint.empty() &&
+      own.fingerprint != audit_.fingerprint) {
+    job.own_fault = OtherBuild(own.fingerprint, audit_.fingerprint);
+    return;
+  }
+  if (served == Served::kFailed) {
+    job.own_fault = own.cut ? "its answer has no choice"
+                            : "it answers with status " + std::to_string(own.status);
   }
   job.own = std::move(own);
   if (ServedOf(*job.own) != Served::kWhole || job.served != Served::kWhole) return;
@@ -372,8 +407,7 @@ void RescoreFlow::OnAnswer(AskResult result) {
     case Question::kAudit:
       if (scored.ok && !audit_.fingerprint.empty() && scored.build != audit_.fingerprint) {
         scored.ok = false;
-        scored.fault = "it answers as '" + scored.build + "', and the policy names '" +
-                       audit_.fingerprint + "'";
+        scored.fault = OtherBuild(scored.build, audit_.fingerprint);
       }
       job.audit = std::move(scored);
       break;
@@ -423,6 +457,7 @@ void RescoreFlow::FinishIfDone(uint64_t number) {
   if (found->second->pending > 0) return;
   const std::unique_ptr<Job> done = std::move(found->second);
   jobs_.erase(found);
+  if (done->calls) --calling_;
   counts_.waiting = jobs_.size();
   Job& job = *done;
   JobEvidence served = maker_.OfServed(job);

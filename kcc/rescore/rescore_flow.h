@@ -10,7 +10,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "kcc/contract/monitor_policy.h"
 #include "kcc/gateway/gateway_core.h"
@@ -62,6 +64,7 @@ class RescoreFlow {
   bool ChoosePrompt(Job& job);
   bool CheckServed(Job& job, const AskedKernel& audit);
   std::optional<size_t> CandidateOf(const ServedRecord& record) const;
+  bool IsNewStranger(const ServedRecord& record);
   void FinishIfDone(uint64_t number);
   void Emit(JobEvidence evidence, const std::string& kernel, const ServedRecord& record);
   void EmitLost(const std::string& kernel, const std::string& why, const std::string& word,
@@ -77,6 +80,9 @@ class RescoreFlow {
   const bool needs_own_;
   const MonitorKernel& audit_;
   std::map<uint64_t, std::unique_ptr<Job>> jobs_;
+  size_t calling_ = 0;  // jobs that wait, or waited, for an answer to be written
+  // Hashes of builds that the policy does not name, by minute and kernel.
+  std::map<std::pair<int64_t, std::string>, std::set<uint64_t>> strangers_;
   uint64_t next_job_ = 1;
   RescoreCounts counts_;
 };

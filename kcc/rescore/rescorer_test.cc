@@ -228,14 +228,34 @@ TEST_F(RescorerTest, LostRecordsAreLinesThatCouldNotBeRead) {
   const Taken taken = One(std::move(foreign));
   ASSERT_NE(taken.observation(), nullptr);
   EXPECT_THAT(taken.observation()->broken, HasSubstr("token id 64"));
+  EXPECT_GE(rescorer_->counts().lost, 2u);
+}
+
+TEST_F(RescorerTest, AnotherBuildIsBrokenEvidenceAtOnceAndOnceAMinute) {
+  Start();
+  for (PoolKernel& kernel : pool_->kernels) kernel.fingerprint = "build-1";
   ServedRecord stranger = Record("stranger");
   stranger.kind = RecordKind::kFingerprint;
   stranger.fingerprint = "build-9";
-  const Taken event = One(std::move(stranger));
+  stranger.started_at_ms = 60'000;
+  const Taken event = One(stranger);
   ASSERT_NE(event.observation(), nullptr);
-  EXPECT_FALSE(event.observation()->audited);
+  EXPECT_TRUE(CheckObservation(*event.observation()).has_value());
+  EXPECT_TRUE(event.observation()->audited);
+  EXPECT_EQ(event.observation()->id(), "stranger#build") << "the request has a line of its own";
+  EXPECT_EQ(event.observation()->session, "");
+  EXPECT_EQ(event.observation()->broken,
+            "another build answered: 'build-9', and the policy names 'build-1'");
   EXPECT_EQ(*event.observation()->infer.Text("kernel_fingerprint"), "build-9");
-  EXPECT_GE(rescorer_->counts().lost, 2u);
+  stranger.started_at_ms = 119'999;
+  Put(stranger);
+  stranger.fingerprint = "build-8";
+  EXPECT_THAT(One(stranger).observation()->broken, HasSubstr("'build-8'"));
+  stranger.kernel = 1;
+  EXPECT_EQ(One(stranger).observation()->kernel, "bf16");
+  stranger.started_at_ms = 120'000;
+  Put(stranger);
+  EXPECT_EQ(One(stranger).observation()->time_ms, 120'000);
 }
 
 TEST_F(RescorerTest, TokensWithoutLogprobsAreAskedOfTheirKernelAndThatIsSaid) {
@@ -422,7 +442,16 @@ TEST_F(RescorerTest, AnAuditKernelOfAnotherBuildThanThePolicySaysScoresNothing) 
   for (int i = 0; i < 10'000; ++i) {
     const std::string lost = One(Record("a" + std::to_string(i))).lost();
     ASSERT_NE(lost, "");
-    if (lost.find("answers as 'build-1'") != std::string::npos) return;
+    if (lost.find("answers as 'build-1'") == std::string::npos) continue;
+    // Nor do its own answers say anything.
+    ServedRecord refused = Record("refused");
+    Empty(&refused);
+    refused.status = 400;
+    refused.request_body =
+        R"({"model":"tiny","temperature":1,"seed":1,"max_tokens":1,"prompt":[5,17]})";
+    EXPECT_THAT(One(std::move(refused)).lost(),
+                HasSubstr("whether it would: it answers as 'build-1', and the policy names"));
+    return;
   }
   FAIL() << "it was never asked";
 }
@@ -437,6 +466,28 @@ TEST_F(RescorerTest, WhatWouldWaitTooLongIsLostAndCounted) {
   const std::vector<Taken> taken = Wait(64);
   EXPECT_EQ(taken.size(), 64u) << "each is evidence, or said to be lost";
   for (const Taken& one : taken) EXPECT_EQ(one.observation(), nullptr);
+}
+
+TEST_F(RescorerTest, AStalledProbeDoesNotTakeThePlacesOfOthers) {
+  options_.waiting_max = 4;
+  options_.in_flight_max = 4;
+  Start({{"bf16", "slow"}});
+  WaitUntilUp();
+  ServedRecord probe = RecordOf(pool_, "p", kPrompt, {});
+  probe.kind = RecordKind::kProbe;
+  probe.kernel = 1;
+  probe.request_body =
+      R"({"model":"tiny","temperature":1,"seed":3,"max_tokens":4,"prompt":[5,17]})";
+  for (int i = 0; i < 8; ++i) {
+    probe.id = "p" + std::to_string(i);
+    Put(probe);
+  }
+  for (const Taken& refused : Wait(6)) {
+    EXPECT_THAT(refused.lost(), HasSubstr("bf16: the probe could not be asked: as many answers"));
+  }
+  const Taken served = One(Record("served"));
+  EXPECT_NE(served.observation(), nullptr) << served.lost();
+  EXPECT_EQ(rescorer_->counts().reasons["probe"], 6u);
 }
 
 TEST_F(RescorerTest, APolicyWithoutAnAuditKernelIsRefused) {
