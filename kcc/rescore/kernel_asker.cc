@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
-#include "kcc/base/check.h"
 #include "kcc/base/clock.h"
 
 namespace kcc {
@@ -17,14 +18,32 @@ double Now() { return TheSystemClock().MonotonicSeconds(); }
 
 }  // namespace
 
-KernelAsker::KernelAsker(AskerOptions options, Done done)
-    : options_(std::move(options)), done_(std::move(done)) {
+Result<std::unique_ptr<KernelAsker>> KernelAsker::Start(AskerOptions options, Done done) {
   int ends[2] = {-1, -1};
-  KCC_CHECK(::pipe2(ends, O_CLOEXEC) == 0);
-  stop_read_ = ends[0];
-  stop_write_ = ends[1];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return IoError("the kernel '" + options.name + "' cannot be asked: a pipe cannot be made: " +
+                   std::generic_category().message(errno));
+  }
+  FileDescriptor stop_read(ends[0]), stop_write(ends[1]);
+  const std::string name = options.name;
+  std::unique_ptr<KernelAsker> asker(new KernelAsker(std::move(options), std::move(done),
+                                                     std::move(stop_read), std::move(stop_write)));
+  try {
+    asker->thread_ = std::thread([self = asker.get()] { self->Run(); });
+  } catch (const std::system_error& error) {
+    return IoError("the kernel '" + name +
+                   "' cannot be asked: a thread cannot be started: " + error.what());
+  }
+  return asker;
+}
+
+KernelAsker::KernelAsker(AskerOptions options, Done done, FileDescriptor stop_read,
+                         FileDescriptor stop_write)
+    : options_(std::move(options)),
+      done_(std::move(done)),
+      stop_read_(std::move(stop_read)),
+      stop_write_(std::move(stop_write)) {
   if (options_.calls_alone) fault_.clear();  // whether anybody listens shows with the first call
-  thread_ = std::thread([this] { Run(); });
 }
 
 // A byte in the pipe is what wakes a thread that waits for a server.
@@ -34,10 +53,8 @@ KernelAsker::~KernelAsker() {
     ending_ = true;
   }
   wake_.notify_all();
-  [[maybe_unused]] const ssize_t written = ::write(stop_write_, "x", 1);
-  thread_.join();
-  ::close(stop_write_);
-  ::close(stop_read_);
+  [[maybe_unused]] const ssize_t written = ::write(stop_write_.get(), "x", 1);
+  if (thread_.joinable()) thread_.join();
   for (const AskTask& task : waiting_) Refuse(task, "the gateway ends", false, false);
 }
 
@@ -83,7 +100,7 @@ void KernelAsker::Refuse(const AskTask& task, const std::string& fault, bool tim
 
 bool KernelAsker::OpenOnce() {
   TokenScorerOptions scorer = options_.scorer;
-  scorer.stop_fd = stop_read_;
+  scorer.stop_fd = stop_read_.get();
   auto found = std::make_shared<AskedKernel>();
   std::string fault;
   if (options_.calls_alone) {

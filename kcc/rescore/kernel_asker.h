@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "kcc/base/descriptor.h"
 #include "kcc/base/result.h"
 #include "kcc/kernel/http_pool.h"
 #include "kcc/kernel/token_scorer.h"
@@ -70,7 +71,8 @@ class KernelAsker {
   // `done` is called on the asker's thread, or by Submit where the task is refused; it returns
   // soon.
   using Done = std::function<void(AskResult result)>;
-  KernelAsker(AskerOptions options, Done done);
+  // Fails where the process is out of descriptors or threads.
+  static Result<std::unique_ptr<KernelAsker>> Start(AskerOptions options, Done done);
   ~KernelAsker();  // answers what waits, that it was given up
   KernelAsker(const KernelAsker&) = delete;
   KernelAsker& operator=(const KernelAsker&) = delete;
@@ -81,6 +83,7 @@ class KernelAsker {
   std::string fault() const;  // why it is not up; empty: it is
 
  private:
+  KernelAsker(AskerOptions options, Done done, FileDescriptor stop_read, FileDescriptor stop_write);
   void Run();
   bool OpenOnce();
   std::vector<AskTask> TakeBatch();
@@ -105,8 +108,8 @@ class KernelAsker {
   std::shared_ptr<const AskedKernel> kernel_;
   std::string fault_ = "it was not reached yet";
   bool ending_ = false;
-  int stop_read_ = -1;
-  int stop_write_ = -1;
+  const FileDescriptor stop_read_;
+  const FileDescriptor stop_write_;
   std::thread thread_;
 };
 

@@ -118,7 +118,10 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
       graders_ = std::make_unique<GradeStation>(std::move(set), options_.waiting_max,
                                                 4 * options_.timeout_s, done);
     }
-    for (const MonitorKernel& kernel : policy_.kernels) (void)Scores(kernel.name);
+    for (const auto& [kernel, uri] : options_.uris) {
+      KCC_TRY_VOID(StartAsker(kernel, uri, false));
+      KCC_TRY_VOID(StartAsker(kernel, uri, true));
+    }
     // Who is given evidence finds it counted.
     const auto counted = [this, take = std::move(take)](Evidence evidence,
                                                         const ServedRecord& record) {
@@ -137,16 +140,17 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
   }
 
  private:
-  // Before the thread starts all that can be asked for numbers are made; after, it alone looks.
-  KernelAsker* Scores(const std::string& kernel) override { return Find(&scores_, kernel, false); }
-  KernelAsker* Calls(const std::string& kernel) override { return Find(&calls_, kernel, true); }
+  // All are started before the thread, where it may fail in words; after, it alone looks.
+  KernelAsker* Scores(const std::string& kernel) override { return Find(scores_, kernel); }
+  KernelAsker* Calls(const std::string& kernel) override { return Find(calls_, kernel); }
 
   using Askers = std::map<std::string, std::unique_ptr<KernelAsker>>;
-  KernelAsker* Find(Askers* askers, const std::string& kernel, bool calls_alone) {
-    const auto found = askers->find(kernel);
-    if (found != askers->end()) return found->second.get();
-    const auto uri = options_.uris.find(kernel);
-    if (uri == options_.uris.end()) return nullptr;
+  static KernelAsker* Find(const Askers& askers, const std::string& kernel) {
+    const auto found = askers.find(kernel);
+    return found == askers.end() ? nullptr : found->second.get();
+  }
+
+  Result<> StartAsker(const std::string& kernel, const std::string& uri, bool calls_alone) {
     const MonitorKernel* const row = policy_.FindKernel(kernel);
     AskerOptions asker;
     asker.name = kernel;
@@ -156,15 +160,16 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
     asker.retry_s = options_.retry_s;
     asker.waiting_max = 2 * (options_.waiting_max + options_.in_flight_max);
     asker.scorer = ScorerOptions(
-        options_, uri->second,
+        options_, uri,
         calls_alone ? options_.generate_timeout_s : std::max(kOpenCallsS, options_.timeout_s));
     const auto done = [this](AskResult result) {
       Letter letter;
       letter.answer = std::move(result);
       outbox_.Put(std::move(letter));
     };
-    auto made = std::make_unique<KernelAsker>(std::move(asker), done);
-    return askers->emplace(kernel, std::move(made)).first->second.get();
+    KCC_TRY(auto made, KernelAsker::Start(std::move(asker), done));
+    (calls_alone ? calls_ : scores_).emplace(kernel, std::move(made));
+    return {};
   }
 
   void Run() {

@@ -135,6 +135,14 @@ class RescorerTest : public ::testing::Test {
   std::unique_ptr<Rescorer> rescorer_;
 };
 
+// Nothing came of it.
+inline void Empty(ServedRecord* record) {
+  record->tokens.clear();
+  record->prompt_ids.clear();
+  record->text.clear();
+  record->ttft_ms = 0;
+}
+
 inline const TokenColumn* ColumnOf(const MonitorObservation& observation, const char* name) {
   for (const TokenColumn& column : observation.tokens.columns) {
     if (column.slot == TokenSlot(name)) return &column;
