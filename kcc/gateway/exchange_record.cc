@@ -11,13 +11,14 @@ ServedRecord GatewayExchange::State::NewRecord(RecordKind kind, int64_t now) con
   record.kind = kind;
   record.pool = pool;
   record.kernel = kernel.value_or(0);
-  record.id = id;
+  record.id = record_id;
   record.session = session;
   record.path = route->path;
   record.stream = stream;
   record.started_at_ms = started_at_ms;
-  record.latency_ms = static_cast<double>(now - started_us) / 1000;
-  record.ttft_ms = first_us == 0 ? 0 : static_cast<double>(first_us - started_us) / 1000;
+  // A kernel is not charged with the time that another one took before it.
+  record.latency_ms = static_cast<double>(now - sent_us) / 1000;
+  record.ttft_ms = first_us == 0 ? 0 : static_cast<double>(first_us - sent_us) / 1000;
   record.status = status;
   record.canary = by_canary;
   record.fingerprint = fingerprint;

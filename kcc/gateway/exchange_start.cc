@@ -42,6 +42,8 @@ Step GatewayExchange::State::Start(const AskHead& head, std::string the_body, in
   request_hash = name.hash;
   pool = core.PoolFor(worker);
   const auto own_id = FindHeader(head.headers, "x-request-id");
+  // Clients may give one id to many requests, and evidence of one id counts once.
+  record_id = own_id && IsRequestId(*own_id) ? std::string(*own_id) + "~" + name.id : name.id;
   id = own_id && IsRequestId(*own_id) ? std::string(*own_id) : std::move(name.id);
 
   GatewayAnswer answer;
@@ -78,6 +80,7 @@ Step GatewayExchange::State::Start(const AskHead& head, std::string the_body, in
   }
   KeepPassedHeaders(head);
   ChooseSamples(head);
+  sent_us = now;
   return Send(*first);
 }
 

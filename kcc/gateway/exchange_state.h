@@ -92,8 +92,9 @@ struct GatewayExchange::State {
   // The request.
   const OpenAiRoute* route = nullptr;
   std::string body;
-  RequestScan scan;  // views of `body`
-  std::string id;
+  RequestScan scan;       // views of `body`
+  std::string id;         // as the client knows it
+  std::string record_id;  // of this request alone
   std::string session;
   uint64_t session_hash = 0;
   uint64_t request_hash = 0;
@@ -103,6 +104,7 @@ struct GatewayExchange::State {
   bool sampled = false;
   bool shadow = false;
   int64_t started_us = 0;
+  int64_t sent_us = 0;  // to the kernel that has it now
   int64_t started_at_ms = 0;
 
   // Tries.

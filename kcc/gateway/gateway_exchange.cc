@@ -125,6 +125,7 @@ Step GatewayExchange::State::TryNext(const TryFailure& failure, int64_t now) {
   if (!next) return Refuse(NoAnswer(failure, retry_after), now);
   ++retries;
   Count(worker.counts().retried);
+  sent_us = now;
   return Send(*next);
 }
 

@@ -1,6 +1,9 @@
 // What is sampled, what its client gets, and what is kept of it.
 #include <gtest/gtest.h>
+
 #include <rapidcheck.h>
+#include <set>
+#include <string>
 
 #include <cmath>
 
@@ -121,6 +124,38 @@ TEST(GatewaySampling, TheShareIsThatOfRequestsWhateverTheirClientsCallThem) {
     sampled += ride.asks[0].body == kChat ? 0 : 1;
   }
   EXPECT_NEAR(sampled, 400, 100);
+}
+
+TEST(GatewaySampling, ARecordIsOfOneRequestWhateverItsClientCallsIt) {
+  Gateway gateway;
+  gateway.SampleAll();
+  std::set<std::string> ids;
+  for (int i = 0; i < 3; ++i) {
+    Ride ride(gateway);
+    ride.Start(kChat, {{"x-request-id", "always-the-same"}});
+    ride.Fail(UpstreamFailure::kConnect);
+    ride.Answer(R"({"choices":[]})");
+    EXPECT_EQ(ride.heard.Header("x-request-id"), "always-the-same");
+    for (const ServedRecord& record : gateway.Records()) {
+      EXPECT_TRUE(record.id.starts_with("always-the-same~")) << record.id;
+      EXPECT_TRUE(ids.insert(record.id).second) << record.id;
+    }
+  }
+  EXPECT_EQ(ids.size(), 6u);
+}
+
+TEST(GatewaySampling, AKernelIsNotChargedWithTheTimeOfTheOneBeforeIt) {
+  Gateway gateway;
+  gateway.SampleAll();
+  Ride ride(gateway);
+  ride.Start(kChat);
+  ride.now_us += 2'000'000;
+  ride.Fail(UpstreamFailure::kTimeout);
+  ride.Answer(R"({"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]})");
+  const std::vector<ServedRecord> records = gateway.Records();
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_GT(records[0].latency_ms, 2000);
+  EXPECT_LT(records[1].latency_ms, 10);
 }
 
 // A stream as vLLM writes it for a sampled request, and for the client's own.
