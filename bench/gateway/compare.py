@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The gateway beside nginx as a plain proxy, before the same upstream, in one run whose rounds take turns.
 
-    bench/gateway/compare.py [--rounds 5] [--csv docs/results/gateway.csv] [--page docs/results/gateway.md] [--quick]
+    bench/gateway/compare.py [--rounds 5] [--csv FILE] [--page PAGE] [--quick]
 
 Targets: the upstream directly; nginx (Debian's nginx-light, one worker, keep-alive upstream); kcc gateway with one I/O thread
 that samples nothing; the same with 10 % of requests sampled, an audit kernel that answers, and a shadow that never does. The

@@ -1,4 +1,4 @@
-"""docs/results/gateway.md, written from a run of compare.py."""
+"""The page of results, written from a run of compare.py; its figures lie beside it as gateway.csv."""
 
 CASES = [
     ("closed-1", "closed loop, 1 connection"),
@@ -13,7 +13,7 @@ HEAD = """\
 # The gateway beside nginx
 
     make program && cmake --build --preset release --target gateway_load gateway_upstream
-    .venv/bin/python bench/gateway/compare.py --csv docs/results/gateway.csv --page docs/results/gateway.md
+    .venv/bin/python bench/gateway/compare.py --csv gateway.csv --page gateway.md    # in docs/results
 
 One run of {rounds} rounds on {cores} cores ({cpu}, Linux {kernel}), written by the command above; [every figure](gateway.csv).
 In each round every target is measured in every case, in an order that is drawn anew, so that what else the machine does falls on all
