@@ -1,11 +1,10 @@
 // What is sampled, what its client gets, and what is kept of it.
 #include <gtest/gtest.h>
-
 #include <rapidcheck.h>
-#include <set>
-#include <string>
 
 #include <cmath>
+#include <set>
+#include <string>
 
 #include "kcc/gateway/gateway_test_data.h"
 
