@@ -114,7 +114,8 @@ TEST(GatewayExchange, AnswersForItsModelItself) {
 
 TEST(GatewayExchange, AClientsOwnIdIsKeptIfItIsSane) {
   Gateway gateway;
-  for (const std::string id : {"a b", "a\r\nx: y", std::string(129, 'a').c_str(), "", "<script>"}) {
+  const std::vector<std::string> ids = {"a b", "a\r\nx: y", std::string(129, 'a'), "", "<script>"};
+  for (const std::string& id : ids) {
     Ride ride(gateway);
     ride.Start(kChat, {{"x-request-id", id}});
     EXPECT_TRUE(ride.exchange.request_id().starts_with("req-")) << id;
