@@ -34,14 +34,16 @@ constexpr std::array<std::string_view, 9> kSamplingFields = {"frequency_penalty"
 // change it than a list can name, and an honest kernel must not be called a liar.
 // clang-format off
 constexpr std::string_view kNeutralMembers[] = {
-    "allowed_token_ids", "bad_words", "best_of", "cache_salt", "detokenize", "frequency_penalty", "guided_choice",
-    "guided_grammar", "guided_json", "guided_regex", "ignore_eos", "include_stop_str_in_output", "length_penalty",
-    "logit_bias", "logprobs", "max_completion_tokens", "max_tokens", "metadata", "min_p", "min_tokens", "model", "n",
+    "allowed_token_ids", "bad_words", "best_of", "cache_salt", "detokenize", "frequency_penalty",
+    "guided_choice", "guided_grammar", "guided_json", "guided_regex", "ignore_eos",
+    "include_stop_str_in_output", "length_penalty", "logit_bias", "logprobs",
+    "max_completion_tokens", "max_tokens", "metadata", "min_p", "min_tokens", "model", "n",
     "n_predict", "parallel_tool_calls", "presence_penalty", "priority", "prompt", "prompt_logprobs",
-    "repetition_penalty", "request_id", "response_format", "return_token_ids", "return_tokens_as_token_ids", "seed",
-    "service_tier", "skip_special_tokens", "spaces_between_special_tokens", "stop", "stop_token_ids", "store",
-    "stream", "stream_options", "structured_outputs", "tags", "temperature", "tool_choice", "top_k", "top_logprobs",
-    "top_p", "typical_p", "user"};
+    "repetition_penalty", "request_id", "response_format", "return_token_ids",
+    "return_tokens_as_token_ids", "seed", "service_tier", "skip_special_tokens",
+    "spaces_between_special_tokens", "stop", "stop_token_ids", "store", "stream", "stream_options",
+    "structured_outputs", "tags", "temperature", "tool_choice", "top_k", "top_logprobs", "top_p",
+    "typical_p", "user"};
 // clang-format on
 
 // Members that the chat route and a tokenizer's route read alike.
