@@ -224,6 +224,8 @@ def test_evidence_that_is_lost_satisfies_nothing(kcc, trio, until):
     trio.f32.kill()
     until(lambda: gateway.status["rates"]["waiting"] == 0)
     time.sleep(0.3)  # the status is of the last 0.1 s
+    # What was scored to find the scorer ready is all decided, and the status knows of it.
+    until(lambda: kernel(gateway, "fp8")["audited"] == len([o for o in gateway.observations() if not o.get("repeat")]) > 0)
     before, known = gateway.status["rates"], kernel(gateway, "fp8")["audited"]
     for i in range(25):
         reply = ask(gateway, i, ["math"])
