@@ -51,7 +51,7 @@ void Archive::U64(uint64_t& value) {
   }
 }
 
-// Writing leaves the value alone, even as it is: threads that each save what they share only read it.
+// Writing leaves the value alone, even as it is: threads may each save what they share.
 void Archive::U32(uint32_t& value) {
   uint64_t wide = value;
   U64(wide);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "kcc/summary/summary_test_data.h"
 
 namespace kcc {
@@ -313,6 +315,28 @@ TEST(Population, ATimedOutRequestTookForEverWhateverLatencyIsRecorded) {
         SlicePopulation(summary, 0, *ParseMetric(side + "throughput_tokens_per_s"));
     EXPECT_EQ(throughput.count, 0u);
     EXPECT_EQ(throughput.missing, 2u);
+  }
+}
+
+// Rows that both sides score are no answer of the side that was given up, and what it claims to
+// have written is its own word: a first token that nobody vouches for never came.
+TEST(Population, NoClaimOfALengthMakesAFirstTokenOfATimedOutRequest) {
+  Request infer, train;
+  for (Request* side : {&infer, &train}) side->fields = {{"timed_out", true}, {"ttft_ms", 30.0}};
+  RequestPair pair;
+  pair.infer = &infer;
+  pair.train = &train;
+  const Quantity& first_token = *FindQuantity("ttft_ms");
+  for (const double claim : {0.0, 2.0, 3.0}) {
+    for (Request* side : {&infer, &train}) side->fields["output_tokens"] = claim;
+    for (const Side side : {Side::kInfer, Side::kTrain}) {
+      pair.output_rows = 2;
+      EXPECT_EQ(RecordedQuantity(first_token, pair, side).value,
+                std::numeric_limits<double>::infinity());
+      pair.output_rows = -1;  // each side wrote its own answer
+      const double written = claim > 0 ? 30 : std::numeric_limits<double>::infinity();
+      EXPECT_EQ(RecordedQuantity(first_token, pair, side).value, written);
+    }
   }
 }
 

@@ -148,8 +148,12 @@ FieldQuantity RecordedQuantity(const Quantity& quantity, const RequestPair& pair
       break;
     case TakenFrom::kFirstTokenTime:
       result.value = RecordedNumber(request, quantity.id);
-      // The first token came before the request was given up, where there is one.
-      if (result.value && pair.OutputTokens(side).value_or(0) >= 1) return result;
+      // The first token came before the request was given up, where the side wrote one. Of an
+      // answer that both sides only score nobody knows how much of it was written by then, and a
+      // side's own claim of a length must not help it.
+      if (result.value && pair.output_rows < 0 && pair.OutputTokens(side).value_or(0) >= 1) {
+        return result;
+      }
       break;
     case TakenFrom::kOutputTokens:
       result.value = pair.OutputTokens(side);
