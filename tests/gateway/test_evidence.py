@@ -225,7 +225,9 @@ def test_evidence_that_is_lost_satisfies_nothing(kcc, trio, until):
     until(lambda: gateway.status["rates"]["waiting"] == 0)
     time.sleep(0.3)  # the status is of the last 0.1 s
     # What was scored to find the scorer ready is all decided, and the status knows of it.
-    until(lambda: kernel(gateway, "fp8")["audited"] == len([o for o in gateway.observations() if not o.get("repeat")]) > 0)
+    counted = lambda: len([line for line in gateway.decisions() if line["handling"] == "counted"])  # noqa: E731
+    until(lambda: kernel(gateway, "fp8")["audited"] > 0 and counted() >= gateway.status["rates"]["scored"])
+    time.sleep(1)
     before, known = gateway.status["rates"], kernel(gateway, "fp8")["audited"]
     for i in range(25):
         reply = ask(gateway, i, ["math"])
