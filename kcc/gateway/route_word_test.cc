@@ -68,7 +68,8 @@ TEST(RouteWord, HashesAreTheSameOnEveryMachine) {
   EXPECT_EQ(HashBytes(1, "session-1"), HashBytes(1, std::string("session-1")));
   std::set<uint64_t> hashes;
   for (const char* key : {"", "a", "b", "ab", "ba", "abcdefgh", "abcdefghi"}) {
-    for (const uint64_t salt : {0, 1, 2}) hashes.insert(HashBytes(salt, key));
+    for (const uint64_t salt : {uint64_t{0}, uint64_t{1}, uint64_t{2}})
+      hashes.insert(HashBytes(salt, key));
   }
   EXPECT_EQ(hashes.size(), 21u);
   int canary = 0;
