@@ -263,6 +263,11 @@ def test_an_answer_of_another_build_is_seen_at_once(pool, tmp_path, until):
     reply = ask(gateway)
     assert reply.status == 200 and reply.headers["x-kcc-fingerprint"] == "another build"
     until(lambda: kernel(gateway, "f32")["strangers"] == 1)
+    # It is broken evidence, whether or not the request is sampled.
+    until(lambda: kernel(gateway, "f32")["verdict"] == "error")
+    lines = [line for line in gateway.observations() if line.get("broken")]
+    assert len(lines) == 1 and "#build" in str(lines[0]), lines
+    assert "another build'" in lines[0]["broken"]
 
 
 def test_what_is_stored_is_what_the_configuration_says(trio, until):
