@@ -71,7 +71,7 @@ TEST(ChunkReader, ABodyIsTheSameInWhateverPiecesItComes) {
     const Reading whole = ReadPieces(one.bytes, one.bytes.size());
     EXPECT_EQ(whole.state, one.state);
     EXPECT_EQ(whole.body, one.body);
-    for (const size_t piece : {1, 2, 3, 7}) {
+    for (const size_t piece : {size_t{1}, size_t{2}, size_t{3}, size_t{7}}) {
       EXPECT_EQ(ReadPieces(one.bytes, piece), whole) << piece;
     }
   }

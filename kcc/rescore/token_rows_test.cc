@@ -159,7 +159,7 @@ TEST(TokenRows, ARowOfAnotherLengthIsNotRead) {
   for (const bool longer : {false, true}) {
     for (const bool with_lists : {false, true}) {
       std::vector<ScoredToken> spoilt = Side(0, -1);
-      spoilt[2].logits.resize(kReferenceVocab + (longer ? 1 : -1));
+      spoilt[2].logits.resize(static_cast<size_t>(kReferenceVocab + (longer ? 1 : -1)));
       const std::vector<ScoredToken> good = Side(0, with_lists ? 20 : -1);
       const Rows of_infer = RowsOf(good, spoilt);
       EXPECT_THAT(of_infer.broken_infer, HasSubstr(longer ? "65 logits" : "63 logits"));
