@@ -10,7 +10,6 @@
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <csignal>
 #include <deque>
 #include <memory>
 #include <set>
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "kcc/serve/service.h"
+#include "kcc/serve/stop_signals.h"
 
 namespace kcc {
 namespace {
@@ -40,6 +40,7 @@ class Plane {
   ~Plane() {
     closing_ = true;
     service_.reset();
+    if (signals_.is_open()) signals_.release();  // stop_signals_ closes it
   }
   Plane(const Plane&) = delete;
   Plane& operator=(const Plane&) = delete;
@@ -66,7 +67,8 @@ class Plane {
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
   tcp::acceptor admin_acceptor_{io_};
-  asio::signal_set signals_{io_};
+  StopSignals stop_signals_;
+  asio::posix::stream_descriptor signals_{io_};  // waits for them, and does not own their fd
   asio::steady_timer drain_timer_{io_};
   asio::steady_timer retry_timer_{io_};
   // Last, so that its thread has ended before the connections go.
@@ -410,8 +412,8 @@ Result<> Plane::Listen(const std::function<void(const ServeStarted&)>& started) 
   }
   words.model = service_->model().name;
   words.fingerprint = service_->fingerprint();
-  ErrorCodeOf failed;
-  for (const int signal : {SIGTERM, SIGINT}) signals_.add(signal, failed);
+  KCC_TRY_VOID(stop_signals_.Start());
+  signals_.assign(stop_signals_.fd());
   AwaitSignal();
   Accept(&acceptor_, false);
   started(words);
@@ -439,10 +441,11 @@ void Plane::Accept(tcp::acceptor* acceptor, bool admin) {
 }
 
 void Plane::AwaitSignal() {
-  signals_.async_wait([this](ErrorCodeOf failed, int) {
+  signals_.async_wait(asio::posix::stream_descriptor::wait_read, [this](ErrorCodeOf failed) {
     if (failed) return;
-    if (draining_) return io_.stop();
-    Drain();
+    const uint64_t came = stop_signals_.Take();
+    if (came > 1 || (came == 1 && draining_)) return io_.stop();
+    if (came == 1) Drain();
     AwaitSignal();
   });
 }
