@@ -45,7 +45,7 @@ class Plane {
   Plane(const Plane&) = delete;
   Plane& operator=(const Plane&) = delete;
 
-  Result<> Listen(const std::function<void(const ServeStarted&)>& started);
+  Result<> Listen(const TellStarted& started);
   void Run() { io_.run(); }
 
   const ServeOptions& options() const { return options_; }
@@ -403,7 +403,7 @@ Result<std::string> Plane::Open(const std::string& host, uint16_t port, tcp::acc
   return "http://" + shown + ":" + std::to_string(acceptor->local_endpoint().port());
 }
 
-Result<> Plane::Listen(const std::function<void(const ServeStarted&)>& started) {
+Result<> Plane::Listen(const TellStarted& started) {
   ServeStarted words;
   KCC_TRY(words.url, Open(options_.host, options_.port, &acceptor_));
   if (options_.admin_port) {
@@ -416,8 +416,7 @@ Result<> Plane::Listen(const std::function<void(const ServeStarted&)>& started) 
   signals_.assign(stop_signals_.fd());
   AwaitSignal();
   Accept(&acceptor_, false);
-  started(words);
-  return {};
+  return started(words);
 }
 
 void Plane::Accept(tcp::acceptor* acceptor, bool admin) {
@@ -469,8 +468,7 @@ void Plane::Drain() {
 }  // namespace
 
 // The one place where the library's exceptions are caught.
-Result<> Serve(const ServeOptions& options,
-               const std::function<void(const ServeStarted&)>& started) {
+Result<> Serve(const ServeOptions& options, const TellStarted& started) {
   KCC_TRY(std::unique_ptr<Service> service,
           Service::Open({options.model_directory, options.switches, options.queue_max,
                          options.program_version}));
