@@ -32,8 +32,9 @@ Result<ServeOptions> OptionsOf(const LabServeOptions& options, const Console& co
   return serve;
 }
 
-// Flushed, since whoever started the server waits for the address.
-void PrintStarted(const ServeStarted& started, Console& console) {
+// Flushed, since whoever started the server waits for the address. A stream keeps lost text to
+// itself, and then they would wait for ever.
+Result<> PrintStarted(const ServeStarted& started, Console& console) {
   if (console.json) {
     JsonWriter json(JsonWriter::Style::kCompact);
     json.BeginObject().Field("kccLabServe", 1).Field("url", started.url);
@@ -47,6 +48,8 @@ void PrintStarted(const ServeStarted& started, Console& console) {
     }
   }
   console.out.flush();
+  if (!console.out) return IoError("the address of the server could not be printed");
+  return {};
 }
 
 }  // namespace
@@ -55,7 +58,7 @@ int RunLabServe(const LabServeOptions& options, Console& console) {
   const Result<ServeOptions> serve = OptionsOf(options, console);
   if (!serve.has_value()) return ReportError(serve.error(), console);
   const Result<> done =
-      Serve(*serve, [&](const ServeStarted& started) { PrintStarted(started, console); });
+      Serve(*serve, [&](const ServeStarted& started) { return PrintStarted(started, console); });
   return done.has_value() ? kExitOk : ReportError(done.error(), console);
 }
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <new>
 
 #include "kcc/base/clock.h"
 #include "kcc/base/strings.h"
@@ -35,23 +36,72 @@ struct Pipe {
   }
 };
 
-// 0, or the reason why it cannot be started.
-int Spawn(const std::vector<std::string>& command, const Pipe& out, const Pipe& err, pid_t* pid) {
-  posix_spawn_file_actions_t actions;
-  if (const int failed = posix_spawn_file_actions_init(&actions); failed != 0) return failed;
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.ends[1], STDERR_FILENO);
-  std::vector<std::string> words = command;
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  const int failed =
-      ::posix_spawnp(pid, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  return failed;
-}
+// What a program's descriptors are to be. Each step takes memory, and one that failed would leave
+// the program a stream of kcc's own.
+class Redirections {
+ public:
+  Redirections() { Check(::posix_spawn_file_actions_init(&actions_)); }
+  ~Redirections() { ::posix_spawn_file_actions_destroy(&actions_); }
+  Redirections(const Redirections&) = delete;
+  Redirections& operator=(const Redirections&) = delete;
+
+  void Empty(int fd) {
+    Check(::posix_spawn_file_actions_addopen(&actions_, fd, "/dev/null", O_RDONLY, 0));
+  }
+  void To(int from, int fd) { Check(::posix_spawn_file_actions_adddup2(&actions_, from, fd)); }
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  static void Check(int failed) {
+    if (failed != 0) throw std::bad_alloc();
+  }
+
+  posix_spawn_file_actions_t actions_;
+};
+
+// A program that was started. Unless it was waited for it is killed, also where what it prints
+// finds no memory.
+class Program {
+ public:
+  Program() = default;
+  ~Program() {
+    if (pid_ < 0) return;
+    ::kill(pid_, SIGKILL);
+    Wait();
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  // 0, or the reason why it cannot be started.
+  int Start(const std::vector<std::string>& command, const Pipe& out, const Pipe& err) {
+    std::vector<char*> arguments;
+    arguments.reserve(command.size() + 1);
+    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    Redirections streams;
+    streams.Empty(STDIN_FILENO);
+    streams.To(out.ends[1], STDOUT_FILENO);
+    streams.To(err.ends[1], STDERR_FILENO);
+    pid_t pid = -1;
+    const int failed =
+        ::posix_spawnp(&pid, arguments[0], streams.get(), nullptr, arguments.data(), environ);
+    if (failed == ENOMEM) throw std::bad_alloc();
+    if (failed == 0) pid_ = pid;
+    return failed;
+  }
+
+  // Its status, once it has ended.
+  int Wait() {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
 
 // Reads both until they end, so that neither can block the program. Null, or what went wrong.
 const char* Drain(Pipe* out, Pipe* err, double deadline_s, ToolRun* run) {
@@ -86,24 +136,20 @@ const char* Drain(Pipe* out, Pipe* err, double deadline_s, ToolRun* run) {
 Result<ToolRun> RunTool(const std::vector<std::string>& command, double timeout_s) {
   Pipe out;
   Pipe err;
-  pid_t pid = -1;
   if (out.ends[0] < 0 || err.ends[0] < 0) return IoError("no pipe for " + command[0]);
-  if (const int failed = Spawn(command, out, err, &pid); failed != 0) {
+  Program program;
+  if (const int failed = program.Start(command, out, err); failed != 0) {
     return IoError("cannot start '" + command[0] + "': " + std::strerror(failed));
   }
   out.Close(1);
   err.Close(1);
   ToolRun run;
   const SystemClock clock;
-  const char* problem = Drain(&out, &err, clock.MonotonicSeconds() + timeout_s, &run);
-  if (problem != nullptr) ::kill(pid, SIGKILL);
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (problem != nullptr) {
+  if (const char* problem = Drain(&out, &err, clock.MonotonicSeconds() + timeout_s, &run)) {
     return IoError("'" + command[0] + "' " + problem + " within " + ReadableNumber(timeout_s) +
                    " s");
   }
+  const int status = program.Wait();
   run.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return run;
 }

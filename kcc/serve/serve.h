@@ -38,9 +38,9 @@ struct ServeStarted {
 };
 
 // Serves until SIGTERM or SIGINT, then finishes what runs and returns. A second signal ends it at
-// once. `started` is called when connections are accepted. Fails where the model cannot be read or
-// the port cannot be had.
-Result<> Serve(const ServeOptions& options,
-               const std::function<void(const ServeStarted&)>& started);
+// once. `started` is called when connections are accepted; where it fails the server ends, since
+// nobody would know of it. Fails where the model cannot be read or the port cannot be had.
+using TellStarted = std::function<Result<>(const ServeStarted&)>;
+Result<> Serve(const ServeOptions& options, const TellStarted& started);
 
 }  // namespace kcc

@@ -10,7 +10,6 @@
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <csignal>
 #include <deque>
 #include <memory>
 #include <set>
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "kcc/serve/service.h"
+#include "kcc/serve/stop_signals.h"
 
 namespace kcc {
 namespace {
@@ -40,11 +40,12 @@ class Plane {
   ~Plane() {
     closing_ = true;
     service_.reset();
+    if (signals_.is_open()) signals_.release();  // stop_signals_ closes it
   }
   Plane(const Plane&) = delete;
   Plane& operator=(const Plane&) = delete;
 
-  Result<> Listen(const std::function<void(const ServeStarted&)>& started);
+  Result<> Listen(const TellStarted& started);
   void Run() { io_.run(); }
 
   const ServeOptions& options() const { return options_; }
@@ -66,7 +67,8 @@ class Plane {
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
   tcp::acceptor admin_acceptor_{io_};
-  asio::signal_set signals_{io_};
+  StopSignals stop_signals_;
+  asio::posix::stream_descriptor signals_{io_};  // waits for them, and does not own their fd
   asio::steady_timer drain_timer_{io_};
   asio::steady_timer retry_timer_{io_};
   // Last, so that its thread has ended before the connections go.
@@ -401,7 +403,7 @@ Result<std::string> Plane::Open(const std::string& host, uint16_t port, tcp::acc
   return "http://" + shown + ":" + std::to_string(acceptor->local_endpoint().port());
 }
 
-Result<> Plane::Listen(const std::function<void(const ServeStarted&)>& started) {
+Result<> Plane::Listen(const TellStarted& started) {
   ServeStarted words;
   KCC_TRY(words.url, Open(options_.host, options_.port, &acceptor_));
   if (options_.admin_port) {
@@ -410,12 +412,11 @@ Result<> Plane::Listen(const std::function<void(const ServeStarted&)>& started) 
   }
   words.model = service_->model().name;
   words.fingerprint = service_->fingerprint();
-  ErrorCodeOf failed;
-  for (const int signal : {SIGTERM, SIGINT}) signals_.add(signal, failed);
+  KCC_TRY_VOID(stop_signals_.Start());
+  signals_.assign(stop_signals_.fd());
   AwaitSignal();
   Accept(&acceptor_, false);
-  started(words);
-  return {};
+  return started(words);
 }
 
 void Plane::Accept(tcp::acceptor* acceptor, bool admin) {
@@ -439,10 +440,11 @@ void Plane::Accept(tcp::acceptor* acceptor, bool admin) {
 }
 
 void Plane::AwaitSignal() {
-  signals_.async_wait([this](ErrorCodeOf failed, int) {
+  signals_.async_wait(asio::posix::stream_descriptor::wait_read, [this](ErrorCodeOf failed) {
     if (failed) return;
-    if (draining_) return io_.stop();
-    Drain();
+    const uint64_t came = stop_signals_.Take();
+    if (came > 1 || (came == 1 && draining_)) return io_.stop();
+    if (came == 1) Drain();
     AwaitSignal();
   });
 }
@@ -466,8 +468,7 @@ void Plane::Drain() {
 }  // namespace
 
 // The one place where the library's exceptions are caught.
-Result<> Serve(const ServeOptions& options,
-               const std::function<void(const ServeStarted&)>& started) {
+Result<> Serve(const ServeOptions& options, const TellStarted& started) {
   KCC_TRY(std::unique_ptr<Service> service,
           Service::Open({options.model_directory, options.switches, options.queue_max,
                          options.program_version}));

@@ -1,6 +1,7 @@
 #include "tests/faults/commands.h"
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -85,6 +86,9 @@ Outcome CommandSubject::Take() {
   }
   if (outcome.message.find("a fault of kcc") != std::string::npos) {
     outcome.broken = "takes it for a fault of its own: " + outcome.message;
+  }
+  if (::waitpid(-1, nullptr, WNOHANG) >= 0) {
+    outcome.broken = "leaves a program that it started: " + outcome.message;
   }
   return outcome;
 }

@@ -218,7 +218,7 @@ std::string Inputs::Make() const {
   WriteBytes(In("incident.json"), R"({"incident": "I-8", "what": "x"})");
   const std::string gate = "  hooks:\n    - {point: confirm-rollout, name: gate, exec: \"";
   WriteBytes(In("policy.yaml"), kPolicy);
-  WriteBytes(In("asking.yaml"), kPolicy + gate + "true\"}\n");
+  WriteBytes(In("asking.yaml"), kPolicy + gate + "echo the gate lets this candidate pass\"}\n");
   WriteBytes(In("refused.yaml"), kPolicy + gate + "false\"}\n");
   WriteMonitorInputs(*this);
   for (const std::vector<std::string>& words : Recipes(*this)) {

@@ -290,3 +290,9 @@ def test_usage(kcc, server):
     assert "is for --allow-faults" in kcc("lab", "serve", "--admin-port", "1").err
     assert "is no address" in kcc("lab", "serve", "--port", "0", "--host", "example").err
     assert "config.json" in kcc("lab", "serve", "--port", "0", "--model", pathlib.Path("/nonexistent")).err
+
+
+def test_an_address_that_cannot_be_told_ends_the_server(kcc_path):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([kcc_path, "lab", "serve", "--port", "0"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 4 and b"the address of the server could not be printed" in done.stderr
