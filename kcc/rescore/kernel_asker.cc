@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -21,8 +22,8 @@ double Now() { return TheSystemClock().MonotonicSeconds(); }
 Result<std::unique_ptr<KernelAsker>> KernelAsker::Start(AskerOptions options, Done done) {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return IoError("the kernel '" + options.name + "' cannot be asked: a pipe cannot be made: " +
-                   std::generic_category().message(errno));
+    return IoError("the kernel '" + options.name +
+                   "' cannot be asked: a pipe cannot be made: " + std::strerror(errno));
   }
   FileDescriptor stop_read(ends[0]), stop_write(ends[1]);
   const std::string name = options.name;
