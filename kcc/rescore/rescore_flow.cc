@@ -11,8 +11,6 @@ namespace {
 
 constexpr size_t kBuildsMax = 8;      // lines of other builds, of a kernel and minute
 constexpr size_t kMinutesMax = 1024;  // of kernels, that are remembered
-// Answers that are written for the scorer may take a minute each. The places that they may hold:
-constexpr size_t kCallsPart = 4;  // one of so many
 
 constexpr uint64_t kAgainSalt = 0x6b636361676e;  // apart from what decides who is audited
 
@@ -133,14 +131,6 @@ bool RescoreFlow::AskAgain(uint64_t number, Job& job, const std::string& kernel,
     *fault = made.error().message();
     return false;
   }
-  // Else a kernel that stalls holds the places of records of kernels that do not.
-  const size_t most =
-      std::max<size_t>(1, (options_.waiting_max + options_.in_flight_max) / kCallsPart);
-  if (!job.calls && calling_ >= most) {
-    *fault = "as many answers as may be are waited for";
-    return false;
-  }
-  if (!std::exchange(job.calls, true)) ++calling_;
   *again = std::move(*made);
   AskTask task;
   task.kind = AskTask::Kind::kCall;
@@ -457,7 +447,6 @@ void RescoreFlow::FinishIfDone(uint64_t number) {
   if (found->second->pending > 0) return;
   const std::unique_ptr<Job> done = std::move(found->second);
   jobs_.erase(found);
-  if (done->calls) --calling_;
   counts_.waiting = jobs_.size();
   Job& job = *done;
   JobEvidence served = maker_.OfServed(job);

@@ -80,7 +80,6 @@ class RescoreFlow {
   const bool needs_own_;
   const MonitorKernel& audit_;
   std::map<uint64_t, std::unique_ptr<Job>> jobs_;
-  size_t calling_ = 0;  // jobs that wait, or waited, for an answer to be written
   // Hashes of builds that the policy does not name, by minute and kernel.
   std::map<std::pair<int64_t, std::string>, std::set<uint64_t>> strangers_;
   uint64_t next_job_ = 1;

@@ -49,7 +49,6 @@ struct RescoreJob {
   AskedRecord asked;
   Served served = Served::kWhole;
   int pending = 0;
-  bool calls = false;  // an answer was asked for, which takes long
 
   // Why nothing can be said; empty: something can. `lost_word` is the reason in a word.
   std::string lost, lost_word;

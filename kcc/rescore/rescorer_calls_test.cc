@@ -121,28 +121,6 @@ TEST_F(RescorerTest, ARefusalIsTheClientsFaultOnlyIfTheAuditKernelRefusesToo) {
   EXPECT_EQ(rescorer_->counts().refused, 1u);
 }
 
-TEST_F(RescorerTest, AStalledProbeDoesNotTakeThePlacesOfOthers) {
-  options_.waiting_max = 4;
-  options_.in_flight_max = 4;
-  Start({{"bf16", "slow"}});
-  WaitUntilUp();
-  ServedRecord probe = RecordOf(pool_, "p", kPrompt, {});
-  probe.kind = RecordKind::kProbe;
-  probe.kernel = 1;
-  probe.request_body =
-      R"({"model":"tiny","temperature":1,"seed":3,"max_tokens":4,"prompt":[5,17]})";
-  for (int i = 0; i < 8; ++i) {
-    probe.id = "p" + std::to_string(i);
-    Put(probe);
-  }
-  for (const Taken& refused : Wait(6)) {
-    EXPECT_THAT(refused.lost(), HasSubstr("bf16: the probe could not be asked: as many answers"));
-  }
-  const Taken served = One(Record("served"));
-  EXPECT_NE(served.observation(), nullptr) << served.lost();
-  EXPECT_EQ(rescorer_->counts().reasons["probe"], 6u);
-}
-
 TEST_F(RescorerTest, GapsAreOfAnswersThatBothSidesWrote) {
   GradeHook hook;
   hook.field = "parsed";
