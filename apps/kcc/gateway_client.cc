@@ -31,7 +31,8 @@ Result<Address> AddressOf(const GatewayAddressFlags& flags) {
   if (where.empty() && !std::filesystem::exists(file, unseen)) {
     return InvalidError(
         "name the gateway: the address of its admin port, http://127.0.0.1:8081, or its "
-        "configuration");
+        "configuration; without a gateway, 'kcc report out/report.json' shows the last verdict "
+        "again, and 'kcc promote status --register R' where promotions stand");
   }
   KCC_TRY(const std::string text, ReadFile(file, kContractBytesMax));
   const GatewayOutcome outcome = ReadGateway(text);

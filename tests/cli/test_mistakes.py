@@ -46,7 +46,7 @@ MISTAKES = [
     (["report", "examples/contract.yaml"], 2, ["examples/contract.yaml", "is not JSON", "a report is the report.json that --report wrote"]),
     (["generate", "lab:fp8", *ASKED, "--top-p", "50", "-o", "t"], 2, ["--top-p", "'50' is not a number from 0 to 1"]),
     (["author", *TRACES], 2, ["unexpected argument", "evidence has a flag: --evidence TRAIN:INFER"]),
-    (["status"], 2, ["unknown command 'status'", "'kcc report out/report.json' shows the last verdict", "'kcc promote status"]),
+    (["status"], 2, ["name the gateway", "'kcc report out/report.json' shows the last verdict", "'kcc promote status"]),
     (["bound", "--linf", "2%"], 2, ["--linf", "'2%' is not a number", "write 0.02"]),
     # Kernels.
     (["run", CONTRACT, "examples/traces", TRACES[1]], 4, ["holds no trace.json", "it holds the traces fixed, infer and train"]),

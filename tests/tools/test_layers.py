@@ -115,7 +115,7 @@ VIOLATIONS = {
     "a source that is too long": ({"kcc/judge/private.h": "\n" * 501}, "kcc/judge/private.h: has 501 lines, more than 500"),
     "a test that is too long": ({"tests/shared/x_test.cc": "\n" * 501}, "tests/shared/x_test.cc: has 501 lines"),
     "a library from a folder that may not": ({JUDGE: "#include <openssl/sha.h>\n"},
-                                             "openssl/sha.h may be included from kcc/base, kcc/statement only"),
+                                             "openssl/sha.h may be included from kcc/base, kcc/plane, kcc/statement only"),
     "a library that nobody listed": ({JUDGE: "#include <folly/Uri.h>\n"}, "folly/Uri.h is of a library that is not"),
     "a test library in what is no test": ({JUDGE: "#include <gtest/gtest.h>\n"}, "gtest/gtest.h belongs into tests"),
     "output in a pure folder": ({JUDGE: '\n\nvoid F() { std::cout << "x"; }\n'}, f"{JUDGE}:3: kcc/judge is pure"),
