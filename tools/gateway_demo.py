@@ -30,6 +30,7 @@ EXAMPLE = ROOT / "examples/gateway"
 TASKS = {"arithmetic": "arithmetic", "json": "structured", "refusal": "refusal"}  # tag: slice
 FAULT = {"name": "wrong-build", "where": "'arithmetic' in tags", "drift": {"parameter": "noise", "from": 3, "to": 3, "requests": 1}}
 CLIENTS = 3
+PAUSE_S = 0.03  # of a client between two questions: every answer is scored, and every question asked twice of who is guarded
 PATIENCE_S = 120  # for one step; an idle machine needs a tenth
 
 
@@ -64,6 +65,7 @@ class Load:
                 return
             with self.lock:
                 self.served[kernel] += 1
+            self.over.wait(PAUSE_S)
 
     def ask(self, number):
         tag = list(TASKS)[number % len(TASKS)]
