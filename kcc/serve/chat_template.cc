@@ -14,6 +14,8 @@ using Node = ChatTemplate::Node;
 using Kind = Node::Kind;
 
 constexpr size_t kTextBytesMax = size_t{16} << 20;
+// Of all loops together: loops within loops that print nothing would else go on for hours.
+constexpr int kTurnsMax = 100'000;
 constexpr std::string_view kPlain =
     "{% for message in messages %}{{ message.role }}: {{ message.content }}{{ '\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}";
@@ -97,6 +99,7 @@ class Renderer {
     if (list == nullptr) return InvalidError("chat_template: a loop over what is not a list");
     const auto before = names_;
     for (size_t i = 0; i < list->size(); ++i) {
+      if (++turns_ > kTurnsMax) return InvalidError("chat_template: its loops take too long");
       names_[node.text] = &(*list)[i];
       names_["loop"] = Loop{i == 0, i + 1 == list->size()};
       KCC_TRY_VOID(Run(node.children[1]));
@@ -203,6 +206,7 @@ class Renderer {
 
   std::map<std::string, Value> names_;
   std::string text_;
+  int turns_ = 0;
 };
 
 }  // namespace

@@ -81,6 +81,12 @@ TEST(ChatTemplate, WhatItDoesNotKnowIsRefusedWithItsLine) {
   }
 }
 
+TEST(ChatTemplate, LoopsWithinLoopsEnd) {
+  const std::string text = Repeated("{% for m in messages %}", 20) + Repeated("{% endfor %}", 20);
+  EXPECT_EQ(Render(text, std::vector<ChatMessage>(10, {"user", "hi"})),
+            "! chat_template: its loops take too long");
+}
+
 TEST(ChatTemplate, ValuesOfTheWrongKindAreErrors) {
   for (const std::string text :
        {"{{ messages }}", "{{ nothing }}", "{{ 'a' + 1 }}", "{{ bos_token.x }}",
