@@ -110,7 +110,7 @@ class Channel {
   }
   void Close() {
     if (tls_ != nullptr) SSL_free(std::exchange(tls_, nullptr));
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    if (const int fd = fd_.exchange(-1); fd >= 0) ::close(fd);
   }
   // Wakes a read in another thread.
   void Interrupt() { ::shutdown(fd_, SHUT_RDWR); }
@@ -122,7 +122,7 @@ class Channel {
     return taken;
   }
 
-  int fd_;
+  std::atomic<int> fd_;
   SSL* tls_ = nullptr;
   std::string read_;
   bool reset_ = false;
