@@ -74,8 +74,9 @@ class BeastPlane final : public Plane {
   BeastPlane(const PlaneOptions& options, AdminHandler& admin, const std::string& secret)
       : options_(options), admin_(admin, secret) {}
   ~BeastPlane() override {
-    for (const auto& thread : threads_) thread->Stop();
+    // First: a reload that it carries out waits for the threads.
     admin_.Stop();
+    for (const auto& thread : threads_) thread->Stop();
   }
 
   Result<> Open(GatewayCore& core, uint64_t salt, PlaneStarted* started);
