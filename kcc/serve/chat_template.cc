@@ -15,7 +15,7 @@ using Kind = Node::Kind;
 
 constexpr size_t kTextBytesMax = size_t{16} << 20;
 // Of all loops together: loops within loops that print nothing would else go on for hours.
-constexpr int kTurnsMax = 100'000;
+constexpr int kTurnsMax = 20'000;
 constexpr std::string_view kPlain =
     "{% for message in messages %}{{ message.role }}: {{ message.content }}{{ '\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}";
