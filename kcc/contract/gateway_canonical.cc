@@ -15,6 +15,7 @@ namespace {
 template <class Row>
 std::vector<const Row*> ByName(const std::vector<Row>& rows) {
   std::vector<const Row*> sorted;
+  sorted.reserve(rows.size());
   for (const Row& row : rows) sorted.push_back(&row);
   std::sort(sorted.begin(), sorted.end(),
             [](const Row* a, const Row* b) { return a->name < b->name; });
