@@ -25,9 +25,12 @@ ServedRecord GatewayExchange::State::NewRecord(RecordKind kind, int64_t now) con
   return record;
 }
 
+// A place is for what becomes evidence; that another build answered is told at once.
 void GatewayExchange::State::Put(ServedRecord record) {
   KernelCounts& its = worker.counts().kernels[record.kernel];
   const bool evidence = record.kind != RecordKind::kFingerprint;
+  if (evidence && !record.place) record.place = core.places().TakeServed(record.kernel);
+  if (evidence && !record.place) return Drop(record.kernel);
   if (!worker.ring().Put(std::move(record))) {
     Count(its.dropped);
   } else if (evidence) {
@@ -35,9 +38,22 @@ void GatewayExchange::State::Put(ServedRecord record) {
   }
 }
 
-// Put at the start, so that it does not depend on how the request ends.
+// The scorer hears of it: its evidence is missing, and not gone.
+void GatewayExchange::State::Drop(size_t dropped) {
+  Count(worker.counts().kernels[dropped].dropped);
+  worker.ring().CountDropped(dropped);
+}
+
+// Put at the start, so that it does not depend on how the request ends. A kernel for whose answers
+// many probes wait is not asked more: that says nothing for it and nothing against it.
 void GatewayExchange::State::PutProbe(size_t probed, int64_t now) {
+  ScorerPlace place = core.places().TakeShown(probed);
+  if (!place || worker.ring().full()) {
+    Count(worker.counts().kernels[probed].unasked);
+    return;
+  }
   ServedRecord record = NewRecord(RecordKind::kProbe, now);
+  record.place = std::move(place);
   record.kernel = probed;
   record.fields = fields;
   record.request_body = body;
