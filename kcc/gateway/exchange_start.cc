@@ -127,14 +127,10 @@ void GatewayExchange::State::ChooseSamples(const AskHead& head, size_t first) {
     Count(worker.counts().unauditable);
     return;
   }
-  const bool mirror = audit && words.shadow < pool->kernels.size();
-  auto& kernels = worker.counts().kernels;
-  if (audit) Count(kernels[first].offered);
-  if (mirror && words.shadow != first) Count(kernels[words.shadow].offered);
-  if (probe) Count(kernels[words.probed].offered);
+  shadow = audit && words.shadow < pool->kernels.size();
   if (audit && (!core.places().HasServed(first) || worker.ring().full())) {
     Drop(first);
-    audit = false;
+    audit = shadow = false;
   }
   if (!audit && !probe) return;
   for (const RequestField& field : pool->fields) {
@@ -143,7 +139,6 @@ void GatewayExchange::State::ChooseSamples(const AskHead& head, size_t first) {
     }
   }
   sampled = audit;
-  shadow = audit && mirror;
   if (probe) PutProbe(words.probed, started_us);
 }
 

@@ -80,6 +80,7 @@ struct GatewayExchange::State {
   ServedRecord NewRecord(RecordKind kind, int64_t now) const;
   void Put(ServedRecord record);
   void Drop(size_t kernel);
+  void CountMirror(size_t served_by);
   void PutProbe(size_t probed, int64_t now);
   void PutFailure(const TryFailure& failure, int64_t now);
   void PutEnd(bool cut, bool left, int64_t now);

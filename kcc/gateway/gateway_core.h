@@ -26,9 +26,9 @@ struct KernelCounts {
   std::atomic<uint64_t> failed{0};     // tries without an answer to pass on: see IsKernelFailure
   std::atomic<uint64_t> cut{0};        // answers that broke off after their first content
   std::atomic<uint64_t> sampled{0};    // records put for the scorer, of any kind but fingerprints
-  std::atomic<uint64_t> offered{0};    // requests picked for evidence of it, before any answer
   std::atomic<uint64_t> dropped{0};    // picked and not kept: the scorer had no place
   std::atomic<uint64_t> unasked{0};    // probes that it was not shown, since others wait for it
+  std::atomic<uint64_t> mirrored{0};   // that others served, and that it is to be shown as well
   std::atomic<uint64_t> strangers{0};  // answers with another fingerprint
   std::array<std::atomic<uint64_t>, 6> by_status{};  // hundreds: [2] is 2xx
 };

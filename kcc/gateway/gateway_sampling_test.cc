@@ -85,7 +85,6 @@ TEST(GatewaySampling, WhatTheScorerHasNoPlaceForIsNotAskedForAndCountedAsDropped
     EXPECT_EQ(ride.heard.status, 200);
   }
   const KernelCounts& its = gateway.counts().kernels[kInferKernel];
-  EXPECT_EQ(its.offered, 5u);
   EXPECT_EQ(its.sampled, 2u);
   EXPECT_EQ(its.dropped, 3u);
   EXPECT_EQ(gateway.worker().ring().TakeDropped()[kInferKernel], 3u) << "the scorer hears of them";
@@ -94,6 +93,19 @@ TEST(GatewaySampling, WhatTheScorerHasNoPlaceForIsNotAskedForAndCountedAsDropped
   Ride again(gateway);
   again.Start(kChat);
   EXPECT_NE(again.asks[0].body, kChat);
+}
+
+TEST(GatewaySampling, WhatACandidateIsToBeShownIsCountedWhateverBecomesOfIt) {
+  Gateway gateway;
+  gateway.core.route().Publish(Sampling24{kWholeShare, kNoKernel, 0, kCandidateKernel});
+  gateway.core.places().SetLimits(2, 1, 1);
+  for (int i = 0; i < 5; ++i) {
+    Ride ride(gateway);
+    ride.Start(kChat);
+    ride.Answer(i == 0 ? "{}" : kWhole);
+  }
+  EXPECT_EQ(gateway.counts().kernels[kCandidateKernel].mirrored, 5u);
+  EXPECT_EQ(gateway.counts().kernels[kInferKernel].mirrored, 0u);
 }
 
 TEST(GatewaySampling, APlaceThatIsTakenMeanwhileDropsTheRecordAtItsEnd) {
@@ -123,7 +135,6 @@ TEST(GatewaySampling, AKernelThatManyProbesWaitForIsNotAskedMoreAndThatIsNoEvide
   EXPECT_EQ(kernels[kGuardKernel].unasked, 3u);
   EXPECT_EQ(kernels[kGuardKernel].sampled, 2u);
   EXPECT_EQ(kernels[kGuardKernel].dropped, 0u);
-  EXPECT_EQ(kernels[kGuardKernel].offered, 5u);
   EXPECT_EQ(kernels[kInferKernel].sampled, 5u) << "what is served has places of its own";
   EXPECT_EQ(gateway.worker().ring().TakeDropped()[kGuardKernel], 0u);
 }
