@@ -1,5 +1,7 @@
 #include "kcc/control/evaluator.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -118,6 +120,8 @@ double Evaluator::lag_s() const {
 }
 
 void Evaluator::Run() {
+  // At the priority of traffic: an alarm is not late because much is asked.
+  pthread_setname_np(pthread_self(), "kcc-evaluator");
   for (bool more = true; more;) {
     try {
       more = Turn();

@@ -1,5 +1,6 @@
 #include "kcc/gateway/background_thread.h"
 
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,7 +14,8 @@ constexpr int kNice = 15;
 
 }  // namespace
 
-void GoBehindTraffic() {
+void GoBehindTraffic(const char* name) {
+  static_cast<void>(::pthread_setname_np(::pthread_self(), name));
   // On Linux priorities are of threads.
   const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
   const int now = ::getpriority(PRIO_PROCESS, thread);

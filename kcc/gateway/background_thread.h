@@ -3,7 +3,8 @@
 
 namespace kcc {
 
-// Lowers the priority of the calling thread. Where the system does not let it, it stays as it was.
-void GoBehindTraffic();
+// Gives the calling thread a name, of at most 15 characters, and a lower priority. Where the system
+// does not let it, it stays as it was.
+void GoBehindTraffic(const char* name);
 
 }  // namespace kcc

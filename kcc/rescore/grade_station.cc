@@ -45,7 +45,7 @@ void GradeStation::Submit(GradeTask task) {
 }
 
 void GradeStation::Run() {
-  GoBehindTraffic();
+  GoBehindTraffic("kcc-grade");
   while (true) {
     GradeTask task;
     {

@@ -165,7 +165,7 @@ bool ThreadedAsker::OpenOnce() {
 
 // Until the kernel is up nothing waits, since Submit refuses.
 void ThreadedAsker::Run() {
-  GoBehindTraffic();
+  GoBehindTraffic("kcc-ask");
   const auto retry = std::chrono::duration<double>(options_.retry_s);
   while (true) {
     while (!OpenOnce()) {

@@ -184,7 +184,7 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
   }
 
   void Run() {
-    GoBehindTraffic();
+    GoBehindTraffic("kcc-scorer");
     std::deque<Letter> letters;
     for (bool more = true; more;) {
       more = outbox_.Take(&letters);
