@@ -37,7 +37,7 @@ StatusRow RowOf(const KernelView& kernel, int64_t now_ms) {
           kernel.verdict,
           SpanText(kernel.since_ms, now_ms),
           Percent(kernel.share),
-          kernel.evidence_at_ms == 0 ? "none" : SpanText(kernel.evidence_at_ms, now_ms),
+          kernel.evidence_at_ms == 0 ? "none" : SpanText(kernel.evidence_at_ms, now_ms) + " ago",
           order};
 }
 
@@ -77,7 +77,7 @@ void PrintGatewayStatus(const StatusView& status, Console& console) {
                 << (status.log_error.empty() ? "" : "; ") << Shown(status.log_error) << '\n';
   }
   std::vector<StatusRow> rows = {
-      {"kernel", "role", "state", "verdict", "since", "share", "newest", "order"}};
+      {"kernel", "role", "state", "verdict", "since", "share", "evidence", "order"}};
   for (const KernelView& kernel : status.kernels) rows.push_back(RowOf(kernel, status.at_ms));
   console.out << '\n';
   PrintStatusRows(rows, console);
