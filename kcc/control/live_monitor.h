@@ -57,6 +57,8 @@ class LiveMonitor {
   void Fold(Evidence evidence, const EvidenceOrigin& origin);
   // Evidence of a kernel that nobody kept; empty: of any.
   void FoldLost(const std::string& kernel, uint64_t count);
+  // The same of requests of which nothing was kept: lost() does not count them once more.
+  void FoldDropped(const std::string& kernel, uint64_t count);
   // What time brings: tries the log again, turns the probes to the next kernel.
   void Tick();
   void Wish(const RouteWishes& wishes, const std::string& kind, const std::string& reason);
@@ -76,6 +78,8 @@ class LiveMonitor {
   size_t waiting() const { return waiting_.size(); }
   uint64_t lost() const { return lost_; }
   int64_t tokens(const std::string& kernel) const;  // audited, since this process began
+  // When the newest audited request of each kernel began.
+  const std::map<std::string, int64_t>& newest_ms() const { return newest_ms_; }
   const std::map<std::string, uint64_t>& guards() const { return guards_; }
   // Changes whenever something above may have.
   uint64_t version() const { return version_; }
@@ -103,6 +107,7 @@ class LiveMonitor {
   Result<MonitorDecision> FoldInLog(const Evidence& evidence);
   void Took(const Evidence& evidence, const EvidenceOrigin& origin,
             const MonitorDecision& decision);
+  void NoteNewest(const std::string& kernel, int64_t time_ms);
   void LogFailed(const Error& error);
   void Wait(Waiting item);
   void Scout(const Evidence& evidence);
@@ -138,7 +143,7 @@ class LiveMonitor {
   uint64_t log_errors_ = 0;
   std::string log_error_;
   uint64_t lost_ = 0;
-  std::map<std::string, int64_t> tokens_;
+  std::map<std::string, int64_t> tokens_, newest_ms_;
   std::map<std::string, uint64_t> guards_;  // times that a kernel was guarded, since it began
   uint64_t turn_ = 0;
   double turned_at_s_ = 0;

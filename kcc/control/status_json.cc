@@ -53,11 +53,16 @@ void WriteKernel(const GatewayNow& now, const KernelStatus& kernel, JsonWriter* 
   json->Field("since", Since(now, kernel.name)).Field("auditRate", kernel.audit_rate);
   json->Field("served", kernel.served).Field("audited", kernel.audited);
   json->Field("strikes", kernel.strikes).Field("probationLeft", kernel.probation_left);
+  const EvidenceAge age = now.EvidenceOf(kernel.name);
+  json->Key("evidenceAtMs");
+  age.newest_ms ? json->Value(*age.newest_ms) : json->Null();
+  json->Field("stale", age.stale ? WhyStale(age, now.at_ms) : std::string());
   if (const KernelCountsNow* counts = now.FindCounts(kernel.name)) {
     json->Field("fingerprint", counts->fingerprint).Field("sent", counts->sent);
     json->Field("answered", counts->answered).Field("failed", counts->failed);
     json->Field("cut", counts->cut).Field("sampled", counts->sampled);
-    json->Field("dropped", counts->dropped).Field("strangers", counts->strangers);
+    json->Field("dropped", counts->dropped).Field("unasked", counts->unasked);
+    json->Field("strangers", counts->strangers);
   }
   json->Key("pairs").BeginArray();
   for (const PairStatus& pair : kernel.pairs) WritePair(now, pair, json);
@@ -73,6 +78,7 @@ void WriteRates(const GatewayNow& now, JsonWriter* json) {
   json->Field("bytesIn", now.counts.bytes_in).Field("bytesOut", now.counts.bytes_out);
   json->Field("sampled", now.counts.sampled()).Field("scored", now.scorer.scored);
   json->Field("lost", now.scorer.lost + now.view->lost).Field("dropped", now.counts.dropped());
+  json->Field("unasked", now.scorer.unasked + now.counts.unasked());
   json->Field("timedOut", now.scorer.timed_out).Field("refusedByScorer", now.scorer.refused);
   json->Field("waiting", now.scorer.waiting).Key("reasons").BeginObject();
   for (const auto& [reason, count] : now.scorer.reasons) json->Field(reason, count);

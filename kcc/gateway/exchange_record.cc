@@ -25,19 +25,46 @@ ServedRecord GatewayExchange::State::NewRecord(RecordKind kind, int64_t now) con
   return record;
 }
 
+// A place is for what becomes evidence; that another build answered is told at once.
 void GatewayExchange::State::Put(ServedRecord record) {
   KernelCounts& its = worker.counts().kernels[record.kernel];
   const bool evidence = record.kind != RecordKind::kFingerprint;
+  if (evidence && !record.place) record.place = core.places().TakeServed(record.kernel);
+  if (evidence && !record.place) return Drop(record.kernel);
+  const size_t of = record.kernel;
+  const bool served = record.kind != RecordKind::kProbe;
   if (!worker.ring().Put(std::move(record))) {
     Count(its.dropped);
   } else if (evidence) {
     Count(its.sampled);
   }
+  if (evidence && served) CountMirror(of);
 }
 
-// Put at the start, so that it does not depend on how the request ends.
+// The scorer hears of it: its evidence is missing, and not gone.
+void GatewayExchange::State::Drop(size_t dropped) {
+  Count(worker.counts().kernels[dropped].dropped);
+  worker.ring().CountDropped(dropped);
+  CountMirror(dropped);
+}
+
+// Whether or not it comes to that: who is shown nothing any more must be seen to have no evidence.
+void GatewayExchange::State::CountMirror(size_t served_by) {
+  const size_t candidate = core.route().sampling().shadow;
+  if (!shadow || candidate >= pool->kernels.size() || candidate == served_by) return;
+  Count(worker.counts().kernels[candidate].mirrored);
+}
+
+// Put at the start, so that it does not depend on how the request ends. A kernel for whose answers
+// many probes wait is not asked more: that says nothing for it and nothing against it.
 void GatewayExchange::State::PutProbe(size_t probed, int64_t now) {
+  ScorerPlace place = core.places().TakeShown(probed);
+  if (!place || worker.ring().full()) {
+    Count(worker.counts().kernels[probed].unasked);
+    return;
+  }
   ServedRecord record = NewRecord(RecordKind::kProbe, now);
+  record.place = std::move(place);
   record.kernel = probed;
   record.fields = fields;
   record.request_body = body;

@@ -44,7 +44,7 @@ struct GatewayExchange::State {
   Step Send(size_t to);
   std::optional<size_t> FirstKernel();
   std::optional<size_t> NextKernel() const;
-  void ChooseSamples(const AskHead& head);
+  void ChooseSamples(const AskHead& head, size_t first);
   void KeepPassedHeaders(const AskHead& head);
 
   // exchange_answer.cc
@@ -79,6 +79,8 @@ struct GatewayExchange::State {
   // exchange_record.cc
   ServedRecord NewRecord(RecordKind kind, int64_t now) const;
   void Put(ServedRecord record);
+  void Drop(size_t kernel);
+  void CountMirror(size_t served_by);
   void PutProbe(size_t probed, int64_t now);
   void PutFailure(const TryFailure& failure, int64_t now);
   void PutEnd(bool cut, bool left, int64_t now);

@@ -14,6 +14,7 @@
 #include "kcc/gateway/pool.h"
 #include "kcc/gateway/record_ring.h"
 #include "kcc/gateway/route_word.h"
+#include "kcc/gateway/scorer_places.h"
 
 namespace kcc {
 
@@ -25,7 +26,9 @@ struct KernelCounts {
   std::atomic<uint64_t> failed{0};     // tries without an answer to pass on: see IsKernelFailure
   std::atomic<uint64_t> cut{0};        // answers that broke off after their first content
   std::atomic<uint64_t> sampled{0};    // records put for the scorer, of any kind but fingerprints
-  std::atomic<uint64_t> dropped{0};    // sampled and not kept: the ring was full
+  std::atomic<uint64_t> dropped{0};    // picked and not kept: the scorer had no place
+  std::atomic<uint64_t> unasked{0};    // probes that it was not shown, since others wait for it
+  std::atomic<uint64_t> mirrored{0};   // that others served, and that it is to be shown as well
   std::atomic<uint64_t> strangers{0};  // answers with another fingerprint
   std::array<std::atomic<uint64_t>, 6> by_status{};  // hundreds: [2] is 2xx
 };
@@ -81,6 +84,7 @@ class GatewayCore {
 
   RouteWords& route() { return route_; }
   const RouteWords& route() const { return route_; }
+  ScorerPlaces& places() { return places_; }
   std::vector<std::unique_ptr<GatewayWorker>>& workers() { return workers_; }
   const std::vector<std::unique_ptr<GatewayWorker>>& workers() const { return workers_; }
   const Clock& clock() const { return *clock_; }
@@ -93,6 +97,7 @@ class GatewayCore {
 
  private:
   RouteWords route_;
+  ScorerPlaces places_;  // before the rings, whose records hold some
   std::vector<std::unique_ptr<GatewayWorker>> workers_;
   const Clock* clock_;
   mutable std::mutex pool_mutex_;

@@ -49,7 +49,7 @@ GatewayExchange::GatewayExchange(GatewayCore& core, GatewayWorker& worker)
 // Where the plane gives an exchange up, its client is gone: counters add up all the same.
 GatewayExchange::~GatewayExchange() {
   if (state_->phase != ExchangePhase::kNew && state_->phase != ExchangePhase::kOver) {
-    if (state_->sampled && state_->kernel) Count(state_->counts().dropped);
+    if (state_->sampled && state_->kernel) state_->Drop(*state_->kernel);
     state_->End(ExchangeEnd::kLeft, state_->started_us);
   }
 }

@@ -48,8 +48,14 @@ class JsonCursor {
 
  private:
   friend class JsonParts;
-  void Blanks();
-  bool Take(char c);
+  void Blanks() {
+    while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) ++at_;
+  }
+  bool Take(char c) {
+    if (at_ == end_ || *at_ != c) return false;
+    ++at_;
+    return true;
+  }
   bool String();
   bool Key(std::string_view* key);
   bool Escape();
@@ -87,7 +93,11 @@ class JsonParts {
 };
 
 // The key, as written, says this name. Names are of ASCII without quotes and backslashes.
-bool KeyIs(std::string_view key, std::string_view name);
+bool EscapedKeyIs(std::string_view key, std::string_view name);
+inline bool KeyIs(std::string_view key, std::string_view name) {
+  // With an escape it would be longer than what it says.
+  return key.size() <= name.size() ? key == name : EscapedKeyIs(key, name);
+}
 // What a string says, from between its quotes; a lone surrogate becomes U+FFFD.
 std::string UnescapeJson(std::string_view between_quotes);
 

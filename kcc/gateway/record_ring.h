@@ -19,7 +19,11 @@ class RecordRing {
   explicit RecordRing(size_t capacity);
 
   // False: it is full; the record is dropped and counted by its kernel.
-  bool Put(ServedRecord&& record);     // the worker
+  bool Put(ServedRecord&& record);  // the worker
+  // Whether the next one would be dropped (the worker).
+  bool full() const;
+  // Counts a record that was not made (the worker).
+  void CountDropped(size_t kernel);
   std::optional<ServedRecord> Take();  // the scorer
   // How many records of each kernel were dropped since the last call (the scorer).
   std::vector<uint64_t> TakeDropped();

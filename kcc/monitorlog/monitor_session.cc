@@ -1,5 +1,6 @@
 #include "kcc/monitorlog/monitor_session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kcc/monitorlog/saved_state.h"
@@ -14,6 +15,13 @@ Result<Monitor> StartMonitor(const Contract& contract, const MonitorPolicy& poli
   auto restored = Monitor::Restore(contract, policy, state->monitor, monitor);
   if (!restored.has_value()) return std::move(restored.error()).At(Place{options.state});
   return restored;
+}
+
+void NoteNewest(const LogLine& line, std::map<std::string, int64_t>* newest_ms) {
+  const auto* observation = std::get_if<MonitorObservation>(&line.logged.what);
+  if (observation == nullptr || !observation->audited) return;
+  int64_t& newest = newest_ms->try_emplace(observation->kernel, observation->time_ms).first->second;
+  newest = std::max(newest, observation->time_ms);
 }
 
 // Folds a line of the log that came after the state, which must decide as it did.
@@ -53,6 +61,7 @@ Result<MonitorSession> MonitorSession::Open(const Contract& contract, const Moni
     int64_t read = 0;
     bool met = !state || saved == 0;
     const auto visit = [&](const LogLine& line) -> Result<> {
+      NoteNewest(line, &session.newest_ms_);
       if (++read < saved) return {};
       if (read == saved && state) {
         met = line.digest == state->head;

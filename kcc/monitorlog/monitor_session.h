@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +41,8 @@ class MonitorSession {
   const Monitor& monitor() const { return monitor_; }
   // Observations that it had folded when it was opened.
   int64_t resumed() const { return resumed_; }
+  // When the newest audited request of each kernel began that the log held when it was opened.
+  const std::map<std::string, int64_t>& newest_ms() const { return newest_ms_; }
   int64_t dropped_bytes() const { return log_ ? log_->dropped_bytes() : 0; }
   std::string head() const { return log_ ? log_->head() : std::string(); }  // of the log
 
@@ -54,6 +57,7 @@ class MonitorSession {
   std::optional<DecisionLog> log_;
   int64_t observations_ = 0;
   int64_t resumed_ = 0;
+  std::map<std::string, int64_t> newest_ms_;
   bool ahead_ = false;  // of the log
 };
 
