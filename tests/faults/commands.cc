@@ -66,6 +66,13 @@ void CommandSubject::Reset() {
   std::cerr.clear();
 }
 
+std::string CommandSubject::SaidSoFar() const {
+  const off_t at = ::lseek(streams_[0], 0, SEEK_CUR);
+  std::string bytes = ReadAll(streams_[0]);
+  ::lseek(streams_[0], at, SEEK_SET);
+  return bytes;
+}
+
 void CommandSubject::Run() { code_ = KccMain(static_cast<int>(words_.size()), argv_.data()); }
 
 Outcome CommandSubject::Take() {
