@@ -115,6 +115,11 @@ std::string CanonicalJson(const GatewayConfig& config) {
   }
   WriteNonEmpty("clientKeys", config.client_keys_file, &json);
   json.Field("contract", config.contract_file);
+  if (config.decision_log != GatewayDecisionLog()) {
+    json.Key("decisionLog").BeginObject();
+    json.Field("fileSize", SizeText(config.decision_log.file_bytes));
+    json.Field("files", config.decision_log.files_max).EndObject();
+  }
   WriteFields(config, &json);
   WriteGraders(config, &json);
   WriteKernels(config, &json);

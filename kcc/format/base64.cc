@@ -1,4 +1,4 @@
-#include "kcc/statement/base64.h"
+#include "kcc/format/base64.h"
 
 #include <array>
 #include <cstdint>
