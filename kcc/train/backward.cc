@@ -11,7 +11,7 @@ namespace kcc {
 // dx_ is the gradient of the residual stream, [rows][hidden], on its way from the last layer to the
 // embedding. A layer is x' = x + output(attention(norm(x))), x'' = x' + down(swiglu(norm(x'))), so
 // each half adds to dx_ what comes back through its branch.
-Backward::Backward(const ModelConfig& config, ForkJoin& pool, Target target)
+BackwardPass::BackwardPass(const ModelConfig& config, ForkJoin& pool, Target target)
     : config_(config),
       pool_(pool),
       target_(target),
@@ -21,7 +21,7 @@ Backward::Backward(const ModelConfig& config, ForkJoin& pool, Target target)
       qkv_stride_(GradientStride(config.queries() + 2 * config.keys())),
       scratch_(pool.threads()) {}
 
-void Backward::SetModel(const LabModel& model) {
+void BackwardPass::SetModel(const LabModel& model) {
   // Stacks of a layer are few and large: threads take whole stacks, in turns.
   pool_.Run(4 * config_.layers + 1, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
@@ -39,7 +39,7 @@ void Backward::SetModel(const LabModel& model) {
   });
 }
 
-void Backward::Run(const LabModel& model, const Tape& tape, std::span<const float> logit_gradients,
+void BackwardPass::Run(const LabModel& model, const Tape& tape, std::span<const float> logit_gradients,
                    ModelWeights* gradients) {
   KCC_CHECK(logit_gradients.size() == tape.head_rows.size() * logit_stride());
   if (tape.head_rows.empty()) return;
@@ -52,7 +52,7 @@ void Backward::Run(const LabModel& model, const Tape& tape, std::span<const floa
   Embedding(tape, &gradients->embedding);
 }
 
-void Backward::PlaceRows(const Tape& tape) {
+void BackwardPass::PlaceRows(const Tape& tape) {
   rows_ = tape.rows.size();
   size_t requests = 0;
   for (const TapeRow& row : tape.rows) requests = std::max(requests, row.request + 1);
@@ -72,7 +72,7 @@ void Backward::PlaceRows(const Tape& tape) {
 }
 
 // Column sums of dy x / rms(x), whose norms were those of `inverses_`.
-void Backward::AddGainGradient(const GainPlace& place, std::vector<float>* gradient) {
+void BackwardPass::AddGainGradient(const GainPlace& place, std::vector<float>* gradient) {
   const size_t n = gradient->size();
   const size_t rows = place.x.size() / (n * place.heads);
   pool_.Run(n, [&](size_t begin, size_t end) {
@@ -87,7 +87,7 @@ void Backward::AddGainGradient(const GainPlace& place, std::vector<float>* gradi
   });
 }
 
-void Backward::AddColumnSums(const float* rows, size_t stride, std::vector<float>* gradient) {
+void BackwardPass::AddColumnSums(const float* rows, size_t stride, std::vector<float>* gradient) {
   pool_.Run(gradient->size(), [&](size_t begin, size_t end) {
     for (size_t r = 0; r < rows_; ++r) {
       for (size_t i = begin; i < end; ++i) (*gradient)[i] += rows[r * stride + i];
@@ -96,7 +96,7 @@ void Backward::AddColumnSums(const float* rows, size_t stride, std::vector<float
 }
 
 // Back through the norms of rows of the residual stream.
-void Backward::Norms(std::span<const float> x, std::span<const float> gain,
+void BackwardPass::Norms(std::span<const float> x, std::span<const float> gain,
                      const std::vector<float>& dy, bool add, std::vector<float>* dx,
                      std::vector<float>* gain_gradient) {
   const size_t n = config_.hidden;
@@ -111,7 +111,7 @@ void Backward::Norms(std::span<const float> x, std::span<const float> gain,
   AddGainGradient({x, dy.data(), n, 1}, gain_gradient);
 }
 
-void Backward::Head(const LabModel& model, const Tape& tape, std::span<const float> logit_gradients,
+void BackwardPass::Head(const LabModel& model, const Tape& tape, std::span<const float> logit_gradients,
                     ModelWeights* gradients) {
   const size_t hidden = config_.hidden;
   const size_t count = tape.head_rows.size();
@@ -131,7 +131,7 @@ void Backward::Head(const LabModel& model, const Tape& tape, std::span<const flo
   }
 }
 
-void Backward::Mlp(const LabModel& model, const Tape& tape, size_t layer, LayerWeights* gradients) {
+void BackwardPass::Mlp(const LabModel& model, const Tape& tape, size_t layer, LayerWeights* gradients) {
   const LayerTape& kept = tape.layers[layer];
   const LayerStacks& stacks = layers_[layer];
   const size_t ffn = config_.ffn;
@@ -152,7 +152,7 @@ void Backward::Mlp(const LabModel& model, const Tape& tape, size_t layer, LayerW
   Norms(kept.middle, model.layers[layer].mlp_gain, dnormed_, true, &dx_, &gradients->mlp_gain);
 }
 
-void Backward::Attention(const LabModel& model, const Tape& tape, size_t layer,
+void BackwardPass::Attention(const LabModel& model, const Tape& tape, size_t layer,
                          LayerWeights* gradients) {
   const LayerTape& kept = tape.layers[layer];
   const LayerStacks& stacks = layers_[layer];
@@ -174,7 +174,7 @@ void Backward::Attention(const LabModel& model, const Tape& tape, size_t layer,
 
 // A job is a sequence and a KV head: nothing that two of them write is the same. Threads take them
 // in turns, since sequences have different lengths.
-void Backward::AttendBack(const LayerTape& kept) {
+void BackwardPass::AttendBack(const LayerTape& kept) {
   const size_t group = config_.heads / config_.kv_heads;
   const size_t dim = config_.head_dim;
   const size_t jobs = rows_of_.size() * config_.kv_heads;
@@ -203,7 +203,7 @@ void Backward::AttendBack(const LayerTape& kept) {
 }
 
 // From attention's queries and keys to what their products gave: RoPE, norms of heads, biases.
-void Backward::HeadsBack(const LabModel& model, const Tape& tape, size_t layer,
+void BackwardPass::HeadsBack(const LabModel& model, const Tape& tape, size_t layer,
                          LayerWeights* gradients) {
   const LayerTape& kept = tape.layers[layer];
   const size_t dim = config_.head_dim;
@@ -254,7 +254,7 @@ void Backward::HeadsBack(const LabModel& model, const Tape& tape, size_t layer,
 }
 
 // Rows of one token are added in the order of the rows; threads share out the columns.
-void Backward::Embedding(const Tape& tape, std::vector<float>* gradient) {
+void BackwardPass::Embedding(const Tape& tape, std::vector<float>* gradient) {
   const size_t hidden = config_.hidden;
   pool_.Run(hidden, [&](size_t begin, size_t end) {
     for (size_t r = 0; r < rows_; ++r) {

@@ -27,10 +27,10 @@
 
 namespace kcc {
 
-class Backward {
+class BackwardPass {
  public:
   // The pool outlives it.
-  explicit Backward(const ModelConfig& config, ForkJoin& pool, Target target = BestTarget());
+  explicit BackwardPass(const ModelConfig& config, ForkJoin& pool, Target target = BestTarget());
 
   // Reads the model's matrices; after every change of them, before Run.
   void SetModel(const LabModel& model);

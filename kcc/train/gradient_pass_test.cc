@@ -1,10 +1,8 @@
-#include "kcc/train/backward.h"
+#include "kcc/train/gradient_pass.h"
 
 #include <gtest/gtest.h>
 
 #include "kcc/lab/logprob.h"
-#include "kcc/lab/taped_forward.h"
-#include "kcc/train/log_probs.h"
 #include "kcc/train/train_test_data.h"
 
 namespace kcc {
@@ -19,22 +17,21 @@ using testing::RelativeGap;
 using testing::Switches;
 using testing::TiedConfig;
 
-// A batch of sequences with a weight for the log-prob of each token.
+// A batch of sequences with a slope for the log-prob of each token that is not of the prompt.
 struct Batch {
   std::vector<KernelRequest> requests;
-  std::vector<TapedSequence> sequences;
-  std::vector<int32_t> tokens;  // after each row that has logits
-  std::vector<float> weights;
+  std::vector<PackedSequence> sequences;
+  std::vector<float> slopes;
 
   explicit Batch(size_t count = 5, size_t tokens_max = 40)
       : requests(RandomRequests(count, tokens_max, 5)) {
+    size_t wanted = 0;
     for (const KernelRequest& request : requests) {
-      const std::span<const int32_t> all(request.tokens);
-      const auto prompt = static_cast<size_t>(request.prompt_tokens);
-      sequences.push_back({request.request.id, all.first(all.size() - 1), prompt - 1});
-      tokens.insert(tokens.end(), all.begin() + request.prompt_tokens, all.end());
+      const auto first = static_cast<size_t>(request.prompt_tokens);
+      sequences.push_back({request.request.id, request.tokens, first});
+      wanted += request.tokens.size() - first;
     }
-    weights = RandomFloats(tokens.size(), 8);
+    slopes = RandomFloats(wanted, 8);
   }
 };
 
@@ -46,40 +43,18 @@ struct Computed {
 
 Computed Compute(const Checkpoint& checkpoint, const LabSwitches& switches, const Batch& batch,
                  bool backward = true, Target target = BestTarget()) {
-  Result<LabModel> model = LabModel::Make(checkpoint, switches);
-  EXPECT_TRUE(model.has_value()) << model.error().Format();
   ForkJoin pool(switches.threads);
-  TapedForward forward(*model, switches, pool, target);
-  Tape tape;
-  const Result<> done = forward.Run(batch.sequences, &tape);
+  auto pass = GradientPass::Make(checkpoint, switches, pool, target);
+  EXPECT_TRUE(pass.has_value()) << pass.error().Format();
+  const Result<> done = (*pass)->Forward(batch.sequences);
   EXPECT_TRUE(done.has_value()) << done.error().Format();
-  // Rows of a kernel variant come after all others.
-  std::vector<size_t> begin;
-  size_t next = 0;
-  for (const TapedSequence& sequence : batch.sequences) {
-    begin.push_back(next);
-    next += sequence.tokens.size() - sequence.logits_from;
-  }
-  std::vector<int32_t> tokens;
-  std::vector<float> weights;
-  for (const size_t r : tape.head_rows) {
-    const TapeRow& row = tape.rows[r];
-    const size_t at = begin[row.request] + row.position - batch.sequences[row.request].logits_from;
-    tokens.push_back(batch.tokens[at]);
-    weights.push_back(batch.weights[at]);
-  }
-  LogProbs log_probs(checkpoint.config.vocab, pool, target);
   Computed made;
-  made.log_probs = log_probs.Of(tape, tokens);
-  for (size_t i = 0; i < tokens.size(); ++i)
-    made.loss += static_cast<double>(weights[i]) * made.log_probs[i];
-  if (!backward) return made;
+  made.log_probs.assign((*pass)->log_probs().begin(), (*pass)->log_probs().end());
+  for (size_t i = 0; i < made.log_probs.size(); ++i) {
+    made.loss += static_cast<double>(batch.slopes[i]) * made.log_probs[i];
+  }
   made.gradients = ZeroWeights(checkpoint.config);
-  Backward pass(checkpoint.config, pool, target);
-  pass.SetModel(*model);
-  std::vector<float> logit_gradients;
-  log_probs.Gradient(tape, tokens, weights, pass.logit_stride(), &logit_gradients);
-  pass.Run(*model, tape, logit_gradients, &made.gradients);
+  if (backward) (*pass)->Backward(batch.slopes, &made.gradients);
   return made;
 }
 
@@ -228,10 +203,10 @@ TEST(Backward, GradientsAreAdded) {
   const Batch batch(2, 30);
   const ModelConfig config = QwenConfig();
   const Checkpoint checkpoint = RandomCheckpoint(config);
-  Batch first = batch, second = batch;
-  const size_t split = batch.sequences[0].tokens.size() - batch.sequences[0].logits_from;
-  std::fill(first.weights.begin() + static_cast<ptrdiff_t>(split), first.weights.end(), 0.0f);
-  std::fill_n(second.weights.begin(), split, 0.0f);
+  Batch first(2, 30), second(2, 30);  // a copy would point into another
+  const size_t split = batch.sequences[0].tokens.size() - batch.sequences[0].first;
+  std::fill(first.slopes.begin() + static_cast<ptrdiff_t>(split), first.slopes.end(), 0.0f);
+  std::fill_n(second.slopes.begin(), split, 0.0f);
   Computed whole = Compute(checkpoint, Switches("f32"), batch);
   Computed a = Compute(checkpoint, Switches("f32"), first);
   Computed b = Compute(checkpoint, Switches("f32"), second);
@@ -246,6 +221,30 @@ TEST(Backward, GradientsAreAdded) {
       }
     }
     EXPECT_LT(RelativeGap(*tensor.values, sum), 1e-5) << tensor.name;
+  }
+}
+
+// Other weights than it was made with, as after a step of training.
+TEST(GradientPass, WeightsCanBeReplaced) {
+  const Batch batch;
+  const ModelConfig config = QwenConfig();
+  for (const char* kernel : {"f32", "int4"}) {
+    const Checkpoint first = RandomCheckpoint(config, 1);
+    const Checkpoint second = RandomCheckpoint(config, 2);
+    Computed expected = Compute(second, Switches(kernel), batch);
+    ForkJoin pool(1);
+    auto pass = GradientPass::Make(first, Switches(kernel), pool);
+    ASSERT_TRUE(pass.has_value());
+    ModelWeights gradients = ZeroWeights(config);
+    ASSERT_TRUE((*pass)->Forward(batch.sequences).has_value());
+    (*pass)->Backward(batch.slopes, &gradients);
+    (*pass)->SetWeights(second);
+    Computed made;
+    made.gradients = ZeroWeights(config);
+    ASSERT_TRUE((*pass)->Forward(batch.sequences).has_value());
+    (*pass)->Backward(batch.slopes, &made.gradients);
+    made.log_probs.assign((*pass)->log_probs().begin(), (*pass)->log_probs().end());
+    ExpectEqual(config, std::move(made), std::move(expected), kernel);
   }
 }
 
