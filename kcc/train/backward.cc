@@ -39,8 +39,8 @@ void BackwardPass::SetModel(const LabModel& model) {
   });
 }
 
-void BackwardPass::Run(const LabModel& model, const Tape& tape, std::span<const float> logit_gradients,
-                   ModelWeights* gradients) {
+void BackwardPass::Run(const LabModel& model, const Tape& tape,
+                       std::span<const float> logit_gradients, ModelWeights* gradients) {
   KCC_CHECK(logit_gradients.size() == tape.head_rows.size() * logit_stride());
   if (tape.head_rows.empty()) return;
   PlaceRows(tape);
@@ -97,8 +97,8 @@ void BackwardPass::AddColumnSums(const float* rows, size_t stride, std::vector<f
 
 // Back through the norms of rows of the residual stream.
 void BackwardPass::Norms(std::span<const float> x, std::span<const float> gain,
-                     const std::vector<float>& dy, bool add, std::vector<float>* dx,
-                     std::vector<float>* gain_gradient) {
+                         const std::vector<float>& dy, bool add, std::vector<float>* dx,
+                         std::vector<float>* gain_gradient) {
   const size_t n = config_.hidden;
   const size_t rows = x.size() / n;
   inverses_.resize(rows);
@@ -111,8 +111,8 @@ void BackwardPass::Norms(std::span<const float> x, std::span<const float> gain,
   AddGainGradient({x, dy.data(), n, 1}, gain_gradient);
 }
 
-void BackwardPass::Head(const LabModel& model, const Tape& tape, std::span<const float> logit_gradients,
-                    ModelWeights* gradients) {
+void BackwardPass::Head(const LabModel& model, const Tape& tape,
+                        std::span<const float> logit_gradients, ModelWeights* gradients) {
   const size_t hidden = config_.hidden;
   const size_t count = tape.head_rows.size();
   std::vector<float>& matrix = config_.tied ? gradients->embedding : gradients->lm_head;
@@ -131,7 +131,8 @@ void BackwardPass::Head(const LabModel& model, const Tape& tape, std::span<const
   }
 }
 
-void BackwardPass::Mlp(const LabModel& model, const Tape& tape, size_t layer, LayerWeights* gradients) {
+void BackwardPass::Mlp(const LabModel& model, const Tape& tape, size_t layer,
+                       LayerWeights* gradients) {
   const LayerTape& kept = tape.layers[layer];
   const LayerStacks& stacks = layers_[layer];
   const size_t ffn = config_.ffn;
@@ -153,7 +154,7 @@ void BackwardPass::Mlp(const LabModel& model, const Tape& tape, size_t layer, La
 }
 
 void BackwardPass::Attention(const LabModel& model, const Tape& tape, size_t layer,
-                         LayerWeights* gradients) {
+                             LayerWeights* gradients) {
   const LayerTape& kept = tape.layers[layer];
   const LayerStacks& stacks = layers_[layer];
   const size_t hidden = config_.hidden;
@@ -204,7 +205,7 @@ void BackwardPass::AttendBack(const LayerTape& kept) {
 
 // From attention's queries and keys to what their products gave: RoPE, norms of heads, biases.
 void BackwardPass::HeadsBack(const LabModel& model, const Tape& tape, size_t layer,
-                         LayerWeights* gradients) {
+                             LayerWeights* gradients) {
   const LayerTape& kept = tape.layers[layer];
   const size_t dim = config_.head_dim;
   const PackedLayer& w = model.layers[layer];
