@@ -5,7 +5,7 @@
 
 Each run starts a gateway with no history before two servers of the lab that agree to the bit, and breaks the one that serves for
 requests with a tag. Of the requests half have it, at random: with a clause that one request in twenty may break, the shift is ten
-times the limit, from the first request on, as in the simulation. Counted are the audited requests up to the alarm. The median of
+times the limit, from the first request on, as in the simulation. Each is sent when the evidence of the one before is there. Counted are the audited requests up to the alarm. The median of
 the runs must lie within the middle 90 % of what medians of as many simulated streams are. The route must have moved within a
 second of the alarm, and a stream that was under way must end whole. Exit code 1 where something is not so, or where there are fewer
 than 50 runs: then a median is held against nothing. --page writes the table of docs/results/gateway-detection.md.
@@ -52,6 +52,14 @@ def policy_of(kernels):
     return policy
 
 
+def until_told(gateway, requests):
+    """Until so many have become evidence, or are said to be lost: whose answers take longer would else be counted later, and a broken kernel's
+    take longer. A stream that is under way is not waited for."""
+    deadline = time.monotonic() + 10
+    while len(gateway.decisions()) < requests and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
 def live(pool, folder, broken, well, drawn):
     """(audited requests up to the alarm, milliseconds from it to the route or to the last request that still went to the guarded
     kernel, whether the stream ended whole)."""
@@ -59,19 +67,24 @@ def live(pool, folder, broken, well, drawn):
     gateway = pool.gateway(folder, kernels, contract=CONTRACT, policy=policy_of(kernels), scoring={"determinism": 0})
     body = {"model": "kcc-lab", "temperature": 0, "max_tokens": 2}
     stream, last_sent = None, 0
+
+    def draw():
+        return ["bad"] if drawn.random() < FACTOR * LIMIT else []
+
     for number in range(REQUESTS_MAX):
         if number == 5:
-            stream = gateway.stream("/v1/completions", **body | {"max_tokens": 300, "prompt": "<s><user>9*9<assistant>", "ignore_eos": True})
+            # It is one of the requests, and must be drawn as they are: a good one more in each run is seen in the median.
+            stream = gateway.stream("/v1/completions", **body | {"max_tokens": 300, "prompt": "<s><user>9*9<assistant>", "ignore_eos": True},
+                                    tags=draw())  # fmt: skip
             assert stream.next()
-        tags = ["bad"] if drawn.random() < FACTOR * LIMIT else []
         prompt = f"<s><user>{drawn.randrange(2, 10)}*{drawn.randrange(2, 10)}<assistant>"
         sent = time.time() * 1000
-        reply = gateway.post("/v1/completions", **body, prompt=prompt, tags=tags)
+        reply = gateway.post("/v1/completions", **body, prompt=prompt, tags=draw())
         assert reply.status == 200, reply.body
         if reply.headers["x-kcc-kernel"] != "f32":
             break
         last_sent = sent
-        time.sleep(0.005)
+        until_told(gateway, number + 1)
     history = gateway.status["history"]
     alarm = next((entry for entry in history if entry["kind"] == "alarm"), None)
     route = next((entry for entry in history if entry["kind"] == "route" and entry["serves"] == "spare"), None)
@@ -112,7 +125,8 @@ PAGE = """\
 
 Each of {runs} runs starts a gateway with no history before two servers of the lab that agree to the bit, and breaks the one that serves for
 half of the requests, at random. The clause allows one request in twenty to breach it, so the shift is ten times the limit, from the
-first request on. Counted are the audited requests up to the alarm. Beside it stands `kcc monitor simulate` on the same contract and policy:
+first request on. One request of each run is a long stream, drawn as the others are; the others are sent when the evidence of the one before
+is there. Counted are the audited requests up to the alarm. Beside it stands `kcc monitor simulate` on the same contract and policy:
 {streams} streams, from which medians of {runs} are drawn {medians:,} times. Written by the command above, whose exit code says whether it holds.
 The figures are counts of requests; {load}.
 

@@ -279,6 +279,30 @@ def test_a_stalled_shadow_loses_nothing_of_the_kernel_that_serves(pool, tmp_path
     assert kernel(gateway, "next")["stale"] == "" and kernel(gateway, "next")["evidenceAtMs"] > 0
 
 
+@pytest.mark.parametrize("by", ["an end", "a reload"])
+def test_what_is_under_way_at_an_end_is_missing_of_its_own_kernel(trio, until, by):
+    gateway = trio.gateway(scoring={"timeout": "20s", "determinism": 0})
+    until(lambda: gateway.status["rates"]["waiting"] == 0)
+    time.sleep(0.3)  # the status is of the last 0.1 s
+    before = gateway.status["rates"]
+    trio.f32.process.send_signal(signal.SIGSTOP)
+    try:
+        for i in range(10):
+            assert ask(gateway, i).headers["x-kcc-kernel"] == "fp8"
+        until(lambda: gateway.status["rates"]["waiting"] == 10)
+        if by == "an end":
+            assert gateway.end()[0] == 0
+        else:
+            gateway.write(scoring={"timeout": "19s", "determinism": 0})
+            gateway.reload()
+            rates = until(lambda: gateway.status["rates"]["lost"] == before["lost"] + 10 and gateway.status["rates"])
+            assert [rates[what] - before[what] for what in ("sampled", "scored", "dropped")] == [10, 0, 0], "a reload forgets no count"
+    finally:
+        trio.f32.process.send_signal(signal.SIGCONT)
+    lines = until(lambda: [line["unread"] for line in gateway.decisions() if "ended before" in line.get("unread", {}).get("reason", "")])
+    assert [line.get("kernel") for line in lines] == ["fp8"] * 10
+
+
 def test_an_answer_of_another_build_is_seen_at_once(pool, tmp_path, until):
     lab, audit = pool.lab("lab:f32", "--allow-faults"), pool.lab("lab:f32")
     kernels = {"f32": ("infer", lab.url), "audit": ("audit", audit.url)}
