@@ -85,9 +85,13 @@ def live(pool, folder, broken, well, drawn):
             break
         last_sent = sent
         until_told(gateway, number + 1)
-    history = gateway.status["history"]
-    alarm = next((entry for entry in history if entry["kind"] == "alarm"), None)
-    route = next((entry for entry in history if entry["kind"] == "route" and entry["serves"] == "spare"), None)
+    # The route is in force before anybody is told of it.
+    deadline = time.monotonic() + 5
+    alarm = route = None
+    while (alarm is None or route is None) and time.monotonic() < deadline:
+        history = gateway.status["history"]
+        alarm = next((entry for entry in history if entry["kind"] == "alarm"), None)
+        route = next((entry for entry in history if entry["kind"] == "route" and entry["serves"] == "spare"), None)
     whole = stream is None or list(stream)[-1] == "[DONE]"
     # What is sampled before the scorer knows its kernels is lost, and no observation.
     counted = [line for line in gateway.decisions() if line["handling"] == "counted"]
