@@ -238,11 +238,17 @@ class GatewayProcess {
   // What it had not scored yet is missing, and it tells the monitor so.
   void StopScorer() {
     std::unique_ptr<Rescorer> scorer;
+    RescoreCounts before;
     {
       const std::lock_guard lock(mutex_);
+      if (!scorer_) return;
       scorer = std::move(scorer_);
+      before = scored_before_;
+      scored_before_ += scorer->counts();  // what is counted never goes back
     }
-    scorer.reset();
+    before += scorer->Finish();
+    const std::lock_guard lock(mutex_);
+    scored_before_ = std::move(before);
   }
   // What nobody took any more, once the plane puts nothing.
   void EmptyRings() {
@@ -279,7 +285,14 @@ class GatewayProcess {
 
   RescoreCounts Scorer() {
     const std::lock_guard lock(mutex_);
-    return scorer_ ? scorer_->counts() : RescoreCounts{};
+    return ScorerHeld();
+  }
+
+  // Of all scorers that there were: a reload may begin another one. Holding the lock.
+  RescoreCounts ScorerHeld() const {
+    RescoreCounts counts = scored_before_;
+    if (scorer_) counts += scorer_->counts();
+    return counts;
   }
 
   // False: it is to end.
@@ -338,7 +351,7 @@ class GatewayProcess {
     }
     const std::lock_guard lock(mutex_);
     now.facts = facts_;
-    if (scorer_) now.scorer = scorer_->counts();
+    now.scorer = ScorerHeld();
     if (plane_) now.plane = plane_->counts();
     return now;
   }
@@ -458,6 +471,7 @@ class GatewayProcess {
   std::mutex reload_mutex_;
   std::mutex mutex_;  // of what follows
   std::unique_ptr<Rescorer> scorer_;
+  RescoreCounts scored_before_;
   std::unique_ptr<Plane> plane_;
   std::shared_ptr<const GatewayFacts> facts_;
 };

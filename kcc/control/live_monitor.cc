@@ -10,6 +10,7 @@ namespace {
 
 // Of one turn; what is left is folded in the next, so that evidence keeps coming in between.
 constexpr uint64_t kLostAtOnce = 10'000;
+static_assert(kLostAtOnce <= kUnreadLinesMax);
 constexpr int64_t kRetryMsMax = 10'000;
 
 UnreadLine LostLine(const MonitorPolicy& policy, const std::string& kernel,
@@ -237,6 +238,10 @@ void LiveMonitor::TryLogAgain() {
   folded_ = session_->resumed();
   if (first_may_be_in_log_ && folded_ > before && !waiting_.empty()) waiting_.pop_front();
   first_may_be_in_log_ = false;
+  if (const auto [kernel, count] = std::exchange(unfolded_may_be_in_log_, {});
+      folded_ > before && count > 0) {
+    unfolded_[kernel] -= count;
+  }
   retry_ms_ = options_.retry_ms;
   scout_.reset();
   log_error_.clear();
@@ -280,15 +285,18 @@ void LiveMonitor::FoldWaiting() {
   }
   uint64_t left = kLostAtOnce;
   for (auto& [kernel, count] : unfolded_) {
-    for (; session_ && count > 0 && left > 0; --count, --left) {
-      const Evidence line = LostLine(options_.policy, kernel, "there was no room for its evidence");
-      const auto decision = FoldInLog(line);
-      if (!decision.has_value()) {
-        LogFailed(decision.error());
-        return;
-      }
-      Took(line, {{}, kernel, clock_->NowMs(), false}, *decision);
+    if (!session_ || count == 0 || left == 0) continue;
+    UnreadLine lines = LostLine(options_.policy, kernel, "there was no room for its evidence");
+    lines.lines = static_cast<int64_t>(std::min(count, left));
+    const auto decision = FoldInLog(lines);
+    if (!decision.has_value()) {
+      unfolded_may_be_in_log_ = {kernel, static_cast<uint64_t>(lines.lines)};
+      LogFailed(decision.error());
+      return;
     }
+    count -= static_cast<uint64_t>(lines.lines);
+    left -= static_cast<uint64_t>(lines.lines);
+    Took(lines, {{}, kernel, clock_->NowMs(), false}, *decision);
   }
 }
 

@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kcc/base/clock.h"
@@ -141,7 +142,8 @@ class LiveMonitor {
   std::map<std::string, uint64_t> unfolded_;  // lost, by kernel, and not folded as such yet
   std::string head_;
   bool first_may_be_in_log_ = false;  // of `waiting_`: its line was written, or was not
-  int64_t retry_ms_ = 0;              // doubles
+  std::pair<std::string, uint64_t> unfolded_may_be_in_log_;  // the same of lost ones, and how many
+  int64_t retry_ms_ = 0;                                     // doubles
   double retry_at_s_ = 0;
   std::set<std::string> unsafe_;  // kernels that the scout saw guarded
 

@@ -173,7 +173,7 @@ bool JsonCursor::Scalar() {
 }
 
 // A loop with a bit for each open bracket, so that no text can use the stack up.
-bool JsonCursor::Skip() {
+bool JsonCursor::SkipNested() {
   std::bitset<kJsonDepthMax + 1> objects;
   size_t depth = depth_;
   std::string_view key;
@@ -205,14 +205,6 @@ bool JsonCursor::Skip() {
       --depth;
     }
   }
-}
-
-bool JsonCursor::Skip(std::string_view* value) {
-  Blanks();
-  const char* const begin = at_;
-  if (!Skip()) return false;
-  *value = std::string_view(begin, static_cast<size_t>(at_ - begin));
-  return true;
 }
 
 bool IsWholeJson(std::string_view text) {

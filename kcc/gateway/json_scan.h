@@ -36,8 +36,18 @@ class JsonCursor {
     return at_ == end_ ? '\0' : *at_;
   }
   // Over one value; false: it is none. The same of what else is called here.
-  bool Skip();
-  bool Skip(std::string_view* value);
+  bool Skip() {
+    Blanks();
+    if (at_ == end_) return false;
+    return *at_ == '{' || *at_ == '[' ? SkipNested() : Scalar();
+  }
+  bool Skip(std::string_view* value) {
+    Blanks();
+    const char* const begin = at_;
+    if (!Skip()) return false;
+    *value = std::string_view(begin, static_cast<size_t>(at_ - begin));
+    return true;
+  }
   // Over an object: `member(JsonPart&)` is called with the key and its place, goes over the value
   // and returns whether it was one. `value` is set behind it.
   template <class Member>
@@ -64,6 +74,7 @@ class JsonCursor {
   bool Number();
   bool Word(std::string_view word);
   bool Scalar();
+  bool SkipNested();
 
   const char* at_;
   const char* end_;

@@ -197,6 +197,48 @@ TEST_F(DecisionLogTest, LinesThatCouldNotBeReadAreLoggedAndDecideAgain) {
   }
 }
 
+TEST_F(DecisionLogTest, ALineThatStandsForSeveralDecidesAsTheyDo) {
+  contract_ = MonitorContract({SoftKl(), MonitorClause("events", "event_conformance", 0.9)});
+  UnreadLine lost;
+  lost.kernel = "fast";
+  lost.reason = "there was no room for its evidence";
+  std::vector<MonitorChange> one_by_one, at_once;
+  std::string saved;
+  {
+    auto session = Open(Options("single"));
+    for (int64_t i = 0; i < 40; ++i) ASSERT_TRUE(session->Observe(Story(i)).has_value());
+    for (int i = 0; i < 60; ++i) {
+      const auto decision = session->ObserveUnread(lost);
+      ASSERT_TRUE(decision.has_value());
+      one_by_one.insert(one_by_one.end(), decision->changes.begin(), decision->changes.end());
+    }
+    saved = session->monitor().Save();
+  }
+  lost.lines = 60;
+  for (const char* state : {"", "state"}) {
+    const std::string log = std::string("together") + state;
+    {
+      auto session = Open(Options(log, state));
+      for (int64_t i = 0; i < 40; ++i) ASSERT_TRUE(session->Observe(Story(i)).has_value());
+      const auto decision = session->ObserveUnread(lost);
+      ASSERT_TRUE(decision.has_value());
+      EXPECT_EQ(decision->number, 100);
+      at_once = decision->changes;
+      EXPECT_EQ(session->monitor().Save(), saved);
+      ASSERT_TRUE(session->Close().has_value());
+    }
+    const auto again = Open(Options(log, state));
+    ASSERT_TRUE(again.has_value()) << again.error().Format();
+    EXPECT_EQ(again->resumed(), 41);
+    EXPECT_EQ(again->monitor().Save(), saved) << "it goes on as if it was never interrupted";
+    const auto replay = ReplayLog(Path(log), contract_, policy_);
+    EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
+    EXPECT_EQ(replay->status->unread, 60);
+  }
+  EXPECT_FALSE(at_once.empty());
+  EXPECT_EQ(at_once, one_by_one);
+}
+
 TEST(UnreadLineText, IsReadBackAsItWasWritten) {
   const Error error(ErrorCode::kInvalid, std::string(400, 'x') + "…", Place{"", 0, 7});
   const MonitorPolicy policy = TestPolicy();
@@ -213,9 +255,17 @@ TEST(UnreadLineText, IsReadBackAsItWasWritten) {
   EXPECT_EQ(read->kernel, made.kernel);
   EXPECT_EQ(read->reason, made.reason);
   EXPECT_EQ(read->digest, made.digest);
-  for (const char* wrong :
-       {"[]", "{}", R"({"reason":"x","bytes":-1})", R"({"reason":"x","digest":"sha256:1"})",
-        R"({"reason":"x","column":"7"})", R"({"reason":)"}) {
+  UnreadLine several;
+  several.reason = "lost";
+  several.lines = kUnreadLinesMax;
+  JsonWriter again(JsonWriter::Style::kCompact);
+  WriteUnread(several, &again);
+  EXPECT_EQ(ReadUnread(again.Take())->lines, kUnreadLinesMax);
+  EXPECT_EQ(ReadUnread(R"({"reason":"lost"})")->lines, 1);
+  for (const char* wrong : {"[]", "{}", R"({"reason":"x","bytes":-1})",
+                            R"({"reason":"x","lines":1})", R"({"reason":"x","lines":100001})",
+                            R"({"reason":"x","lines":-3})", R"({"reason":"x","digest":"sha256:1"})",
+                            R"({"reason":"x","column":"7"})", R"({"reason":)"}) {
     EXPECT_FALSE(ReadUnread(wrong).has_value()) << wrong;
   }
 }

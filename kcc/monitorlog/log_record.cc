@@ -148,7 +148,7 @@ LoggedMember MemberOf(const UnreadLine& line) {
 
 Result<std::string> DecideAgain(const LoggedObservation& logged, Monitor* monitor) {
   if (const auto* unread = std::get_if<UnreadLine>(&logged.what)) {
-    const MonitorDecision decision = monitor->ObserveUnread(unread->kernel);
+    const MonitorDecision decision = DecideUnread(*unread, monitor);
     return DecisionLine(logged.previous, MemberOf(*unread), decision);
   }
   const auto& observation = std::get<MonitorObservation>(logged.what);

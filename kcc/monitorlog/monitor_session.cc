@@ -133,7 +133,7 @@ Result<MonitorDecision> MonitorSession::Observe(const MonitorObservation& observ
 }
 
 Result<MonitorDecision> MonitorSession::ObserveUnread(const UnreadLine& line) {
-  return Keep(MemberOf(line), monitor_.ObserveUnread(line.kernel));
+  return Keep(MemberOf(line), DecideUnread(line, &monitor_));
 }
 
 // What was folded already.

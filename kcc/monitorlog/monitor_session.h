@@ -40,7 +40,8 @@ class MonitorSession {
   // Fails with kInvalid, and changes nothing, where the monitor cannot take the observation. After
   // any other failure the session must be opened again.
   Result<MonitorDecision> Observe(const MonitorObservation& observation);
-  // The same with a line of the stream that could not be read: it counts as an observation.
+  // The same with a line of the stream that could not be read: it counts as an observation, or as
+  // many as it stands for.
   Result<MonitorDecision> ObserveUnread(const UnreadLine& line);
   // Syncs the log and saves the state; does nothing after a line could not be written.
   Result<> Close();
@@ -51,7 +52,8 @@ class MonitorSession {
                             const SessionOptions& options, LogBefore before);
 
   const Monitor& monitor() const { return monitor_; }
-  // Observations that it had folded when it was opened.
+  // Lines of the log that it had folded when it was opened: observations, but for lines that stand
+  // for several.
   int64_t resumed() const { return resumed_; }
   // When the newest audited request of each kernel began, of those that the newest file of
   // the log held when it was opened.

@@ -135,12 +135,14 @@ Schema ChangeSchema() {
 }
 
 Schema UnreadSchema() {
-  return Object({{"reason", Text("why it could not be read")},
-                 {"kernel", Text("whose line it is, where that is known"), false},
-                 {"column", Count("where, from 1"), false},
-                 {"bytes", Count("of the line"), false},
-                 {"digest", RefDescribed("digest", "of the line; absent: it was too long"), false}},
-                "a line that could not be read");
+  return Object(
+      {{"reason", Text("why it could not be read")},
+       {"kernel", Text("whose line it is, where that is known"), false},
+       {"column", Count("where, from 1"), false},
+       {"bytes", Count("of the line"), false},
+       {"digest", RefDescribed("digest", "of the line; absent: it was too long"), false},
+       {"lines", Count("for how many it stands, each an observation; absent: one"), false}},
+      "a line that could not be read");
 }
 
 Schema DocumentSchema(std::string_view description) {
@@ -176,7 +178,7 @@ std::string MonitorEventSchema() {
                                            "the first line of a file of a log"));
   Schema decision =
       Object({{"previous", RefDescribed("digest", "of the line before, its end left out")},
-              {"number", Count("of the observation, from 1")},
+              {"number", Count("of the observation, from 1; of several, the last")},
               {"handling", OneOf(kHandlings, "what became of it")},
               {"serves", Text("the kernel that serves after it; empty: none")},
               {"changes", ListOf(ChangeSchema(), "what it changed, with reasons")},

@@ -87,7 +87,9 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
                    const RescoreOptions& options, GatewayCore& core)
       : contract_(contract), policy_(policy), options_(options), core_(core) {}
 
-  ~ThreadedRescorer() override {
+  ~ThreadedRescorer() override { (void)Finish(); }
+
+  RescoreCounts Finish() override {
     outbox_.End();
     if (thread_.joinable()) thread_.join();
     if (stop_write_.get() >= 0) {
@@ -96,7 +98,11 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
     graders_ = nullptr;
     scores_.clear();
     calls_.clear();
-    if (flow_) flow_->Abandon();
+    if (flow_) {
+      flow_->Abandon();
+      PublishCounts();
+    }
+    return counts();
   }
 
   Result<> Start(TakeEvidence take, TakeDropped take_dropped) {
@@ -241,6 +247,18 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
 };
 
 }  // namespace
+
+RescoreCounts& RescoreCounts::operator+=(const RescoreCounts& other) {
+  scored += other.scored;
+  lost += other.lost;
+  timed_out += other.timed_out;
+  refused += other.refused;
+  waiting += other.waiting;
+  ungraded += other.ungraded;
+  unasked += other.unasked;
+  for (const auto& [reason, count] : other.reasons) reasons[reason] += count;
+  return *this;
+}
 
 Result<std::unique_ptr<Rescorer>> Rescorer::Start(const Contract& contract,
                                                   const MonitorPolicy& policy,

@@ -57,6 +57,8 @@ struct RescoreCounts {
   // are evidence of nothing.
   uint64_t scored = 0, lost = 0, timed_out = 0, refused = 0, waiting = 0, ungraded = 0, unasked = 0;
   std::map<std::string, uint64_t> reasons;  // of lost ones, by a short word
+
+  RescoreCounts& operator+=(const RescoreCounts& other);
 };
 
 class Rescorer {
@@ -70,9 +72,12 @@ class Rescorer {
                                                  const MonitorPolicy& policy,
                                                  const RescoreOptions& options, GatewayCore& core,
                                                  TakeEvidence take, TakeDropped take_dropped);
-  // Ends the thread. What waits is lost, and given to `take` as such by the thread that calls this.
+  // Ends as Finish does.
   virtual ~Rescorer() = default;
   virtual RescoreCounts counts() const = 0;
+  // Ends the thread, once. What waits is lost, and given to `take` as such by the thread that calls
+  // this. What it counted from its start to now.
+  virtual RescoreCounts Finish() = 0;
 };
 
 }  // namespace kcc
