@@ -18,14 +18,16 @@ RecordRing::RecordRing(size_t capacity)
 bool RecordRing::Put(ServedRecord&& record) {
   const uint64_t put = put_.load(std::memory_order_relaxed);
   if (put - taken_.load(std::memory_order_acquire) == slots_.size()) {
-    if (record.kernel < dropped_.size()) {
-      dropped_[record.kernel].fetch_add(1, std::memory_order_relaxed);
-    }
+    Drop(record.kernel);
     return false;
   }
   slots_[put & mask_] = std::move(record);
   put_.store(put + 1, std::memory_order_release);
   return true;
+}
+
+void RecordRing::Drop(size_t kernel) {
+  if (kernel < dropped_.size()) dropped_[kernel].fetch_add(1, std::memory_order_relaxed);
 }
 
 std::optional<ServedRecord> RecordRing::Take() {

@@ -111,7 +111,7 @@ OTHER = {
     "bytes behind a request that is the last of its connection": "thrown away until the client has the whole answer",
     "a client that ends its side before it has its answer": "it has left: the kernel's connection is closed, nothing more is answered",
     "more connections than limits.connections": "503 or closed; those that are open go on",
-    "a gzip bomb from a kernel": "passed on as it came, never unpacked; not kept as evidence",
+    "a gzip bomb from a kernel": "never unpacked; another kernel answers",
     "a kernel whose head never ends": "another kernel answers",
     "a kernel that answers with two lengths": "another kernel answers",
     "a kernel that sends headers of the gateway": "the gateway's own are sent, once",

@@ -222,8 +222,7 @@ def test_a_gzip_bomb_from_a_kernel_is_not_unpacked(gateway, kernel, until):
     before, decided = gateway.memory_mib, len(gateway.decisions())
     kernel.behave(mode="raw", bytes=raw_answer(head, bomb))
     reply = ask(gateway)
-    # As it came, for a client that can read it; or another kernel's answer, since nobody asked for gzip.
-    assert reply.status == 200 and (reply.body == bomb or reply.headers["x-kcc-kernel"] == "b")
+    assert (reply.status, reply.headers["x-kcc-kernel"]) == (200, "b")
     assert gateway.memory_mib < before + 32
     until(lambda: len(gateway.decisions()) > decided, 5, "the sampled request is neither evidence nor lost")
 
