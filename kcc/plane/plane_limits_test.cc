@@ -49,7 +49,7 @@ TEST(PlaneLimits, NoRequestIsHiddenInAnother) {
        Head("Transfer-Encoding: chunked\r\n") + "1\r\nx\n0\r\n\r\n" + hidden, 400},
       {"an endless extension",
        Head("Transfer-Encoding: chunked\r\n") + "1;" + std::string(5000, 'a') + hidden, 400},
-      {"HTTP/2 by prior knowledge", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + hidden, 400},
+      {"HTTP/2 by prior knowledge", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + hidden, 505},
       {"an unknown version", "GET / HTTP/3.0\r\nHost: a\r\n\r\n" + hidden, 505}};
   TestKernel kernel(Good());
   TestPlane plane({kernel.port()});

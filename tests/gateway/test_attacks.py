@@ -308,6 +308,13 @@ def test_the_admin_port_answers_under_its_own_name_alone(gateway, host):
     assert admin(gateway, "/healthz", Host=f"localhost:{port}").status == 200
 
 
+def test_a_whole_url_on_the_admin_port_counts_as_its_host(gateway):
+    port = gateway.admin.split(":")[1]
+    for path in ("/healthz", "/v1/status"):
+        assert admin(gateway, f"http://evil.example{path}", Authorization=f"Bearer {TOKEN}", Host=f"127.0.0.1:{port}").status == 403
+        assert admin(gateway, f"http://localhost:{port}{path}", Authorization=f"Bearer {TOKEN}", Host="evil.example").status == 200
+
+
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1.evil.example"])
 def test_another_sites_page_reads_and_changes_nothing(gateway, origin):
     bearer = f"Bearer {TOKEN}"
