@@ -32,7 +32,7 @@ import run_docs
 from soak_client import Clients, lab_ask, scripted_ask
 from soak_disturb import BREAKS, Disturber, LabDisturber
 
-# Mebibytes that a process may have grown by over the last two thirds of the run, beyond what its history may hold.
+# Mebibytes that a process may have grown by over the last two thirds of the run. What `why` remembers grows to 18 of them.
 GROWTH_MIB_MAX = 24
 MOST_MIB_MAX = 300
 

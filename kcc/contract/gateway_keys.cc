@@ -152,7 +152,7 @@ constexpr MappingTable kGatewayTables[] = {
     {"gradeHook", "what grades answers: one of json, phrases, exec and http", kGradeHook},
     {"gatewayTls", "TLS towards clients", kGatewayTls},
     {"gatewayLimits", "what a client may send", kGatewayLimits},
-    {"gatewayTimes", "how long anything is waited for, up to 24h; in whole seconds, rounded up, but for `connect`", kGatewayTimes},
+    {"gatewayTimes", "how long anything is waited for, up to 24h; what has taken longer is seen within 50 ms", kGatewayTimes},
     {"gatewayTelemetry", "where logs and traces go", kGatewayTelemetry},
 };
 // clang-format on
