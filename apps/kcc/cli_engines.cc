@@ -205,6 +205,80 @@ void DeclareLabServe(Program& program, CLI::App* group) {
       ->check(Between(0, 65535));
 }
 
+// What decides the bits of a run, but for kernel and examples.
+void DeclareTrainRecipe(CLI::App* app, LabTrainOptions& options) {
+  app->add_option("--steps", options.steps, "Steps of the run; default: as many as --epochs take")
+      ->type_name("N")
+      ->check(Between(1, 1e9));
+  app->add_option("--epochs", options.epochs, "How often every example is taken (1)")
+      ->type_name("N")
+      ->check(Between(1, 1e6));
+  app->add_option("--batch-tokens", options.batch_tokens,
+                  "A step takes examples until they have N tokens (4096)")
+      ->type_name("N")
+      ->check(Between(1, 1e9));
+  app->add_option("--pack-tokens", options.pack_tokens,
+                  "Tokens that are computed at once, which memory grows with (4096)")
+      ->type_name("N")
+      ->check(Between(1, 1e9));
+  app->add_option("--rate", options.rate, "The highest learning rate (0.001)")
+      ->type_name("R")
+      ->check(AboveZero());
+  AddChoice(app, "--schedule", options.schedule, {"constant", "linear", "cosine"},
+            "How the rate falls after the warmup");
+  app->add_option("--floor", options.floor, "Where it falls to, as a share of the highest (0.02)")
+      ->type_name("R")
+      ->check(Between(0.0, 1.0));
+  app->add_option("--warmup", options.warmup, "Steps in which the rate rises (0)")
+      ->type_name("N")
+      ->check(Between(0, 1e9));
+  app->add_option("--decay", options.decay, "Weight decay of the matrices (0.05)")
+      ->type_name("R")
+      ->check(AtLeastZero());
+  app->add_option("--clip", options.clip, "Longest gradient (1); 0: no limit")
+      ->type_name("R")
+      ->check(AtLeastZero());
+  app->add_option("--prompt-weight", options.prompt_weight,
+                  "Weight of a prompt's token in the loss (0); one of an output weighs 1")
+      ->type_name("R")
+      ->check(Between(0.0, 1.0));
+  app->add_option("--seed", options.seed, "Seed of the order, and of random weights (1)")
+      ->type_name("N");
+}
+
+void DeclareLabTrain(Program& program, CLI::App* group) {
+  auto& options = program.lab_train;
+  CLI::App* app = Declare(
+      program, "train", "Train a model through the engine's own forward pass",
+      "kcc lab train r.jsonl -o run --epochs 3\n"
+      "kcc lab train r.jsonl -o run --epochs 3 --resume\n"
+      "kcc lab train docs.jsonl --config config.json --prompt-weight 1 --steps 2000 -o run",
+      [&options](Console& console) { return RunLabTrain(options, console); }, group);
+  Argument(app, "EXAMPLES", options.examples, kFileValue,
+           "A requests file: prompts and the outputs to learn")
+      ->required();
+  app->add_option("-o,--output", options.output,
+                  "Folder of the run, and of the checkpoint it makes")
+      ->type_name("DIR")
+      ->required();
+  app->add_option("--model", options.model,
+                  "The checkpoint to start from; default: the shipped model")
+      ->type_name("DIR");
+  app->add_option("--config", options.config, "A config.json: start from random weights instead")
+      ->type_name(std::string(kFileValue));
+  app->add_option("--kernel", options.kernel, "The kernel whose forward pass is trained (lab:f32)")
+      ->type_name("KERNEL");
+  AddSwitch(app, "--resume", options.resume, "Go on with the run in the folder");
+  DeclareTrainRecipe(app, options);
+  app->add_option("--save-every", options.save_every, "Steps between two saved states (100)")
+      ->type_name("N")
+      ->check(Between(1, 1e9));
+  AddChoice(app, "--dtype", options.dtype, {"f32", "bf16"}, "Format of the checkpoint's weights");
+  app->add_option("--threads", options.threads, "Number of threads; default: the kernel's, 2")
+      ->type_name("N")
+      ->check(Between(1, 64));
+}
+
 void DeclareLab(Program& program) {
   auto& options = program.lab;
   CLI::App* group = program.root.add_subcommand(
@@ -250,6 +324,7 @@ void DeclareLab(Program& program) {
   sweep->add_option("--length", options.lengths, "Lengths of the prompts in tokens; 0: as they are")
       ->type_name("N")
       ->delimiter(',');
+  DeclareLabTrain(program, group);
   DeclareLabServe(program, group);
 }
 
