@@ -65,6 +65,7 @@ struct Program {
   LabOptions lab;
   LabServeOptions lab_serve;
   LabTrainOptions lab_train;
+  LabVerifyOptions lab_verify;
   ReportOptions report;
   CompareOptions compare;
   BoundOptions bound;

@@ -48,6 +48,18 @@ struct LabTrainOptions {
 };
 int RunLabTrain(const LabTrainOptions& options, Console& console);
 
+struct LabVerifyOptions {
+  std::vector<std::string> kernels;  // empty: those that training needs to be exact
+  std::string model;
+  std::string requests;
+  int64_t tokens = 1000000;
+  int64_t output_tokens = 64;
+  uint64_t seed = 1;
+  bool quick = false;
+  std::string scratch;
+};
+int RunLabVerify(const LabVerifyOptions& options, Console& console);
+
 struct LabServeOptions {
   std::string kernel = "lab:f32";
   std::string model;  // a checkpoint's directory
