@@ -156,6 +156,7 @@ Result<ModelConfig> ParseModelConfig(std::string_view text, const std::string& f
   config.vocab = reader.Size("vocab_size");
   config.positions = reader.Size("max_position_embeddings", 8192);
   config.rms_eps = reader.Number("rms_norm_eps", 1e-6);
+  config.initializer_range = reader.Number("initializer_range", 0.02);
   config.tied = reader.Flag("tie_word_embeddings");
   reader.Rope(&config);
   reader.FullAttention();

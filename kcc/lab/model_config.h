@@ -50,10 +50,11 @@ struct ModelConfig {
   double rope_theta = 10000;
   RopeScaling rope_scaling;
   double rms_eps = 1e-6;
-  bool tied = false;         // the embedding is the output matrix too
-  bool qkv_bias = false;     // of the query, key and value projections
-  bool output_bias = false;  // of the projection after attention
-  bool qk_norm = false;      // RMSNorm of each query and key head, before RoPE
+  double initializer_range = 0.02;  // standard deviation of weights that nobody has trained
+  bool tied = false;                // the embedding is the output matrix too
+  bool qkv_bias = false;            // of the query, key and value projections
+  bool output_bias = false;         // of the projection after attention
+  bool qk_norm = false;             // RMSNorm of each query and key head, before RoPE
 
   size_t queries() const { return heads * head_dim; }
   size_t keys() const { return kv_heads * head_dim; }

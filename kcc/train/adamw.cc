@@ -121,7 +121,7 @@ double ClipScale(double length, double most) {
   return most > 0 && length > most ? most / length : 1.0;
 }
 
-double RateAt(const Schedule& schedule, int64_t step) {
+double RateAt(const RateSchedule& schedule, int64_t step) {
   const double warm =
       schedule.warmup > 0
           ? std::min(1.0, static_cast<double>(step) / static_cast<double>(schedule.warmup))

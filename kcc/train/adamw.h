@@ -43,17 +43,17 @@ double GradientLength(const ModelConfig& config, ModelWeights* gradients, ForkJo
 double ClipScale(double length, double most);
 
 enum class ScheduleKind : uint8_t { kConstant, kLinear, kCosine };
-struct Schedule {
+struct RateSchedule {
   ScheduleKind kind = ScheduleKind::kCosine;
   double rate = 1e-3;   // the highest
   double floor = 0.02;  // the last step's rate, as a share of it; of kConstant none
   int64_t warmup = 0;   // steps in which the rate rises to what it would be
   int64_t steps = 0;    // of the whole run
 
-  bool operator==(const Schedule&) const = default;
+  bool operator==(const RateSchedule&) const = default;
 };
 // Of the `step`-th step, counted from 1.
-double RateAt(const Schedule& schedule, int64_t step);
+double RateAt(const RateSchedule& schedule, int64_t step);
 Result<ScheduleKind> ParseScheduleKind(std::string_view name);  // constant, linear, cosine
 std::string_view Name(ScheduleKind kind);
 

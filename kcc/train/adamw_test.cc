@@ -84,7 +84,7 @@ TEST(AdamW, ThreadsDoNotChangeABit) {
 }
 
 TEST(Schedule, RisesThenFallsToItsFloor) {
-  const Schedule cosine{ScheduleKind::kCosine, 2.0, 0.1, 10, 101};
+  const RateSchedule cosine{ScheduleKind::kCosine, 2.0, 0.1, 10, 101};
   EXPECT_DOUBLE_EQ(RateAt({ScheduleKind::kConstant, 2.0, 0.1, 0, 100}, 77), 2.0);
   EXPECT_DOUBLE_EQ(RateAt({ScheduleKind::kConstant, 2.0, 0.1, 4, 100}, 1), 0.5);
   EXPECT_DOUBLE_EQ(RateAt({ScheduleKind::kLinear, 2.0, 0.0, 0, 101}, 51), 1.0);

@@ -26,6 +26,7 @@ struct GradientPass::State {
   // log-probs are handed out sequence by sequence. place[i] is where the log-prob of the tape's row
   // i goes.
   std::vector<size_t> place;
+  std::vector<size_t> row_at;   // the other way round
   std::vector<int32_t> tokens;  // by row
   std::vector<float> by_place;
   std::vector<float> slopes, logit_gradients;
@@ -73,11 +74,20 @@ Result<> GradientPass::Forward(std::span<const PackedSequence> batch) {
   KCC_CHECK(s.place.size() == wanted);
   const std::vector<float> by_row = s.log_probs.Of(s.tape, s.tokens);
   s.by_place.resize(wanted);
-  for (size_t i = 0; i < wanted; ++i) s.by_place[s.place[i]] = by_row[i];
+  s.row_at.resize(wanted);
+  for (size_t i = 0; i < wanted; ++i) {
+    s.by_place[s.place[i]] = by_row[i];
+    s.row_at[s.place[i]] = i;
+  }
   return {};
 }
 
 std::span<const float> GradientPass::log_probs() const { return state_->by_place; }
+
+std::span<const float> GradientPass::LogitsOf(size_t i) const {
+  const size_t vocab = state_->model.config.vocab;
+  return std::span(state_->tape.logits).subspan(state_->row_at[i] * vocab, vocab);
+}
 
 void GradientPass::Backward(std::span<const float> slopes, ModelWeights* gradients) {
   State& s = *state_;

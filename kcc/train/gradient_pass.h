@@ -42,6 +42,8 @@ class GradientPass {
   Result<> Forward(std::span<const PackedSequence> batch);
   // Of the wanted tokens, sequence by sequence.
   std::span<const float> log_probs() const;
+  // The logits that the i-th of them was read from.
+  std::span<const float> LogitsOf(size_t i) const;
   // Adds the gradient of sum_i slopes[i] log_probs()[i], of the last Forward.
   void Backward(std::span<const float> slopes, ModelWeights* gradients);
 

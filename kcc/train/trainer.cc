@@ -5,10 +5,35 @@
 
 namespace kcc {
 
+namespace {
+
+// All of them before the first step: a mistake in the last one must not cost a run.
+Result<> CheckExamples(const ModelConfig& config, std::span<const TrainExample> examples) {
+  for (const TrainExample& example : examples) {
+    const std::string who = "example '" + example.id + "'";
+    if (example.tokens.size() > config.positions) {
+      return InvalidError(who + " has " + std::to_string(example.tokens.size()) +
+                          " tokens, but the model has " + std::to_string(config.positions) +
+                          " positions");
+    }
+    for (const int32_t token : example.tokens) {
+      if (token < 0 || static_cast<size_t>(token) >= config.vocab) {
+        return InvalidError(who + " holds token " + std::to_string(token) +
+                            ", but the vocabulary has " + std::to_string(config.vocab) +
+                            "; were its ids made by the tokenizer of this model?");
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Trainer>> Trainer::Make(const Checkpoint& checkpoint,
                                                const TrainOptions& options,
                                                std::span<const TrainExample> examples,
                                                ForkJoin& pool, Target target) {
+  KCC_TRY_VOID(CheckExamples(checkpoint.config, examples));
   KCC_TRY(std::unique_ptr<GradientPass> pass,
           GradientPass::Make(checkpoint, options.kernel, pool, target));
   return std::unique_ptr<Trainer>(

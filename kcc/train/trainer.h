@@ -27,7 +27,7 @@ namespace kcc {
 struct TrainOptions {
   LabSwitches kernel;
   AdamWOptions adamw;
-  Schedule schedule;
+  RateSchedule schedule;
   double clip = 1.0;           // longest gradient; 0: no limit
   double prompt_weight = 0.0;  // of a prompt's token in the loss; an output's weighs 1
   size_t batch_tokens = 4096;
