@@ -231,7 +231,7 @@ TEST_F(DecisionLogTest, ALineThatStandsForSeveralDecidesAsTheyDo) {
     ASSERT_TRUE(again.has_value()) << again.error().Format();
     EXPECT_EQ(again->resumed(), 41);
     EXPECT_EQ(again->monitor().Save(), saved) << "it goes on as if it was never interrupted";
-    const auto replay = ReplayLog(Path(log), contract_, policy_);
+    const auto replay = ReplayLog({Path(log)}, contract_, policy_);
     EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
     EXPECT_EQ(replay->status->unread, 60);
   }
