@@ -112,6 +112,7 @@ ServedRecord GatewayExchange::State::EndRecord(bool cut, bool left, int64_t now)
   record.client_left = left;
   record.shadow = shadow;
   if (is_client_error()) record.status = error_status;
+  worker.budget().Spend(reader->bytes());
   ServedAnswer answer = reader->Take();
   record.finish_reason = std::move(answer.finish_reason);
   if (!answer.fingerprint.empty()) record.fingerprint = std::move(answer.fingerprint);

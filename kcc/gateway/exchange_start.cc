@@ -128,7 +128,8 @@ void GatewayExchange::State::ChooseSamples(const AskHead& head, size_t first) {
     return;
   }
   shadow = audit && words.shadow < pool->kernels.size();
-  if (audit && (!core.places().HasServed(first) || worker.ring().full())) {
+  if (audit && (!core.places().HasServed(first) || worker.ring().full() ||
+                !worker.budget().Allows(started_us))) {
     Drop(first);
     audit = shadow = false;
   }

@@ -14,6 +14,7 @@
 #include "kcc/gateway/pool.h"
 #include "kcc/gateway/record_ring.h"
 #include "kcc/gateway/route_word.h"
+#include "kcc/gateway/sampling_budget.h"
 #include "kcc/gateway/scorer_places.h"
 
 namespace kcc {
@@ -57,6 +58,7 @@ class GatewayWorker {
   GatewayWorker(size_t number, size_t ring) : number_(number), ring_(ring) {}
   size_t number() const { return number_; }
   RecordRing& ring() { return ring_; }
+  SamplingBudget& budget() { return budget_; }
   WorkerCounts& counts() { return counts_; }
   const WorkerCounts& counts() const { return counts_; }
 
@@ -64,6 +66,7 @@ class GatewayWorker {
   friend class GatewayCore;
   const size_t number_;
   RecordRing ring_;
+  SamplingBudget budget_;
   WorkerCounts counts_;
   // The pool as this worker last saw it.
   std::shared_ptr<const GatewayPool> pool_;
