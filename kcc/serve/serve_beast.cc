@@ -18,6 +18,7 @@
 
 #include "kcc/serve/event_text.h"
 #include "kcc/serve/local_host.h"
+#include "kcc/serve/open_port.h"
 #include "kcc/serve/reserved_memory.h"
 #include "kcc/serve/service.h"
 #include "kcc/serve/stop_signals.h"
@@ -32,6 +33,7 @@ using tcp = asio::ip::tcp;
 using ErrorCodeOf = boost::system::error_code;
 
 constexpr size_t kHeaderBytesMax = 16 << 10;
+constexpr int kLingerS = 5;  // for a client to hear an answer behind which it still sends
 
 class Connection;
 
@@ -59,7 +61,6 @@ class Plane {
   void Gone(Connection* connection);
 
  private:
-  Result<std::string> Open(const std::string& host, uint16_t port, tcp::acceptor* acceptor);
   void Accept(tcp::acceptor* acceptor, bool admin);
   void AwaitSignal();
   void Drain();
@@ -127,6 +128,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void SayEvents();
   void Write(std::string bytes, bool last);
   void OnWritten(ErrorCodeOf failed, bool last);
+  void Linger();
   void Close();
 
   Plane& plane_;
@@ -386,7 +388,22 @@ void Connection::OnWritten(ErrorCodeOf failed, bool last) {
   ticket_ = 0;  // the exchange is over
   if (keep_alive_) return Read();
   busy_ = false;
-  Close();
+  if (plane_.draining()) return Close();
+  ErrorCodeOf ignored;
+  stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  timer_.expires_after(std::chrono::seconds(kLingerS));
+  timer_.async_wait([self = shared_from_this()](ErrorCodeOf) { self->Close(); });
+  Linger();
+}
+
+// Closed with bytes unread, a connection is reset, and the client may lose the answer: what it
+// still sends is taken and thrown away.
+void Connection::Linger() {
+  buffer_.clear();
+  stream_.async_read_some(buffer_.prepare(kHeaderBytesMax),
+                          [self = shared_from_this()](ErrorCodeOf error, size_t) {
+                            error ? self->Close() : self->Linger();
+                          });
 }
 
 void Connection::Close() {
@@ -401,29 +418,11 @@ void Plane::Gone(Connection* connection) {
   if (draining_ && connections_.empty() && !closing_) io_.stop();
 }
 
-Result<std::string> Plane::Open(const std::string& host, uint16_t port, tcp::acceptor* acceptor) {
-  ErrorCodeOf failed;
-  const asio::ip::address address =
-      asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, failed);
-  if (failed) return InvalidError("'" + host + "' is no address; use 127.0.0.1 or 0.0.0.0");
-  const tcp::endpoint endpoint(address, port);
-  acceptor->open(endpoint.protocol(), failed);
-  if (!failed) acceptor->set_option(asio::socket_base::reuse_address(true), failed);
-  if (!failed) acceptor->bind(endpoint, failed);
-  if (!failed) acceptor->listen(asio::socket_base::max_listen_connections, failed);
-  if (failed) {
-    return IoError("cannot listen on " + host + ":" + std::to_string(port) + ": " +
-                   failed.message());
-  }
-  return "http://" + (address.is_v6() ? "[" + host + "]" : host) + ":" +
-         std::to_string(acceptor->local_endpoint().port());
-}
-
 Result<> Plane::Listen(const TellStarted& started) {
   ServeStarted words;
-  KCC_TRY(words.url, Open(options_.host, options_.port, &acceptor_));
+  KCC_TRY(words.url, OpenPort(options_.host, options_.port, &acceptor_));
   if (options_.admin_port) {
-    KCC_TRY(words.admin_url, Open("127.0.0.1", *options_.admin_port, &admin_acceptor_));
+    KCC_TRY(words.admin_url, OpenPort("127.0.0.1", *options_.admin_port, &admin_acceptor_));
     Accept(&admin_acceptor_, true);
   }
   words.model = service_->model().name;
