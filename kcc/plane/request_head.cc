@@ -133,8 +133,9 @@ std::optional<RequestTarget> SplitTarget(std::string_view target) {
   const size_t end = std::min(target.find_first_of("/?#"), target.size());
   const std::string_view authority = target.substr(0, end);
   target.remove_prefix(end);
-  // A name before the host is for people to be misled by; a fragment is never sent.
-  if (authority.empty() || authority.find('@') != authority.npos ||
+  // A name before the host is for people to be misled by; a fragment is never sent. A query
+  // behind no path has nobody here who reads it.
+  if (authority.empty() || authority.find('@') != authority.npos || target.starts_with('?') ||
       target.find('#') != target.npos) {
     return std::nullopt;
   }
