@@ -13,6 +13,7 @@ Lines of JSON on standard input say how generations are answered from then on ({
              garbage-body (200, and not JSON; a stream: events that are not), raw (`bytes`, then closed)
     rate     share of the generations that it is done to (1); seed: which
     code     of status; after: words before cut and stall (2); seconds: that a hang or stall lasts (600); bytes: of raw, latin-1
+    wait     seconds before anything of an answer
     shift    added to the log-prob that the answer claims for its tokens: another kernel than the audit's
     headers  further ones of answers
     scoring  the mode is done to scoring too
@@ -230,6 +231,7 @@ class Upstream:
 
     async def generation(self, answer, mode, stream, writer):
         how = self.how
+        await self.pause(writer, how.get("wait", 0))
         if mode == "status":
             error = {"error": {"message": "as asked for", "type": "server_error"}}
             return await self.whole(writer, how["code"], compact(error), "refused")

@@ -32,7 +32,7 @@ import run_docs
 from soak_client import Clients, lab_ask, scripted_ask
 from soak_disturb import BREAKS, Disturber, LabDisturber
 
-# Mebibytes that a process may have grown by over the last two thirds of the run, beyond what its history may hold.
+# Mebibytes that a process may have grown by over the last two thirds of the run. What `why` remembers grows to 18 of them.
 GROWTH_MIB_MAX = 24
 MOST_MIB_MAX = 300
 
@@ -190,7 +190,8 @@ async def soak(options, pool, folder, kcc):
     clients = Clients(gateway.host, scripted_ask, options.clients, 0.15, options.seed)
     lab_clients = Clients(lab.host, lab_ask(answers), 3, 0.4, options.seed)
     each = 2.0 if options.seconds < 300 else 4.0
-    disturber = Disturber(pool, folder, gateway, kernels, audit, options.seed, each, 1.0)
+    # Calm for longer than a request may wait for a kernel that stalled, which then needs another that is well.
+    disturber = Disturber(pool, folder, gateway, kernels, audit, options.seed, each, 2.0)
     lab_disturber = LabDisturber(faulty, options.seed, 2 * each)
     await asyncio.gather(disturber.run(until), lab_disturber.run(until))
     await asyncio.sleep(max(0, until - time.monotonic()))

@@ -238,6 +238,7 @@ void Evaluator::Look(bool at_once) {
   view->log_head = live_->head();
   view->log_failed = live_->log_failed();
   view->log_error = live_->log_error();
+  view->log_file_fault = live_->log_file_fault();
   view->log_errors = live_->log_errors();
   view->lost = live_->lost();
   view->waiting = live_->waiting();

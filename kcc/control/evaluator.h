@@ -39,6 +39,7 @@ struct EvaluatorView {
   std::string log_head;
   bool log_failed = false;
   std::string log_error;
+  std::string log_file_fault;  // why it grows beyond the size of a file; empty: it does not
   uint64_t log_errors = 0;
   uint64_t lost = 0;
   size_t waiting = 0;  // for the log

@@ -195,8 +195,6 @@ class Loader {
   bool failed_ = false;
 };
 
-int WholeSeconds(int64_t ms) { return static_cast<int>(std::max<int64_t>((ms + 999) / 1000, 1)); }
-
 std::string Encoded(const std::string& text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/:";
@@ -277,13 +275,13 @@ PlaneOptions PlaneOptionsOf(const GatewayDocuments& documents) {
   plane.body_bytes_max = static_cast<size_t>(config.limits.body_bytes_max);
   plane.connections_max = static_cast<size_t>(config.limits.connections_max);
   plane.requests_per_second_max = config.limits.requests_per_second_max;
-  plane.idle_s = WholeSeconds(config.times.idle_ms);
-  plane.request_s = WholeSeconds(config.times.request_ms);
-  plane.connect_ms = static_cast<int>(config.times.connect_ms);
-  plane.first_byte_s = WholeSeconds(config.times.first_byte_ms);
-  plane.between_s = WholeSeconds(config.times.between_ms);
-  plane.write_s = WholeSeconds(config.times.write_ms);
-  plane.drain_s = WholeSeconds(config.times.drain_ms);
+  plane.idle_ms = config.times.idle_ms;
+  plane.request_ms = config.times.request_ms;
+  plane.connect_ms = config.times.connect_ms;
+  plane.first_byte_ms = config.times.first_byte_ms;
+  plane.between_ms = config.times.between_ms;
+  plane.write_ms = config.times.write_ms;
+  plane.drain_ms = config.times.drain_ms;
   return plane;
 }
 

@@ -99,6 +99,21 @@ TEST_F(GatewayFilesTest, ReadsTheConfigurationAndAllThatItNames) {
   EXPECT_FALSE(scoring.keep_texts);
 }
 
+TEST_F(GatewayFilesTest, TimesBelowASecondStayWhatTheyAre) {
+  Write("gateway.yaml", std::string(kGateway) +
+                            "  times: {idle: 200ms, request: 1500ms, firstByte: 30ms, drain: 1ms}\n"
+                            "  scoring: {timeout: 300ms}\n");
+  const LoadedGateway loaded = Load();
+  ASSERT_TRUE(loaded.documents.has_value()) << Codes(loaded);
+  const PlaneOptions plane = PlaneOptionsOf(*loaded.documents);
+  EXPECT_EQ(plane.idle_ms, 200);
+  EXPECT_EQ(plane.request_ms, 1500);
+  EXPECT_EQ(plane.first_byte_ms, 30);
+  EXPECT_EQ(plane.drain_ms, 1);
+  EXPECT_EQ(plane.write_ms, 60'000);
+  EXPECT_DOUBLE_EQ(RescoreOptionsOf(*loaded.documents).timeout_s, 0.3);
+}
+
 TEST_F(GatewayFilesTest, NamesEveryFileThatIsWrongInOneRun) {
   Write("contract.yaml", "kind: KernelContract\n");
   Write("keys.txt", "not a digest\n");

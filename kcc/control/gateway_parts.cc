@@ -30,6 +30,8 @@ EvaluatorOptions EvaluatorOptionsOf(const GatewayDocuments& documents, const Sta
   live.session.state = paths.monitor;
   live.session.sync_every = kSyncEvery;
   live.session.save_every = kSaveEvery;
+  live.session.log_bytes_max = config.decision_log.file_bytes;
+  live.session.log_files_max = static_cast<size_t>(config.decision_log.files_max);
   live.session.stage = config.stage;
   live.session.kcc_version = kcc_version;
   for (const GatewayKernel& kernel : config.kernels) live.kernels.push_back(kernel.name);

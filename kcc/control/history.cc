@@ -38,7 +38,7 @@ std::string WhoServed(const HistoryEntry& route) {
   return words;
 }
 
-std::string ClientId(const std::string& id) { return id.substr(0, id.find('~')); }
+std::string_view ClientId(std::string_view id) { return id.substr(0, id.find('~')); }
 
 }  // namespace
 
@@ -128,20 +128,43 @@ void History::Remember(std::vector<HistoryEntry> entries) {
 void History::Add(DecidedRequest request) {
   if (request.id.empty()) return;
   const std::lock_guard lock(mutex_);
-  const auto [place, added] = requests_.try_emplace(request.id, request);
-  if (!added) {
+  if (const auto known = by_id_.find(request.id); known != by_id_.end()) {
     // A probe shows the request to another kernel; who answered it says more.
-    if (!request.probe) place->second = std::move(request);
+    if (request.probe) return;
+    // The id is the same, and stays where the keys see it.
+    DecidedRequest& kept = *known->second;
+    kept.kernel = std::move(request.kernel);
+    kept.handling = std::move(request.handling);
+    kept.at_ms = request.at_ms;
+    kept.number = request.number;
+    kept.probe = false;
     return;
   }
-  request_order_.push_back(place->first);
-  by_client_id_[ClientId(place->first)] = place->first;
-  if (request_order_.size() <= kRequestsMax) return;
-  const std::string& oldest = request_order_.front();
-  const auto alias = by_client_id_.find(ClientId(oldest));
-  if (alias != by_client_id_.end() && alias->second == oldest) by_client_id_.erase(alias);
-  requests_.erase(oldest);
-  request_order_.pop_front();
+  requests_.push_back(std::make_unique<DecidedRequest>(std::move(request)));
+  DecidedRequest* const added = requests_.back().get();
+  by_id_.emplace(added->id, added);
+  // Made anew, since a key that is kept may be a view of an older request.
+  by_client_id_.erase(ClientId(added->id));
+  by_client_id_.emplace(ClientId(added->id), added);
+  if (requests_.size() > kRequestsMax) ForgetOldest();
+}
+
+const DecidedRequest* History::Find(const std::string& id) const {
+  const auto known = by_id_.find(id);
+  if (known != by_id_.end()) return known->second;
+  const auto by_client = by_client_id_.find(id);
+  return by_client == by_client_id_.end() ? nullptr : by_client->second;
+}
+
+void History::ForgetOldest() {
+  const DecidedRequest& oldest = *requests_.front();
+  const auto forget = [&](RequestIndex* index, std::string_view id) {
+    const auto place = index->find(id);
+    if (place != index->end() && place->second == &oldest) index->erase(place);
+  };
+  forget(&by_id_, oldest.id);
+  forget(&by_client_id_, ClientId(oldest.id));
+  requests_.pop_front();
 }
 
 std::vector<HistoryEntry> History::Latest(size_t count) const {
@@ -192,12 +215,8 @@ WhyAnswer History::WhyAt(int64_t time_ms) const {
 
 WhyAnswer History::WhyRequest(const std::string& id) const {
   const std::lock_guard lock(mutex_);
-  auto found = requests_.find(id);
-  if (found == requests_.end()) {
-    const auto alias = by_client_id_.find(id);
-    if (alias != by_client_id_.end()) found = requests_.find(alias->second);
-  }
-  if (found == requests_.end()) {
+  const DecidedRequest* const found = Find(id);
+  if (found == nullptr) {
     WhyAnswer none;
     none.text = "No sampled request '" + id + "' is among the last " +
                 std::to_string(kRequestsMax) +
@@ -205,7 +224,7 @@ WhyAnswer History::WhyRequest(const std::string& id) const {
                 "who answered it, and the time when it was sent leads to the reason.";
     return none;
   }
-  const DecidedRequest& request = found->second;
+  const DecidedRequest& request = *found;
   WhyAnswer answer = RouteAt(request.at_ms);
   answer.found = true;
   answer.request = request;

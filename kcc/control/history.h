@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -74,6 +75,7 @@ struct WhyAnswer {
 class History {
  public:
   static constexpr size_t kEntriesMax = 2000;
+  // A request takes some 300 bytes and its id: 20 MiB for all of them, with ids of 30 characters.
   static constexpr size_t kRequestsMax = size_t{1} << 16;
 
   // Told of every entry that is added, by the thread that adds it; set before threads start.
@@ -93,14 +95,19 @@ class History {
   WhyAnswer WhyRequest(const std::string& id) const;
 
  private:
-  WhyAnswer RouteAt(int64_t time_ms) const;  // holding the lock
+  // Holding the lock.
+  WhyAnswer RouteAt(int64_t time_ms) const;
+  const DecidedRequest* Find(const std::string& id) const;
+  void ForgetOldest();
 
   Listener listener_;
   mutable std::mutex mutex_;
   std::deque<HistoryEntry> entries_;
-  std::deque<std::string> request_order_;
-  std::unordered_map<std::string, DecidedRequest> requests_;   // never walked through
-  std::unordered_map<std::string, std::string> by_client_id_;  // to the latest whole id
+  std::deque<std::unique_ptr<DecidedRequest>> requests_;  // oldest first
+  // Keys are views of the ids of what they lead to. Never walked through.
+  using RequestIndex = std::unordered_map<std::string_view, DecidedRequest*>;
+  RequestIndex by_id_;
+  RequestIndex by_client_id_;  // to the latest of this client's id
 };
 
 }  // namespace kcc

@@ -58,6 +58,23 @@ TEST_F(HistoryTest, FindsARequestByTheIdThatItsClientSent) {
   EXPECT_FALSE(history_.WhyRequest("min").found);
 }
 
+TEST_F(HistoryTest, AClientsIdLeadsToItsLatestRequestWhenOlderOnesAreForgotten) {
+  const std::string client(40, 'c');
+  history_.Add(DecidedRequest{client + "~a", "fast", 0, 1, "counted", false});
+  for (size_t i = 0; i + 1 < History::kRequestsMax; ++i) {
+    history_.Add(DecidedRequest{"r" + std::to_string(i), "fast", 0, 1, "counted", false});
+  }
+  history_.Add(DecidedRequest{client + "~b", "careful", 0, 2, "counted", true});
+  EXPECT_FALSE(history_.WhyRequest(client + "~a").found);
+  EXPECT_EQ(history_.WhyRequest(client).request->id, client + "~b");
+  history_.Add(DecidedRequest{client + "~b", "fast", 0, 3, "counted", false});
+  EXPECT_EQ(history_.WhyRequest(client).request->number, 3) << "who answered it, after the probe";
+  for (size_t i = 0; i < History::kRequestsMax; ++i) {
+    history_.Add(DecidedRequest{"s" + std::to_string(i), "fast", 0, 1, "counted", false});
+  }
+  EXPECT_FALSE(history_.WhyRequest(client).found);
+}
+
 TEST_F(HistoryTest, RemembersNoMoreThanItsBound) {
   for (size_t i = 0; i < History::kRequestsMax + 10; ++i) {
     history_.Add(DecidedRequest{"r" + std::to_string(i), "fast", 0, 1, "counted", false});

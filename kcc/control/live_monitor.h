@@ -74,6 +74,11 @@ class LiveMonitor {
   bool log_failed() const { return !session_; }
   uint64_t log_errors() const { return log_errors_; }
   const std::string& log_error() const { return log_error_; }  // empty: it is written
+  // Why the log could not go on in a new file, and grows beyond its size; empty: it does not.
+  const std::string& log_file_fault() const {
+    static const std::string none;
+    return session_ ? session_->file_fault() : none;
+  }
   std::string head() const { return session_ ? session_->head() : head_; }
   int64_t resumed() const { return resumed_; }
   size_t waiting() const { return waiting_.size(); }

@@ -41,7 +41,7 @@ class LiveMonitorTest : public ControlTest {
   };
 
   void ExpectReplays(const LiveMonitorOptions& options) {
-    const auto replay = ReplayLog(options.session.log, options.contract, options.policy);
+    const auto replay = ReplayLog({options.session.log}, options.contract, options.policy);
     ASSERT_TRUE(replay.has_value()) << replay.error().Format();
     EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
   }

@@ -3,6 +3,7 @@
 #include "kcc/contract/contract.h"
 #include "kcc/control/gateway_now.h"
 #include "kcc/metric/metric.h"
+#include "kcc/monitorlog/log_files.h"
 
 namespace kcc {
 namespace {
@@ -91,6 +92,7 @@ void WriteEvaluator(const GatewayNow& now, JsonWriter* json) {
   json->Field("silentSeconds", now.silent_s).Field("lagSeconds", now.lag_s);
   json->Field("queued", now.queued).Field("waitingForLog", view.waiting);
   json->Field("lost", view.lost).Field("logErrors", view.log_errors);
+  json->Field("logFileError", view.log_file_fault);
   json->Field("logError", view.log_error).Field("logHead", view.log_head);
   json->Field("observations", view.status.observations).Field("unread", view.status.unread);
   json->Field("duplicates", view.status.duplicates).Field("sessions", view.status.sessions);
@@ -140,8 +142,16 @@ void WritePromotion(const GatewayNow& now, JsonWriter* json) {
   json->EndArray().EndObject();
 }
 
+// The log as a shell takes it: names sort in the order of the files.
+std::string LogFiles(const std::string& path) {
+  if (SetAsideFiles(path).empty()) return path;
+  const size_t dot = path.rfind('.');
+  return path.substr(0, dot) + "*" + path.substr(dot);
+}
+
 // What guarded a kernel, with the command that decides the log again to see it.
 void WriteIncidents(const GatewayNow& now, JsonWriter* json) {
+  const std::string log = LogFiles(now.facts->log_path);
   json->Key("incidents").BeginArray();
   for (const HistoryEntry& entry : now.history) {
     const bool bad = entry.kind == "alarm" || entry.kind == "proof" || entry.kind == "broken" ||
@@ -151,7 +161,7 @@ void WriteIncidents(const GatewayNow& now, JsonWriter* json) {
     json->Field("kind", entry.kind).Field("kernel", entry.kernel).Field("clause", entry.clause);
     json->Field("slice", entry.slice).Field("reason", entry.reason);
     json->Field("request", entry.request);
-    json->Field("replayCommand", "kcc monitor replay " + now.facts->log_path + " --contract " +
+    json->Field("replayCommand", "kcc monitor replay " + log + " --contract " +
                                      now.facts->contract_path + " --policy " +
                                      now.facts->policy_path);
     json->EndObject();

@@ -101,8 +101,19 @@ Step GatewayExchange::State::OnHead(int the_status, std::span<const HeaderField>
   return {};
 }
 
-Step GatewayExchange::State::OnWholeBody(std::string_view bytes) {
-  if (phase == ExchangePhase::kPassing) return Pass(StepKind::kPass, bytes);
+// Of what is too large to be read.
+void GatewayExchange::State::NoticePassing(std::string_view bytes, int64_t now) {
+  const std::string& told = search.Feed(bytes);
+  if (told.empty() || told == fingerprint) return;
+  fingerprint = told;
+  CheckFingerprint(fingerprint, now);
+}
+
+Step GatewayExchange::State::OnWholeBody(std::string_view bytes, int64_t now) {
+  if (phase == ExchangePhase::kPassing) {
+    if (status < 300) NoticePassing(bytes, now);
+    return Pass(StepKind::kPass, bytes);
+  }
   held.append(bytes);
   const size_t most = sampled ? std::max(pool->answer_bytes_max, kHeldBytesMax) : kHeldBytesMax;
   if (held.size() <= most) return {};
@@ -112,6 +123,7 @@ Step GatewayExchange::State::OnWholeBody(std::string_view bytes) {
   phase = ExchangePhase::kPassing;
   said = std::move(held);
   held.clear();
+  if (status < 300) NoticePassing(said, now);
   Step step = Pass(StepKind::kPass, said);
   step.header = MakeHeader(std::nullopt);
   return step;
@@ -119,7 +131,7 @@ Step GatewayExchange::State::OnWholeBody(std::string_view bytes) {
 
 Step GatewayExchange::State::FinishWhole(int64_t now) {
   if (phase == ExchangePhase::kPassing) {
-    if (sampled) PutEnd(false, false, now);
+    PutEnd(false, false, now);
     End(ExchangeEnd::kAnswered, now);
     return Pass(StepKind::kDone, {});
   }
@@ -141,7 +153,7 @@ Step GatewayExchange::State::FinishWhole(int64_t now) {
   }
   Step step = Pass(StepKind::kDone, said);
   step.header = MakeHeader(said.size());
-  if (sampled) PutEnd(false, false, now);
+  PutEnd(false, false, now);
   End(ExchangeEnd::kAnswered, now);
   return step;
 }
@@ -152,6 +164,7 @@ void GatewayExchange::State::OnUnit(const SseUnit& unit, int64_t now) {
   if (unit.too_long) {
     // Not read, so taken for content; what was asked for beyond the client's request stays in it.
     content = true;
+    NoticePassing(unit.raw, now);
     if (reader) reader->Lose("an event is too large");
   }
   if (reader && !early_failure()) Rewrite(unit);
@@ -237,7 +250,7 @@ Step GatewayExchange::State::FinishEvents(int64_t now) {
   Step step = Pass(StepKind::kDone, said);
   if (phase == ExchangePhase::kHeld) step.header = MakeHeader(std::nullopt);
   const bool cut = error_event && !is_client_error();
-  if (sampled) PutEnd(cut, false, now);
+  PutEnd(cut, false, now);
   End(cut ? ExchangeEnd::kCut : ExchangeEnd::kAnswered, now);
   return step;
 }

@@ -1,4 +1,5 @@
 // What an exchange leaves for the scorer.
+#include <new>
 #include <utility>
 
 #include "kcc/gateway/exchange_state.h"
@@ -41,11 +42,11 @@ void GatewayExchange::State::Put(ServedRecord record) {
   if (evidence && served) CountMirror(of);
 }
 
-// The scorer hears of it: its evidence is missing, and not gone.
-void GatewayExchange::State::Drop(size_t dropped) {
-  Count(worker.counts().kernels[dropped].dropped);
-  worker.ring().CountDropped(dropped);
-  CountMirror(dropped);
+// The scorer hears of it: its evidence is missing, and not gone. Takes no memory.
+void GatewayExchange::State::Drop(size_t its_kernel) {
+  Count(worker.counts().kernels[its_kernel].dropped);
+  worker.ring().Drop(its_kernel);
+  CountMirror(its_kernel);
 }
 
 // Whether or not it comes to that: who is shown nothing any more must be seen to have no evidence.
@@ -55,35 +56,56 @@ void GatewayExchange::State::CountMirror(size_t served_by) {
   Count(worker.counts().kernels[candidate].mirrored);
 }
 
-// Put at the start, so that it does not depend on how the request ends. A kernel for whose answers
-// many probes wait is not asked more: that says nothing for it and nothing against it.
-void GatewayExchange::State::PutProbe(size_t probed, int64_t now) {
-  ScorerPlace place = core.places().TakeShown(probed);
-  if (!place || worker.ring().full()) {
-    Count(worker.counts().kernels[probed].unasked);
-    return;
+// Where there is no memory for a record, the answer goes on without.
+template <class Make>
+void GatewayExchange::State::PutOrDrop(size_t its_kernel, const Make& make) {
+  try {
+    Put(make());
+  } catch (const std::bad_alloc&) {
+    Drop(its_kernel);
   }
-  ServedRecord record = NewRecord(RecordKind::kProbe, now);
-  record.place = std::move(place);
-  record.kernel = probed;
-  record.fields = fields;
-  record.request_body = body;
-  Put(std::move(record));
+}
+
+// Put at the start, so that it does not depend on how the request ends. A kernel for whose answers
+// many probes wait, or for whose probe there is no memory, is not asked: that says nothing for it
+// and nothing against it.
+void GatewayExchange::State::PutProbe(size_t probed, int64_t now) {
+  try {
+    ScorerPlace place = core.places().TakeShown(probed);
+    if (place && !worker.ring().full()) {
+      ServedRecord record = NewRecord(RecordKind::kProbe, now);
+      record.place = std::move(place);
+      record.kernel = probed;
+      record.fields = fields;
+      record.request_body = body;
+      return Put(std::move(record));
+    }
+  } catch (const std::bad_alloc&) {
+  }
+  Count(worker.counts().kernels[probed].unasked);
 }
 
 // A kernel that did not answer. It has a record of its own, since the request goes on.
 void GatewayExchange::State::PutFailure(const TryFailure& failure, int64_t now) {
-  ServedRecord record = NewRecord(RecordKind::kAudit, now);
-  record.id += "~" + std::to_string(failures + 1);
-  record.fields = fields;
-  record.request_body = body;
-  record.status = failure.status;
-  record.reason = failure.reason;
-  Put(std::move(record));
+  if (!std::exchange(owed, false)) return;
+  PutOrDrop(*kernel, [&] {
+    ServedRecord record = NewRecord(RecordKind::kAudit, now);
+    record.id += "~" + std::to_string(failures + 1);
+    record.fields = fields;
+    record.request_body = body;
+    record.status = failure.status;
+    record.reason = failure.reason;
+    return record;
+  });
 }
 
 // The end of a sampled request at the kernel that answered, or that its client did not wait for.
 void GatewayExchange::State::PutEnd(bool cut, bool left, int64_t now) {
+  if (!std::exchange(owed, false)) return;
+  PutOrDrop(*kernel, [&] { return EndRecord(cut, left, now); });
+}
+
+ServedRecord GatewayExchange::State::EndRecord(bool cut, bool left, int64_t now) {
   ServedRecord record = NewRecord(RecordKind::kAudit, now);
   record.fields = std::move(fields);
   record.cut = cut;
@@ -111,7 +133,7 @@ void GatewayExchange::State::PutEnd(bool cut, bool left, int64_t now) {
   // The scan's views end here, and the request has been sent for the last time.
   scan.members.clear();
   record.request_body = std::move(body);
-  Put(std::move(record));
+  return record;
 }
 
 void GatewayExchange::State::CheckFingerprint(std::string_view told, int64_t now) {
@@ -119,9 +141,11 @@ void GatewayExchange::State::CheckFingerprint(std::string_view told, int64_t now
   if (expected.empty() || told.empty() || told == expected || stranger) return;
   stranger = true;
   Count(counts().strangers);
-  ServedRecord record = NewRecord(RecordKind::kFingerprint, now);
-  record.fingerprint = told;
-  Put(std::move(record));
+  PutOrDrop(*kernel, [&] {
+    ServedRecord record = NewRecord(RecordKind::kFingerprint, now);
+    record.fingerprint = told;
+    return record;
+  });
 }
 
 }  // namespace kcc

@@ -172,6 +172,7 @@ Step GatewayExchange::State::Send(size_t to) {
     reader.emplace(*asked().wire, route->chat, injected, edited.token_id_texts,
                    pool->answer_bytes_max);
   }
+  owed = sampled;
   Count(counts().sent);
   Step step;
   step.kind = StepKind::kSend;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "kcc/gateway/answer_reader.h"
+#include "kcc/gateway/fingerprint_search.h"
 #include "kcc/gateway/gateway_exchange.h"
 #include "kcc/gateway/openai_route.h"
 #include "kcc/gateway/request_edit.h"
@@ -49,12 +50,13 @@ struct GatewayExchange::State {
 
   // exchange_answer.cc
   Step OnHead(int the_status, std::span<const HeaderField> headers, int64_t now);
-  Step OnWholeBody(std::string_view bytes);
+  Step OnWholeBody(std::string_view bytes, int64_t now);
   Step FinishWhole(int64_t now);
   Step OnEvents(std::string_view bytes, int64_t now);
   Step FinishEvents(int64_t now);
   void OnUnit(const SseUnit& unit, int64_t now);
   void Notice(std::string_view data, int64_t now);
+  void NoticePassing(std::string_view bytes, int64_t now);
   void Rewrite(const SseUnit& unit);
   AnswerHeader MakeHeader(std::optional<uint64_t> length) const;
   Step Pass(StepKind kind, std::string_view bytes);
@@ -77,9 +79,13 @@ struct GatewayExchange::State {
   const PoolKernel& asked() const { return pool->kernels[*kernel]; }
 
   // exchange_record.cc
+  // A try at a kernel that owes a record leaves one, or counts as dropped: never both, never twice.
   ServedRecord NewRecord(RecordKind kind, int64_t now) const;
+  ServedRecord EndRecord(bool cut, bool left, int64_t now);
   void Put(ServedRecord record);
-  void Drop(size_t kernel);
+  template <class Make>
+  void PutOrDrop(size_t its_kernel, const Make& make);
+  void Drop(size_t its_kernel);
   void CountMirror(size_t served_by);
   void PutProbe(size_t probed, int64_t now);
   void PutFailure(const TryFailure& failure, int64_t now);
@@ -104,6 +110,7 @@ struct GatewayExchange::State {
   HeaderList passed;
   std::map<std::string, std::string> fields;  // of sampled requests
   bool sampled = false;
+  bool owed = false;  // a record of the kernel that has it
   bool shadow = false;
   int64_t started_us = 0;
   int64_t sent_us = 0;  // to the kernel that has it now
@@ -122,6 +129,7 @@ struct GatewayExchange::State {
   bool sampling_refused = false;  // the kernel would not have the fields of sampling
   std::optional<AnswerReader> reader;
   std::optional<SseTap> tap;
+  FingerprintSearch search;  // of what passes unread
   int status = 0;
   bool events = false;
   HeaderList kept_headers;

@@ -46,10 +46,11 @@ GatewayAnswer NoAnswer(const TryFailure& failure, const std::string& retry_after
 GatewayExchange::GatewayExchange(GatewayCore& core, GatewayWorker& worker)
     : state_(std::make_unique<State>(core, worker)) {}
 
-// Where the plane gives an exchange up, its client is gone: counters add up all the same.
+// Where the plane gives an exchange up without a word, memory ran out: counters add up all the
+// same, and the scorer hears that a record is missing. Takes no memory.
 GatewayExchange::~GatewayExchange() {
   if (state_->phase != ExchangePhase::kNew && state_->phase != ExchangePhase::kOver) {
-    if (state_->sampled && state_->kernel) state_->Drop(*state_->kernel);
+    if (state_->owed) state_->Drop(*state_->kernel);
     state_->End(ExchangeEnd::kLeft, state_->started_us);
   }
 }
@@ -66,7 +67,7 @@ Step GatewayExchange::OnHead(int status, std::span<const HeaderField> headers, i
 
 Step GatewayExchange::OnBody(std::string_view bytes, int64_t now_us) {
   if (state_->phase != ExchangePhase::kHeld && state_->phase != ExchangePhase::kPassing) return {};
-  return state_->events ? state_->OnEvents(bytes, now_us) : state_->OnWholeBody(bytes);
+  return state_->events ? state_->OnEvents(bytes, now_us) : state_->OnWholeBody(bytes, now_us);
 }
 
 Step GatewayExchange::OnEnd(int64_t now_us) {
@@ -84,7 +85,7 @@ Step GatewayExchange::OnFailure(UpstreamFailure failure, int64_t now_us) {
 
 void GatewayExchange::OnClientGone(int64_t now_us) {
   if (state_->phase == ExchangePhase::kNew || state_->phase == ExchangePhase::kOver) return;
-  if (state_->sampled && state_->kernel) state_->PutEnd(false, true, now_us);
+  state_->PutEnd(false, true, now_us);
   state_->End(ExchangeEnd::kLeft, now_us);
 }
 
@@ -98,7 +99,7 @@ Step GatewayExchange::State::OnFailure(UpstreamFailure failure, int64_t now) {
   if (events && (done || error_event)) return FinishEvents(now);  // all was said before
   if (events) return CutStream(what.reason, now);
   // Part of a whole answer is with the client: only the connection's end can say that it is torn.
-  if (sampled) PutEnd(true, false, now);
+  PutEnd(true, false, now);
   End(ExchangeEnd::kCut, now);
   Step step;
   step.kind = StepKind::kCut;
@@ -108,7 +109,7 @@ Step GatewayExchange::State::OnFailure(UpstreamFailure failure, int64_t now) {
 // Nothing was said to the client: another kernel takes the request over.
 Step GatewayExchange::State::TryNext(const TryFailure& failure, int64_t now) {
   Count(counts().failed);
-  if (sampled) PutFailure(failure, now);
+  PutFailure(failure, now);
   ++failures;
   held.clear();
   kept_headers.clear();
@@ -118,6 +119,7 @@ Step GatewayExchange::State::TryNext(const TryFailure& failure, int64_t now) {
   error_status = 0;
   first_us = 0;
   fingerprint.clear();
+  search = {};
   by_canary = false;
   sampling_refused = false;
   const std::optional<size_t> next =
@@ -148,7 +150,7 @@ Step GatewayExchange::State::CutStream(std::string_view reason, int64_t now) {
   said = (between ? "" : "\n\n") +
          ErrorEvent(502, "the kernel's answer broke off: " + std::string(reason), "answer_cut");
   Step step = Pass(StepKind::kDone, said);
-  if (sampled) PutEnd(true, false, now);
+  PutEnd(true, false, now);
   End(ExchangeEnd::kCut, now);
   return step;
 }

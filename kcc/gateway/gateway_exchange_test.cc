@@ -408,6 +408,7 @@ TEST(GatewayExchange, AClientThatLeavesIsNoFaultOfTheKernels) {
   EXPECT_EQ(gateway.counts().left, 2u);
   EXPECT_EQ(gateway.counts().kernels[0].failed, 0u);
   EXPECT_EQ(gateway.counts().kernels[0].dropped, 1u) << "lost, and counted";
+  EXPECT_EQ(gateway.worker().ring().TakeDropped()[0], 1u) << "and told to the scorer";
   gateway.ExpectCountsAddUp();
 }
 
@@ -433,6 +434,34 @@ TEST(GatewayExchange, AStrangersFingerprintIsTold) {
       ASSERT_EQ(records.size(), sampled ? 2u : 1u);
       EXPECT_EQ(records[0].kind, RecordKind::kFingerprint);
       EXPECT_EQ(records[0].fingerprint, "other");
+    }
+  }
+}
+
+// More than is held of an answer: it passes unread, but for its fingerprint.
+TEST(GatewayExchange, AStrangersFingerprintIsToldHoweverLargeItsAnswer) {
+  const std::string large(3 << 20, 'x');
+  const std::string key = "\"system_fingerprint\":\"other\"";
+  const std::string choice =
+      "\"choices\":[{\"index\":0,\"message\":{\"content\":\"" + large + "\"}}]";
+  for (const bool stream : {false, true}) {
+    for (const bool first : {false, true}) {
+      for (const size_t piece : {size_t{1000}, size_t{32} << 10, large.size()}) {
+        Gateway gateway;
+        Ride ride(gateway);
+        ride.Start(stream ? kChatStream : kChat);
+        stream ? ride.EventsHead() : ride.Head(200);
+        std::string text = first ? "{" + key + "," + choice + "}" : "{" + choice + "," + key + "}";
+        if (stream) text = "data: " + text + "\n\n" + kDone;
+        for (size_t at = 0; at < text.size(); at += piece) ride.Body(text.substr(at, piece));
+        ride.End();
+        EXPECT_TRUE(ride.heard.ended && ride.heard.body == text);
+        EXPECT_EQ(gateway.counts().kernels[0].strangers, 1u) << stream << first << piece;
+        const auto records = gateway.Records();
+        ASSERT_EQ(records.size(), 1u);
+        EXPECT_EQ(records[0].kind, RecordKind::kFingerprint);
+        EXPECT_EQ(records[0].fingerprint, "other");
+      }
     }
   }
 }

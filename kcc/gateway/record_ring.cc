@@ -17,7 +17,7 @@ RecordRing::RecordRing(size_t capacity)
 // until it raises `put_`, and the taker's from then on until it raises `taken_`.
 bool RecordRing::Put(ServedRecord&& record) {
   if (full()) {
-    CountDropped(record.kernel);
+    Drop(record.kernel);
     return false;
   }
   const uint64_t put = put_.load(std::memory_order_relaxed);
@@ -31,7 +31,7 @@ bool RecordRing::full() const {
   return put - taken_.load(std::memory_order_acquire) == slots_.size();
 }
 
-void RecordRing::CountDropped(size_t kernel) {
+void RecordRing::Drop(size_t kernel) {
   if (kernel < dropped_.size()) dropped_[kernel].fetch_add(1, std::memory_order_relaxed);
 }
 

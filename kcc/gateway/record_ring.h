@@ -22,8 +22,7 @@ class RecordRing {
   bool Put(ServedRecord&& record);  // the worker
   // Whether the next one would be dropped (the worker).
   bool full() const;
-  // Counts a record that was not made (the worker).
-  void CountDropped(size_t kernel);
+  void Drop(size_t kernel);            // the worker: a record of this kernel that was not made
   std::optional<ServedRecord> Take();  // the scorer
   // How many records of each kernel were dropped since the last call (the scorer).
   std::vector<uint64_t> TakeDropped();

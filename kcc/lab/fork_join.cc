@@ -108,8 +108,10 @@ void ForkJoin::Work() {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [&] { return round() != seen; });
     }
-    if (stop_.load()) return;
+    // The round first: the end comes with one of its own. A round that is seen after `stop_` was
+    // looked at may be the end's, and no other would ever wake this thread.
     seen = round();
+    if (stop_.load()) return;
     TakeParts();
   }
 }

@@ -67,6 +67,20 @@ TEST(ForkJoin, NothingIsDoneTwiceOrLateInManyShortRounds) {
 
 // One part waits until another has been done: the caller takes what no worker has, so at most one
 // thread besides the one that waits is needed.
+// A thread may see the last round late, when the end has begun. Before, it could take the end's
+// round for one that it had worked off, and sleep for ever: one of some 13,000 lives where threads
+// had to wait for a core.
+TEST(ForkJoin, EndsRightBehindItsLastRound) {
+  for (int life = 0; life < 300; ++life) {
+    std::atomic<int> parts{0};
+    {
+      ForkJoin pool(8);
+      for (int round = 0; round <= life % 3; ++round) pool.Run(8, [&](size_t, size_t) { ++parts; });
+    }
+    ASSERT_EQ(parts, 8 * (1 + life % 3));
+  }
+}
+
 TEST(ForkJoin, TheCallerTakesThePartsOfThreadsThatDoNotCome) {
   ForkJoin pool(3);
   std::atomic<int> done{0};

@@ -75,11 +75,11 @@ constexpr int64_t kStory = 1200;
 TEST_F(DecisionLogTest, ALogDecidesAgainToTheByte) {
   const std::string bytes = Whole(kStory);
   EXPECT_NE(bytes.find("\"kind\":\"guard\""), std::string::npos);
-  const auto replay = ReplayLog(Path("whole"), contract_, policy_);
+  const auto replay = ReplayLog({Path("whole")}, contract_, policy_);
   ASSERT_TRUE(replay.has_value());
   EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
   EXPECT_EQ(replay->decisions, kStory);
-  EXPECT_TRUE(ReplayLog(Path("whole"), contract_, policy_, "sha256:0")->difference.has_value());
+  EXPECT_TRUE(ReplayLog({Path("whole")}, contract_, policy_, "sha256:0")->difference.has_value());
 }
 
 // One record vouches for the slice; a log that did not say so would decide otherwise.
@@ -101,7 +101,7 @@ TEST_F(DecisionLogTest, ObservationsOfArraysDecideAgainToTheByte) {
     }
     EXPECT_EQ(verdict(*session), Verdict::kSatisfied);
   }
-  const auto replay = ReplayLog(Path("log"), contract_, policy_);
+  const auto replay = ReplayLog({Path("log")}, contract_, policy_);
   ASSERT_TRUE(replay.has_value());
   EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
   EXPECT_EQ(replay->decisions, 200);
@@ -139,7 +139,7 @@ TEST_F(DecisionLogTest, ACutLastLineIsDroppedAndSaid) {
   const size_t first = whole.find('\n') + 1;
   for (const size_t cut : {size_t{3}, first - 1, first + 10, whole.size() - 1, whole.size() - 60}) {
     ASSERT_TRUE(WriteScratchFile(Path("cut"), whole.substr(0, cut)).has_value());
-    const auto replay = ReplayLog(Path("cut"), contract_, policy_);
+    const auto replay = ReplayLog({Path("cut")}, contract_, policy_);
     ASSERT_TRUE(replay.has_value());
     ASSERT_TRUE(replay->difference.has_value());
     EXPECT_NE(replay->difference->message().find("is cut after"), std::string::npos);
@@ -178,7 +178,7 @@ TEST_F(DecisionLogTest, LinesThatCouldNotBeReadAreLoggedAndDecideAgain) {
   const std::string whole = Bytes("whole");
   EXPECT_NE(whole.find(R"("handling":"unread")"), std::string::npos);
   EXPECT_NE(whole.find(R"("kind":"guard")"), std::string::npos) << "the lines are events";
-  const auto replay = ReplayLog(Path("whole"), contract_, policy_);
+  const auto replay = ReplayLog({Path("whole")}, contract_, policy_);
   ASSERT_TRUE(replay.has_value());
   EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
   EXPECT_EQ(replay->decisions, 300);
@@ -231,7 +231,7 @@ TEST_F(DecisionLogTest, ALineThatStandsForSeveralDecidesAsTheyDo) {
     ASSERT_TRUE(again.has_value()) << again.error().Format();
     EXPECT_EQ(again->resumed(), 41);
     EXPECT_EQ(again->monitor().Save(), saved) << "it goes on as if it was never interrupted";
-    const auto replay = ReplayLog(Path(log), contract_, policy_);
+    const auto replay = ReplayLog({Path(log)}, contract_, policy_);
     EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
     EXPECT_EQ(replay->status->unread, 60);
   }
@@ -301,7 +301,7 @@ TEST_F(DecisionLogTest, AChangeOfALogIsNamed) {
     std::string bytes;
     for (const std::string& line : changed) bytes += line;
     EXPECT_TRUE(WriteScratchFile(Path("changed"), bytes).has_value());
-    const auto replay = ReplayLog(Path("changed"), contract_, policy_);
+    const auto replay = ReplayLog({Path("changed")}, contract_, policy_);
     EXPECT_TRUE(replay.has_value() && replay->difference.has_value());
     return replay->difference ? replay->difference->Format() : std::string();
   };
@@ -343,7 +343,7 @@ TEST_F(DecisionLogTest, ALogBelongsToItsContractAndPolicyAndToOneWriter) {
   const auto opened = MonitorSession::Open(contract_, other, Options("log"));
   ASSERT_FALSE(opened.has_value());
   EXPECT_NE(opened.error().message().find("policy"), std::string::npos);
-  EXPECT_TRUE(ReplayLog(Path("log"), contract_, other)->difference.has_value());
+  EXPECT_TRUE(ReplayLog({Path("log")}, contract_, other)->difference.has_value());
 }
 
 TEST_F(DecisionLogTest, AStateAndALogThatDoNotFitAreRefused) {

@@ -16,6 +16,7 @@
 
 #include "kcc/gateway/openai_error.h"
 #include "kcc/plane/http_text.h"
+#include "kcc/plane/request_head.h"
 
 namespace kcc::plane {
 namespace {
@@ -191,7 +192,12 @@ void AdminConnection::Handle(const http::request<http::string_body>& request) {
   }
   head_only_ = request.method() == http::verb::head;
   const std::string_view method = head_only_ ? "GET" : view(request.method_string());
-  const std::string_view target = view(request.target());
+  const auto parts = SplitTarget(view(request.target()));
+  const std::string_view target = parts ? parts->path : "";
+  if (parts && !parts->authority.empty()) {  // whom the page that asks takes this port for
+    std::erase_if(fields, [](const auto& field) { return EqualsIgnoringCase(field.name, "host"); });
+    fields.push_back({"host", parts->authority});
+  }
   const bool one_host = request.count(http::field::host) <= 1;
   AdminDecision decision = target.starts_with('/') && one_host
                                ? listener_.guard()->Check(method, target, fields)

@@ -14,7 +14,6 @@ namespace kcc::plane {
 namespace {
 
 constexpr size_t kOutKept = 64 << 10;
-constexpr int kLingerSeconds = 2;
 
 bool HasNoBody(int status) { return status < 200 || status == 204 || status == 304; }
 
@@ -179,7 +178,7 @@ void ClientConnection::Write(Then then) {
 // Each piece has its time anew: a client may be slow, and not stand still.
 void ClientConnection::WriteRest() {
   const int64_t before = deadline_us;
-  ExpireIn(thread_.options().write_s);
+  ExpireIn(thread_.options().write_ms);
   if (then_ == Then::kReadBody) deadline_us = std::min(before, deadline_us);
   wire_.WriteSome(std::string_view(out_).substr(sent_),
                   [self = Self()](ErrorCodeOf failed, size_t bytes) {
@@ -188,7 +187,7 @@ void ClientConnection::WriteRest() {
                       self->sent_ += bytes;
                       if (self->sent_ < self->out_.size()) return self->WriteRest();
                       self->writing_ = false;
-                      if (self->then_ != Then::kReadBody) self->deadline_us = kNever;
+                      if (self->then_ != Then::kReadBody) self->WatchClient();
                       self->OnWritten();
                     });
                   });
@@ -214,7 +213,7 @@ void ClientConnection::FinishAnswer() {
   exchange_.reset();
   if (!keep_alive_ || thread_.draining()) return Linger(true);
   phase_ = Phase::kIdle;
-  ExpireIn(thread_.options().idle_s);
+  ExpireIn(thread_.options().idle_ms);
   Parse();
 }
 
@@ -230,29 +229,13 @@ void ClientConnection::BreakOff() {
   Close();
 }
 
-// Closed with bytes unread, a connection is reset, and the client may lose the answer before it has
-// read it: what it still sends is taken and thrown away for a moment. `clean`: TLS says that this
-// is the end, which it must not where the answer broke off.
-void ClientConnection::Linger(bool clean) {
-  phase_ = Phase::kLinger;
-  ExpireIn(kLingerSeconds);
-  in_.TakeAll();
-  if (wire_.tls() == nullptr) {
-    wire_.ShutdownSend();
-  } else if (clean) {
-    wire_.tls()->async_shutdown([self = Self()](ErrorCodeOf) { self->Close(); });
-  } else {
-    return Close();
-  }
-  Read();
-}
-
 void ClientConnection::DropKernel() {
   if (kernel_) std::exchange(kernel_, nullptr)->Drop();
 }
 
 void ClientConnection::Close() {
   if (phase_ == Phase::kClosed) return;
+  const std::shared_ptr<ClientConnection> held = std::move(held_);
   phase_ = Phase::kClosed;
   deadline_us = kNever;
   if (exchange_) {

@@ -2,7 +2,9 @@
 //
 // The invariant: one read is pending from the first byte of a connection to its last, but while the
 // buffer holds a whole head's worth of what has not been looked at. While an answer is made, what
-// this read brings is the client's next request, or its leaving, which is noticed so.
+// this read brings is the client's next request, or its leaving, which is noticed so. The read's
+// handler holds the connection. Where none is pending, the connection holds itself, and the system
+// is asked once a second whether the client has left.
 #include "kcc/plane/beast_client.h"
 
 #include <algorithm>
@@ -17,8 +19,8 @@ namespace {
 constexpr size_t kClientReadBytes = 4 << 10;
 constexpr size_t kBodyReadBytes = 64 << 10;
 constexpr size_t kBodyReserveMax = 1 << 20;  // a length alone, without its bytes, takes no more
-constexpr size_t kLingerBytesMax = 1 << 20;
-constexpr int kDrainFirstSeconds = 1;
+constexpr int64_t kDrainFirstMs = 1000;
+constexpr int64_t kWatchMs = 1000;
 
 std::string TooLarge(size_t limit) {
   return "the body is larger than " + std::to_string(limit) + " bytes";
@@ -46,9 +48,7 @@ std::shared_ptr<ClientConnection> ClientConnection::Self() {
   return std::static_pointer_cast<ClientConnection>(shared_from_this());
 }
 
-void ClientConnection::ExpireIn(int64_t seconds) {
-  deadline_us = thread_.NowUs() + seconds * 1'000'000;
-}
+void ClientConnection::ExpireIn(int64_t ms) { deadline_us = thread_.NowUs() + ms * 1000; }
 
 void ClientConnection::Start() {
   Guard([this] {
@@ -60,11 +60,11 @@ void ClientConnection::Start() {
       return Refuse(ErrorAnswer(503, "too many connections", "", "overloaded"));
     }
     if (!settings->tls) {
-      ExpireIn(settings->options.idle_s);
+      ExpireIn(settings->options.idle_ms);
       return Read();
     }
     phase_ = Phase::kHandshake;
-    ExpireIn(settings->options.request_s);
+    ExpireIn(settings->options.request_ms);
     wire_.UseTls(*settings->tls);
     wire_.tls()->async_handshake(TlsStream::server, [self = Self()](ErrorCodeOf failed) {
       self->Guard([&] {
@@ -73,7 +73,7 @@ void ClientConnection::Start() {
           return self->Close();
         }
         self->phase_ = Phase::kIdle;
-        self->ExpireIn(self->thread_.options().idle_s);
+        self->ExpireIn(self->thread_.options().idle_ms);
         self->Read();
       });
     });
@@ -94,6 +94,7 @@ void ClientConnection::Read() {
                    self->reading_ = false;
                    self->Guard([&] { self->OnRead(failed, bytes); });
                  });
+  held_.reset();
 }
 
 void ClientConnection::OnRead(ErrorCodeOf failed, size_t bytes) {
@@ -104,14 +105,23 @@ void ClientConnection::OnRead(ErrorCodeOf failed, size_t bytes) {
   in_.Commit(bytes);
   switch (phase_) {
     case Phase::kLinger:
-      lingered_ += in_.size();
-      in_.TakeAll();
-      return lingered_ > kLingerBytesMax ? Close() : Read();
+      return OnLingerRead();
     case Phase::kAnswer:
-      if (in_.size() < thread_.options().header_bytes_max) Read();
+      if (in_.size() < thread_.options().header_bytes_max) return Read();
+      held_ = Self();
+      if (!writing_) WatchClient();
       return;
     default:
       return Parse();
+  }
+}
+
+// While an answer is made.
+void ClientConnection::WatchClient() {
+  if (reading_) {
+    deadline_us = kNever;
+  } else {
+    ExpireIn(kWatchMs);
   }
 }
 
@@ -134,7 +144,7 @@ void ClientConnection::Parse() {
       head_.http11 = true;
       head_.method = {};
       keep_alive_ = false;  // until there is a head that says so
-      ExpireIn(thread_.options().request_s);
+      ExpireIn(thread_.options().request_ms);
     }
     if (phase_ == Phase::kHead) {
       more = ParseHead();
@@ -268,13 +278,17 @@ void ClientConnection::OnDrain() {
   keep_alive_ = false;
   if (phase_ != Phase::kIdle) return;
   // Its first request may be on its way.
-  requests_ == 0 ? ExpireIn(kDrainFirstSeconds) : Close();
+  if (requests_ == 0) return ExpireIn(kDrainFirstMs);
+  Guard([this] { wire_.Unacknowledged() == 0 ? Close() : Linger(true); });
 }
 
 void ClientConnection::OnDeadline() {
   deadline_us = kNever;
   Guard([this] {
+    if (phase_ == Phase::kLinger) return OnLingerDeadline();
+    if (phase_ == Phase::kAnswer && !writing_) return wire_.HasEnded() ? Close() : WatchClient();
     const bool began = phase_ == Phase::kHead || phase_ == Phase::kBody;
+    if (phase_ == Phase::kIdle && wire_.Unacknowledged() > 0) return Linger(true);
     if (!began || writing_) return Close();
     RefuseBadRequest({408, "the request did not arrive in time"});
   });

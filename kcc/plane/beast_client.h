@@ -42,17 +42,19 @@ class ClientConnection final : public Timed, private KernelListener {
   template <class Work>
   void Guard(Work work) {
     if (phase_ == Phase::kClosed) return;
+    const std::shared_ptr<Timed> held = shared_from_this();  // what is done may end it
     try {
       work();
     } catch (const std::exception&) {
       Abort();
     }
   }
-  void ExpireIn(int64_t seconds);
+  void ExpireIn(int64_t ms);
 
   // beast_client.cc: requests.
   void Read();
   void OnRead(ErrorCodeOf failed, size_t bytes);
+  void WatchClient();
   void Parse();
   bool ParseHead();
   void OnHead();
@@ -72,9 +74,14 @@ class ClientConnection final : public Timed, private KernelListener {
   void OnWritten();
   void FinishAnswer();
   void BreakOff();
-  void Linger(bool clean);
   void DropKernel();
   void Close();
+
+  // beast_linger.cc: the end of a connection.
+  void Linger(bool clean);
+  void LingerOn();
+  void OnLingerRead();  // of the connection's own read
+  void OnLingerDeadline();
 
   void OnKernelHead(int status, std::span<const HeaderField> headers) override;
   void OnKernelBody(std::string_view bytes) override;
@@ -94,6 +101,8 @@ class ClientConnection final : public Timed, private KernelListener {
   std::string body_;
   std::optional<ChunkReader> chunks_;
 
+  // Itself, while an answer is made and no read is pending that would hold it.
+  std::shared_ptr<ClientConnection> held_;
   std::optional<GatewayExchange> exchange_;
   std::shared_ptr<KernelConnection> kernel_;
   size_t kernel_number_ = 0;
@@ -105,7 +114,13 @@ class ClientConnection final : public Timed, private KernelListener {
   std::optional<uint64_t> length_;  // of the answer's body, as its head says
   uint64_t body_sent_ = 0;
   uint64_t requests_ = 0;
-  size_t lingered_ = 0;
+
+  // While it lingers; the steady clock's.
+  size_t untaken_ = 0;     // bytes of answers that the client's system has not taken
+  int64_t taken_us_ = 0;   // when it last took some
+  int64_t all_us_ = 0;     // when it had taken all; 0: it has not
+  int64_t heard_us_ = 0;   // when something came from it
+  bool discards_ = false;  // a read that throws away is pending
 
   Phase phase_ = Phase::kIdle;
   bool reading_ = false;

@@ -26,8 +26,7 @@ constexpr size_t kBodyPiece = 32 << 10;
 // Not boost::none, beyond which Beast takes every length to be.
 constexpr uint64_t kAnyLength = std::numeric_limits<uint64_t>::max();
 constexpr int kSkippedHeadsMax = 16;
-constexpr int64_t kSecondUs = 1'000'000;
-constexpr int64_t kIdleUs = 60 * kSecondUs;
+constexpr int64_t kIdleMs = 60'000;
 
 // Of a thread, for bodies on their way from parser to exchange: nothing stays in it.
 char* BodyScratch() {
@@ -85,7 +84,7 @@ void KernelConnection::Guard(Work work) {
   }
 }
 
-void KernelConnection::ExpireIn(int64_t us) { deadline_us = thread_.NowUs() + us; }
+void KernelConnection::ExpireIn(int64_t ms) { deadline_us = thread_.NowUs() + ms * 1000; }
 
 void KernelConnection::Ask(KernelListener* listener, std::string request, bool head_only) {
   listener_ = listener;
@@ -93,7 +92,7 @@ void KernelConnection::Ask(KernelListener* listener, std::string request, bool h
   head_only_ = head_only;
   sent_ = 0;
   skipped_ = 0;
-  received_ = paused_ = false;
+  received_ = paused_ = unheard_ = false;
   if (phase_ == Phase::kNew) return Connect();
   reused_ = true;
   SendRequest();
@@ -102,7 +101,7 @@ void KernelConnection::Ask(KernelListener* listener, std::string request, bool h
 // Handlers of the connection's way out are told apart by the phase: a deadline may have closed it.
 void KernelConnection::Connect() {
   phase_ = Phase::kConnecting;
-  ExpireIn(int64_t{thread_.options().connect_ms} * 1000);
+  ExpireIn(thread_.options().connect_ms);
   const std::string host = WithoutBrackets(place_->host);
   ErrorCodeOf failed;
   const asio::ip::address address = asio::ip::make_address(host, failed);
@@ -164,10 +163,10 @@ void KernelConnection::NewParser() {
 
 void KernelConnection::SendRequest() {
   phase_ = Phase::kHead;
-  ExpireIn(thread_.options().first_byte_s * kSecondUs);
+  ExpireIn(thread_.options().first_byte_ms);
   NewParser();
   write_failed_ = false;
-  sent_ = wire_.TrySend(request_);
+  sent_ = wire_.TrySend(request_, &unheard_);
   if (sent_ < request_.size()) WriteRest();
   if (!reading_) Read();
 }
@@ -204,6 +203,9 @@ void KernelConnection::OnRead(ErrorCodeOf failed, size_t bytes) {
   if (failed) {
     // TLS must say that it ends; without, an answer that ends with its connection may be cut short.
     const bool ended = failed == asio::error::eof;
+    if (ended || failed == asio::ssl::error::stream_truncated) {
+      unheard_ = unheard_ || wire_.Unacknowledged() >= std::max<size_t>(sent_, 1);
+    }
     if (ended && phase_ == Phase::kBody && parser_->need_eof()) {
       phase_ = Phase::kEnd;
       return Pump();
@@ -218,7 +220,7 @@ void KernelConnection::OnRead(ErrorCodeOf failed, size_t bytes) {
 void KernelConnection::Resume() {
   if (!paused_) return;
   paused_ = false;
-  if (phase_ == Phase::kBody) ExpireIn(thread_.options().between_s * kSecondUs);
+  if (phase_ == Phase::kBody) ExpireIn(thread_.options().between_ms);
   Pump();
 }
 
@@ -278,7 +280,7 @@ void KernelConnection::TellHead() {
   }
   phase_ = parser_->is_done() ? Phase::kEnd : Phase::kBody;
   parser_->eager(true);
-  ExpireIn(thread_.options().between_s * kSecondUs);
+  ExpireIn(thread_.options().between_ms);
   fields_.clear();
   for (const auto& field : parser_->get()) {
     const HeaderField one{{field.name_string().data(), field.name_string().size()},
@@ -310,7 +312,7 @@ bool KernelConnection::ReadBody() {
     return false;
   }
   if (parser_->is_done()) phase_ = Phase::kEnd;
-  ExpireIn(thread_.options().between_s * kSecondUs);
+  ExpireIn(thread_.options().between_ms);
   if (got > 0) listener_->OnKernelBody({BodyScratch(), got});
   return !more || phase_ == Phase::kEnd;
 }
@@ -326,9 +328,15 @@ void KernelConnection::Finish() {
   listener->OnKernelEnd();
 }
 
+// A connection that was kept may be closed by the kernel while a request is on its way to it. Such
+// a request was surely not begun, and may be sent once more, if the close was there when it was
+// written, or the end came before the kernel's system acknowledged a byte of it: it then had ended
+// before it got the request. A reset, or an end behind an acknowledgement, may be a kernel that
+// died over the request: it is the kernel's failure.
 void KernelConnection::Fail(UpstreamFailure failure) {
   KernelListener* const listener = std::exchange(listener_, nullptr);
-  const bool stale = reused_ && !received_ && failure == UpstreamFailure::kBroken;
+  const bool broken = failure == UpstreamFailure::kBroken;
+  const bool stale = broken && reused_ && !received_ && unheard_;
   // A write under way still reads the request; its handler holds this.
   std::string request = stale ? (writing_ ? request_ : std::move(request_)) : "";
   Close();
@@ -431,7 +439,7 @@ bool KernelDoor::Keep(const std::shared_ptr<KernelConnection>& connection) {
   if (place.retired || thread_.draining() || idle_max == 0) return false;
   if (place.idle.size() >= idle_max) place.idle.front()->Close();  // it leaves the list
   connection->phase_ = KernelConnection::Phase::kIdle;
-  connection->ExpireIn(kIdleUs);
+  connection->ExpireIn(kIdleMs);
   place.idle.push_back(connection);
   if (!connection->reading_) connection->Read();
   return true;

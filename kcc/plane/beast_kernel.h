@@ -31,8 +31,8 @@ class KernelListener {
   virtual void OnKernelBody(std::string_view bytes) = 0;  // they live as long as the call
   virtual void OnKernelEnd() = 0;
   virtual void OnKernelFailure(UpstreamFailure failure) = 0;
-  // The connection was kept from an earlier request and turned out to be closed before a byte of
-  // an answer came: the request may be sent once more, on a new one.
+  // The connection was kept from an earlier request and turned out to have been closed before the
+  // request reached the kernel: it may be sent once more, on a new one.
   virtual void OnKernelStale(std::string request) = 0;
 };
 
@@ -70,7 +70,7 @@ class KernelConnection final : public Timed {
   std::shared_ptr<KernelConnection> Self();
   template <class Work>
   void Guard(Work work);
-  void ExpireIn(int64_t us);
+  void ExpireIn(int64_t ms);
   void Connect();
   void OnConnected(ErrorCodeOf failed);
   void Handshake();
@@ -102,6 +102,7 @@ class KernelConnection final : public Timed {
   bool head_only_ = false;
   bool reused_ = false;
   bool received_ = false;  // a byte of this answer
+  bool unheard_ = false;   // the kernel ended without a byte of this request
   bool reading_ = false;
   bool writing_ = false;
   bool write_failed_ = false;

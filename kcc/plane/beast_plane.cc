@@ -129,7 +129,7 @@ void BeastPlane::Drain() {
   counts_.draining.store(true);
   for (const auto& thread : threads_) thread->StopAccepting();
   std::unique_lock lock(counts_.drain_mutex);
-  counts_.drained.wait_for(lock, std::chrono::seconds(options_.drain_s),
+  counts_.drained.wait_for(lock, std::chrono::milliseconds(options_.drain_ms),
                            [&] { return counts_.connections.load() == 0; });
 }
 

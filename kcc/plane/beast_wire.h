@@ -3,6 +3,10 @@
 // step.
 #pragma once
 
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <boost/asio/basic_socket_acceptor.hpp>
@@ -49,12 +53,29 @@ class Wire {
   }
 
   // How much the socket takes at once, without a turn of the loop; an error shows at the next
-  // write.
-  size_t TrySend(std::string_view bytes) {
+  // write, and in `closed` where the other side's end of the connection was known before.
+  size_t TrySend(std::string_view bytes, bool* closed = nullptr) {
     if (tls_) return 0;
     const auto sent =
         ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (closed != nullptr) *closed = sent < 0 && (errno == EPIPE || errno == ECONNRESET);
     return sent > 0 ? static_cast<size_t>(sent) : 0;
+  }
+
+  // Bytes that were sent and that the other side's system has not acknowledged. What is in here
+  // when the other side has ended was never read there.
+  size_t Unacknowledged() {
+    int bytes = 0;
+    return ::ioctl(socket_.native_handle(), SIOCOUTQ, &bytes) == 0 && bytes > 0
+               ? static_cast<size_t>(bytes)
+               : 0;
+  }
+  // The other side has ended, though bytes may wait to be read before its end.
+  bool HasEnded() {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    return ::getsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+           info.tcpi_state != TCP_ESTABLISHED;
   }
 
   // There is nothing to read, not even the end.

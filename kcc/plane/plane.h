@@ -35,14 +35,15 @@ struct PlaneOptions {
   size_t body_bytes_max = size_t{8} << 20;
   size_t connections_max = 4096;       // of clients, over all threads
   double requests_per_second_max = 0;  // of one client address, over one thread; 0: any
-  int idle_s = 75;                     // a connection of a client without a request
-  int request_s = 30;                  // for a request to arrive whole
-  int connect_ms = 2000;               // to a kernel
-  int first_byte_s = 600;              // until a kernel's head is there
-  int between_s = 120;                 // between two pieces of a kernel's answer
-  int write_s = 60;                    // for a client to take what is written
-  size_t idle_upstreams_max = 64;      // connections to a kernel that a thread keeps
-  int drain_s = 30;
+  // Times are looked at every 50 ms.
+  int64_t idle_ms = 75'000;         // a connection of a client without a request
+  int64_t request_ms = 30'000;      // for a request to arrive whole
+  int64_t connect_ms = 2'000;       // to a kernel
+  int64_t first_byte_ms = 600'000;  // until a kernel's head is there
+  int64_t between_ms = 120'000;     // between two pieces of a kernel's answer
+  int64_t write_ms = 60'000;        // for a client to take what is written
+  int64_t drain_ms = 30'000;
+  size_t idle_upstreams_max = 64;  // connections to a kernel that a thread keeps
 };
 
 struct PlaneStarted {
@@ -77,7 +78,7 @@ class Plane {
   // it fails, all stays as it was. Of one thread at a time, and none of the plane's own but the
   // admin port's.
   virtual Result<> Reload(const PlaneOptions& options) = 0;
-  // Accepts no more clients, lets requests finish for drain_s, and returns. The admin port goes on
+  // Accepts no more clients, lets requests finish for drain_ms, and returns. The admin port goes on
   // until the plane is destroyed.
   virtual void Drain() = 0;
   virtual PlaneCounts counts() const = 0;

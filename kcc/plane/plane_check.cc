@@ -47,19 +47,19 @@ Result<> CheckPlaneOptions(const PlaneOptions& options) {
       {"header bytes", static_cast<int64_t>(options.header_bytes_max)},
       {"body bytes", static_cast<int64_t>(options.body_bytes_max)},
       {"connections", static_cast<int64_t>(options.connections_max)},
-      {"the idle time", options.idle_s},
-      {"the time for a request", options.request_s},
+      {"the idle time", options.idle_ms},
+      {"the time for a request", options.request_ms},
       {"the time to connect", options.connect_ms},
-      {"the time to the first byte", options.first_byte_s},
-      {"the time between bytes", options.between_s},
-      {"the time to write", options.write_s}};
+      {"the time to the first byte", options.first_byte_ms},
+      {"the time between bytes", options.between_ms},
+      {"the time to write", options.write_ms}};
   for (const auto& [name, value] : at_least_one) {
     if (value < 1) return InvalidError(std::string("the limit of ") + name + " must be at least 1");
   }
   if (options.header_bytes_max < 256 || options.header_bytes_max > (size_t{1} << 20)) {
     return InvalidError("the limit of header bytes must be between 256 and 1 MiB");
   }
-  if (options.drain_s < 0 || !(options.requests_per_second_max >= 0)) {
+  if (options.drain_ms < 0 || !(options.requests_per_second_max >= 0)) {
     return InvalidError("a negative limit");
   }
   KCC_TRY_VOID(ClientKeys::Of(options.client_key_hashes));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <semaphore>
 
 #include "kcc/plane/plane_test_data.h"
 
@@ -96,6 +97,82 @@ TEST(Plane, RequestsThatComeWhileOthersAreAnsweredAreKept) {
   }
 }
 
+// A client may send its next requests at once, as many and as large as it likes.
+TEST(Plane, LargeRequestsBehindASlowAnswerAreAnsweredInTurn) {
+  constexpr int kRequests = 20;
+  for (const bool streams : {false, true}) {
+    for (const size_t size : {size_t{16} << 10, size_t{20} << 10, size_t{130} << 10}) {
+      SCOPED_TRACE(std::to_string(size) + (streams ? " in streams" : ""));
+      std::latch go_on(1);
+      TestKernel kernel([&](Channel& channel, const TestMessage& request, int) {
+        const std::string name = request.body.substr(request.body.find("number "), 9);
+        if (name == "number 10") go_on.wait();
+        if (!streams) return channel.Write(Sized(Answer(name)));
+        channel.Write(kStreamHead + Chunk(Token(name)));
+        return channel.Write(Chunk(kDoneEvent) + "0\r\n\r\n");
+      });
+      TestPlane plane({kernel.port()});
+      const auto client = plane.Connect();
+      std::thread sending([&] {
+        for (int i = 10; i < 10 + kRequests; ++i) {
+          const std::string text = "number " + std::to_string(i) + std::string(size, 'x');
+          EXPECT_TRUE(client->Write(ChatRequest("", streams, text)));
+          // What is held of them may not be more than what sockets hold.
+          if (static_cast<size_t>(i - 10) == (size_t{120} << 10) / size) go_on.count_down();
+        }
+      });
+      for (int i = 10; i < 10 + kRequests; ++i) {
+        const TestMessage answer = ReadMessage(*client, false);
+        const std::string name = "number " + std::to_string(i);
+        EXPECT_TRUE(answer.whole);
+        EXPECT_EQ(answer.body, streams ? Token(name) + kDoneEvent : Answer(name));
+      }
+      sending.join();
+    }
+  }
+}
+
+// The first answer is the last of its connection; what is sent behind it must not destroy it.
+TEST(Plane, AnAnswerIsWholeWhateverTheClientSendsBehindIt) {
+  const std::string body = Answer(std::string(5 << 20, 'x'));
+  TestKernel kernel(Says(Sized(body)));
+  TestPlane plane({kernel.port()});
+  const auto client = plane.Connect();
+  std::atomic<bool> stop{false};
+  std::thread sending([&] {
+    client->Write(ChatRequest("Connection: close\r\n"));
+    const std::string more(64 << 10, 'x');
+    while (!stop && client->Write(more)) {
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // longer than it takes to give up
+  const TestMessage answer = ReadMessage(*client, false);
+  EXPECT_TRUE(answer.whole && answer.body == body) << answer.body.size();
+  stop = true;
+  client->Interrupt();
+  sending.join();
+}
+
+TEST(Plane, AClientThatLeavesBehindItsNextRequestsIsNoticed) {
+  std::latch asked(1);
+  std::latch left(1);
+  TestKernel kernel([&](Channel& channel, const TestMessage&, int) {
+    asked.count_down();
+    channel.Ended();  // until the gateway closes it
+    left.count_down();
+    return false;
+  });
+  TestPlane plane({kernel.port()});
+  auto client = plane.Connect();
+  client->Write(ChatRequest());
+  asked.wait();
+  client->Write(ChatRequest("", false, std::string(40 << 10, 'x')));
+  client->EndSending();
+  left.wait();
+  plane.plane.reset();
+  EXPECT_EQ(plane.core.workers()[0]->counts().left.load(), 1u);
+}
+
 TEST(Plane, AStreamIsPassedOnEventByEventHoweverItsChunksAreCut) {
   const std::string events = Token("one") + Token("two") + Token("three") + kDoneEvent;
   for (const size_t piece : {size_t{1}, size_t{7}, size_t{50}, events.size()}) {
@@ -168,18 +245,48 @@ TEST(Plane, SixtyFourStreamsAtOnceAreNotMixed) {
 }
 
 TEST(Plane, AConnectionThatDiedWhileItWaitedCostsNothing) {
-  // Each connection answers once, and ends at the second request without a word.
-  TestKernel kernel([](Channel& channel, const TestMessage&, int number) {
-    return number == 0 && channel.Write(Sized(Answer("x")));
+  std::counting_semaphore<> ended(0);
+  TestKernel kernel([&](Channel& channel, const TestMessage&, int) {
+    channel.Write(Sized(Answer("x")));
+    channel.Interrupt();
+    ended.release();
+    return false;
   });
   TestPlane plane({kernel.port()});
   const auto client = plane.Connect();
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 500; ++i) {
     client->Write(ChatRequest());
     ASSERT_EQ(ReadMessage(*client, false).status(), 200) << i;
+    ended.acquire();
   }
   EXPECT_EQ(plane.core.workers()[0]->counts().kernels[0].failed.load(), 0u);
-  EXPECT_EQ(plane.core.workers()[0]->counts().kernels[0].answered.load(), 5u);
+  EXPECT_EQ(plane.core.workers()[0]->counts().kernels[0].answered.load(), 500u);
+}
+
+TEST(Plane, AKernelThatDiesOverARequestOnAKeptConnectionHasFailed) {
+  const TestKernel::Script dies[] = {[](Channel& channel, const TestMessage&, int number) {
+                                       return number == 0 && channel.Write(Sized(Answer("x")));
+                                     },
+                                     [](Channel& channel, const TestMessage&, int number) {
+                                       if (number > 0) channel.Reset();
+                                       return number == 0 && channel.Write(Sized(Answer("x")));
+                                     },
+                                     [](Channel& channel, const TestMessage&, int number) {
+                                       if (number > 0) channel.Write("H");
+                                       return number == 0 && channel.Write(Sized(Answer("x")));
+                                     }};
+  for (const TestKernel::Script& die : dies) {
+    TestKernel kernel(die);
+    TestKernel other(Says(Sized(Answer("rescued"))));
+    TestPlane plane({kernel.port(), other.port()});
+    const auto client = plane.Connect();
+    client->Write(ChatRequest());
+    EXPECT_EQ(ReadMessage(*client, false).body, Answer("x"));
+    client->Write(ChatRequest());
+    EXPECT_EQ(ReadMessage(*client, false).body, Answer("rescued"));
+    EXPECT_EQ(kernel.requests(), 2) << "it gets the request once";
+    EXPECT_EQ(plane.core.workers()[0]->counts().kernels[0].failed.load(), 1u);
+  }
 }
 
 TEST(Plane, AKernelThatFailsBeforeAWordIsReplaced) {
@@ -233,7 +340,7 @@ TEST(Plane, AKernelThatIsSilentIsGivenUpInTime) {
     return false;
   });
   PlaneOptions options;
-  options.first_byte_s = 1;
+  options.first_byte_ms = 200;
   TestPlane plane({silent.port()}, options);
   EXPECT_EQ(plane.Ask(ChatRequest()).status(), 504);
 }

@@ -110,6 +110,21 @@ TEST_F(PlaneTls, ClientsAreAnsweredOverTls) {
   }
 }
 
+TEST_F(PlaneTls, AnAnswerIsWholeWhateverTheClientSendsBehindIt) {
+  const std::string body = Answer(std::string(2 << 20, 'x'));
+  TestKernel kernel(Says(Sized(body)));
+  TestPlane plane({kernel.port()}, Secure());
+  const auto client = plane.Connect();
+  ASSERT_TRUE(client->UseTls(ClientTrusting(mine_), false));
+  client->Write(ChatRequest("Connection: close\r\n"));
+  // More than the gateway has read when it says its end.
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(client->Write(std::string(20'000, 'x'))) << i;
+  const TestMessage answer = ReadMessage(*client, false);
+  EXPECT_TRUE(answer.whole && answer.body == body) << answer.body.size();
+  EXPECT_TRUE(client->Ended());
+  EXPECT_FALSE(client->reset()) << "it is told that this is the end";
+}
+
 TEST_F(PlaneTls, OldVersionsAndPlainTextAreRefused) {
   TestKernel kernel(Says(Sized(Answer("x"))));
   TestPlane plane({kernel.port()}, Secure());

@@ -31,19 +31,22 @@ std::optional<HeadFault> ReadRequestLine(std::string_view line, RequestHead* hea
   if (!IsTokenText(head->method) || head->method.size() > kMethodBytesMax) {
     return Bad("the method is not a word");
   }
-  if (!head->target.starts_with('/') ||
-      std::any_of(head->target.begin(), head->target.end(),
-                  [](char c) { return c <= 0x20 || c == 0x7F; })) {
-    return Bad("the target must begin with / and hold ASCII without blanks");
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (version.size() != 8 || !version.starts_with("HTTP/") || !is_digit(version[5]) ||
+      version[6] != '.' || !is_digit(version[7])) {
+    return Bad("the request line does not end with an HTTP version");
   }
-  if (version == "HTTP/1.1" || version == "HTTP/1.0") {
-    head->http11 = version.back() == '1';
-    return std::nullopt;
+  // What follows may be meant for the other end of a tunnel.
+  if (head->method == "CONNECT") return HeadFault{501, "this is no proxy"};
+  if (version[5] != '1') return HeadFault{505, "only HTTP/1.1 and HTTP/1.0 are spoken here"};
+  head->http11 = version[7] != '0';
+  if (head->method == "OPTIONS" && head->target == "*") return std::nullopt;
+  const auto target = SplitTarget(head->target);
+  if (!target) {
+    return Bad("the target must be a path or a whole URL, of ASCII without blanks");
   }
-  if (version.size() == 8 && version.starts_with("HTTP/")) {
-    return HeadFault{505, "only HTTP/1.1 and HTTP/1.0 are spoken here"};
-  }
-  return Bad("the request line does not end with an HTTP version");
+  head->target = target->path;
+  return std::nullopt;
 }
 
 std::optional<HeadFault> ReadLength(std::string_view value, Said* said, RequestHead* head) {
@@ -115,6 +118,28 @@ std::optional<HeadFault> CheckFraming(const Said& said, RequestHead* head) {
 }
 
 }  // namespace
+
+std::optional<RequestTarget> SplitTarget(std::string_view target) {
+  if (std::any_of(target.begin(), target.end(), [](char c) { return c <= 0x20 || c == 0x7F; })) {
+    return std::nullopt;
+  }
+  if (target.starts_with('/')) return RequestTarget{target, {}};
+  const size_t scheme = target.find("://");
+  if (scheme == target.npos || (!EqualsIgnoringCase(target.substr(0, scheme), "http") &&
+                                !EqualsIgnoringCase(target.substr(0, scheme), "https"))) {
+    return std::nullopt;
+  }
+  target.remove_prefix(scheme + 3);
+  const size_t end = std::min(target.find_first_of("/?#"), target.size());
+  const std::string_view authority = target.substr(0, end);
+  target.remove_prefix(end);
+  // A name before the host is for people to be misled by; a fragment is never sent.
+  if (authority.empty() || authority.find('@') != authority.npos ||
+      target.find('#') != target.npos) {
+    return std::nullopt;
+  }
+  return RequestTarget{target.empty() ? "/" : target, authority};
+}
 
 HeadScan ScanHead(std::string_view bytes, size_t from) {
   // The three bytes before may belong to the end of a line, or of the head.

@@ -8,10 +8,10 @@
 // - no Host (HTTP/1.1), or two
 // - two Content-Lengths, or one that is not all digits; Content-Length beside Transfer-Encoding
 // - any Transfer-Encoding but a single "chunked", and that in HTTP/1.0
-// - a target that does not begin with "/"
+// - a target that is neither a path nor an http or https URL, nor the "*" of OPTIONS
 //
-// 417: Expect with anything but "100-continue". 431: more than 100 fields. 505: another version
-// than HTTP/1.0 and HTTP/1.1.
+// 417: Expect with anything but "100-continue". 431: more than 100 fields. 501: CONNECT. 505:
+// another major version than 1; of that, 1.2 and later are read as HTTP/1.1.
 #pragma once
 
 #include <cstddef>
@@ -34,10 +34,19 @@ struct HeadFault {
   bool operator==(const HeadFault&) const = default;
 };
 
+// A target as its path and query, and whom it was meant for where it is a whole URL ("absolute
+// form", RFC 9112 section 3.2.2): that stands in place of the Host field. Every server must take
+// one; nothing is ever opened to whom it names.
+struct RequestTarget {
+  std::string_view path;       // "/" where the URL has none
+  std::string_view authority;  // empty: the target is a path
+};
+std::optional<RequestTarget> SplitTarget(std::string_view target);
+
 // Views of the bytes that were read.
 struct RequestHead {
   std::string_view method;
-  std::string_view target;
+  std::string_view target;  // path and query
   bool http11 = true;
   bool keep_alive = true;
   bool chunked = false;

@@ -53,12 +53,19 @@ const Refused kRefused[] = {
     {"two blanks", "GET  / HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"a tab for a blank", "GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"a target with a blank", "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n"},
-    {"a whole URL as target", "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"a whole URL of another kind", "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"a whole URL without a host", "GET http:///v1 HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"a whole URL with a name", "GET http://b@a/ HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"a whole URL with a fragment", "GET http://a/#b HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"a whole URL and no Host", "GET http://a/ HTTP/1.1\r\n\r\n"},
+    {"a target of OPTIONS alone", "GET * HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"a name for a target", "GET a:443 HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"a target that is no ASCII", "GET /\xc3\xa4 HTTP/1.1\r\nHost: a\r\n\r\n"},
-    {"a target for proxies", "CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {"a target for proxies", "CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n", 501},
     {"a method that is no token", "G(T / HTTP/1.1\r\nHost: a\r\n\r\n"},
     {"HTTP/2", "GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505},
-    {"HTTP/1.2", "GET / HTTP/1.2\r\nHost: a\r\n\r\n", 505},
+    {"HTTP/1.10", "GET / HTTP/1.10\r\nHost: a\r\n\r\n"},
+    {"a version of letters", "GET / HTTP/a.b\r\nHost: a\r\n\r\n"},
     {"HTTP/0.9", "GET / HTTP/0.9\r\nHost: a\r\n\r\n", 505},
     {"a version in small letters", "GET / http/1.1\r\nHost: a\r\n\r\n"},
     {"an expectation of another kind", Post("Expect: the best\r\n"), 417},
@@ -90,6 +97,30 @@ TEST(RequestHead, APlainRequestIsReadWithItsFields) {
   ASSERT_EQ(head.fields.size(), 3u);  // Host and Content-Length speak of this message alone
   EXPECT_EQ(head.fields[0].value, "application/json");
   EXPECT_EQ(FindHeader(head.fields, "x-session-id"), "s 1");
+}
+
+TEST(RequestHead, AWholeUrlIsReadAsItsPath) {
+  const std::pair<const char*, const char*> targets[] = {
+      {"http://a/v1/models", "/v1/models"},
+      {"HTTPS://b:1/v1/models?x=http://c/", "/v1/models?x=http://c/"},
+      {"http://[::1]:80", "/"},
+      {"http://a?x", "?x"},
+      {"/http://a/", "/http://a/"}};
+  for (const auto& [target, path] : targets) {
+    RequestHead head;
+    const std::string text = "GET " + std::string(target) + " HTTP/1.1\r\nHost: other\r\n\r\n";
+    ASSERT_FALSE(ReadRequestHead(text, &head)) << target;
+    EXPECT_EQ(head.target, path);
+  }
+  EXPECT_EQ(SplitTarget("http://[::1]:80/x")->authority, "[::1]:80");
+}
+
+TEST(RequestHead, ALaterVersionOfHttp1IsReadAsTheLatestKnown) {
+  RequestHead head;
+  ASSERT_FALSE(ReadRequestHead("GET / HTTP/1.2\r\nHost: a\r\n\r\n", &head));
+  EXPECT_TRUE(head.http11 && head.keep_alive);
+  ASSERT_FALSE(ReadRequestHead("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", &head));
+  EXPECT_EQ(head.target, "*");
 }
 
 TEST(RequestHead, WhatConnectionNamesIsNotPassedOn) {

@@ -161,6 +161,7 @@ void Batcher::Work() {
 // There was no memory for a step. What it had begun is given up, and the server goes on.
 void Batcher::FailEverything() {
   for (const std::unique_ptr<Job>& job : jobs_) {
+    if (job->left == 0 && job->asks.empty()) continue;  // it has said its last
     try {
       job->listener->OnFailure("out of memory");
     } catch (const std::bad_alloc&) {  // then the connection ends without a word

@@ -16,6 +16,10 @@
 #include <sstream>
 #include <utility>
 
+#include "kcc/serve/event_text.h"
+#include "kcc/serve/local_host.h"
+#include "kcc/serve/open_port.h"
+#include "kcc/serve/reserved_memory.h"
 #include "kcc/serve/service.h"
 #include "kcc/serve/stop_signals.h"
 
@@ -29,6 +33,7 @@ using tcp = asio::ip::tcp;
 using ErrorCodeOf = boost::system::error_code;
 
 constexpr size_t kHeaderBytesMax = 16 << 10;
+constexpr int kLingerS = 5;  // for a client to hear an answer behind which it still sends
 
 class Connection;
 
@@ -51,11 +56,11 @@ class Plane {
   const ServeOptions& options() const { return options_; }
   Service& service() { return *service_; }
   bool draining() const { return draining_; }
+  asio::io_context& io() { return io_; }
   void Came(Connection* connection) { connections_.insert(connection); }
   void Gone(Connection* connection);
 
  private:
-  Result<std::string> Open(const std::string& host, uint16_t port, tcp::acceptor* acceptor);
   void Accept(tcp::acceptor* acceptor, bool admin);
   void AwaitSignal();
   void Drain();
@@ -95,11 +100,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   void Start() { Read(); }
   // There are too many.
-  void Refuse() {
-    busy_ = true;
-    keep_alive_ = false;
-    Push({Kind::kAnswer, HttpAnswer::Of({503, "too many connections", "", "overloaded"}), "", 0});
-  }
+  void Refuse() { EndWith({503, "too many connections", "", "overloaded"}); }
   // The server ends: what waits for a request is closed.
   void OnDrain() {
     keep_alive_ = false;
@@ -108,7 +109,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   // From any thread.
   void Post(Item item);
-  asio::any_io_executor executor() { return stream_.get_executor(); }
+  asio::io_context& io() { return plane_.io(); }
+  // The engine's end is gone.
+  void OnReplyGone(bool said);
 
  private:
   void Read();
@@ -116,6 +119,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void ReadBody();
   void OnRequest(ErrorCodeOf failed);
   void OnBadRequest(ErrorCodeOf failed);
+  void EndWith(const ApiError& error);
   void WatchClient();
   void Push(Item item);
   void Next();
@@ -124,6 +128,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void SayEvents();
   void Write(std::string bytes, bool last);
   void OnWritten(ErrorCodeOf failed, bool last);
+  void Linger();
   void Close();
 
   Plane& plane_;
@@ -144,30 +149,50 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool head_only_ = false;  // HEAD: the answer has no body
 };
 
+// The end of a reply, which may come where memory has run out.
+struct Farewell {
+  std::shared_ptr<Connection> connection;
+  bool said = false;  // the last of the answer is on its way
+  ReservedMemory memory;
+};
+
+struct SayFarewell {
+  using allocator_type = ReservedAllocator<void>;
+  allocator_type get_allocator() const { return allocator_type(&farewell->memory); }
+  void operator()() const { farewell->connection->OnReplyGone(farewell->said); }
+  std::unique_ptr<Farewell> farewell;
+};
+
 // The engine's end of a connection. Only the plane's thread may destroy a connection, so that it is
-// given back there.
+// given back there; and a client to whom nothing can be said any more must not wait for it.
 class ConnectionReply final : public ReplySink {
  public:
   explicit ConnectionReply(std::shared_ptr<Connection> connection)
-      : connection_(std::move(connection)) {}
+      : farewell_(new Farewell{std::move(connection), false, {}}) {}
   ~ConnectionReply() override {
-    const asio::any_io_executor executor = connection_->executor();
-    asio::post(executor, [connection = std::move(connection_)] {});
+    asio::io_context& io = farewell_->connection->io();
+    asio::post(io.get_executor(), SayFarewell{std::move(farewell_)});
   }
   ConnectionReply(const ConnectionReply&) = delete;
   ConnectionReply& operator=(const ConnectionReply&) = delete;
 
   void Answer(HttpAnswer answer, int wait_ms) override {
-    connection_->Post({Connection::Kind::kAnswer, std::move(answer), "", wait_ms});
+    SayLast({Connection::Kind::kAnswer, std::move(answer), "", wait_ms});
   }
   void Event(std::string data, int wait_ms) override {
-    connection_->Post({Connection::Kind::kEvent, {}, std::move(data), wait_ms});
+    farewell_->connection->Post({Connection::Kind::kEvent, {}, std::move(data), wait_ms});
   }
-  void Finish() override { connection_->Post({Connection::Kind::kFinish, {}, "", 0}); }
-  void Cut(int wait_ms) override { connection_->Post({Connection::Kind::kCut, {}, "", wait_ms}); }
+  void Finish() override { SayLast({Connection::Kind::kFinish, {}, "", 0}); }
+  void Cut(int wait_ms) override { SayLast({Connection::Kind::kCut, {}, "", wait_ms}); }
 
  private:
-  std::shared_ptr<Connection> connection_;
+  void SayLast(Connection::Item item) {
+    if (farewell_->said) return;
+    farewell_->connection->Post(std::move(item));
+    farewell_->said = true;
+  }
+
+  std::unique_ptr<Farewell> farewell_;
 };
 
 // The wait for a request is idle time; once its first bytes are there it must arrive in time. A
@@ -204,19 +229,21 @@ void Connection::ReadBody() {
 
 // What cannot be read as HTTP is answered where that helps, and the connection ends.
 void Connection::OnBadRequest(ErrorCodeOf failed) {
-  ApiError error{400, "this is not an HTTP request: " + failed.message(), "", ""};
+  const auto too_large = [this](int status, std::string what, size_t most) {
+    EndWith({status, what + " is larger than " + std::to_string(most) + " bytes", "", ""});
+  };
+  if (failed == http::error::header_limit) return too_large(431, "the header", kHeaderBytesMax);
   if (failed == http::error::body_limit) {
-    error = {
-        413,
-        "the body is larger than " + std::to_string(plane_.options().body_bytes_max) + " bytes", "",
-        ""};
-  } else if (failed == http::error::header_limit) {
-    error = {431, "the header is larger than " + std::to_string(kHeaderBytesMax) + " bytes", "",
-             ""};
-  } else if (failed == http::error::end_of_stream || failed == http::error::partial_message ||
-             failed.category() != http::make_error_code(http::error::bad_method).category()) {
+    return too_large(413, "the body", plane_.options().body_bytes_max);
+  }
+  if (failed == http::error::end_of_stream || failed == http::error::partial_message ||
+      failed.category() != http::make_error_code(http::error::bad_method).category()) {
     return Close();  // the client left, or was too slow
   }
+  EndWith({400, "this is not an HTTP request: " + failed.message(), "", ""});
+}
+
+void Connection::EndWith(const ApiError& error) {
   busy_ = true;
   keep_alive_ = false;
   Push({Kind::kAnswer, HttpAnswer::Of(error), "", 0});
@@ -238,15 +265,11 @@ void Connection::OnRequest(ErrorCodeOf failed) {
   ask.content_type = std::string(request[http::field::content_type]);
   ask.body = std::move(request.body());
   if (admin_) {
-    std::string_view host(request[http::field::host].data(), request[http::field::host].size());
-    host = host.substr(0, host.find(':'));
-    // A page of elsewhere whose name was made to lead here is not the operator, whatever its name
-    // begins with.
-    const bool local = host == "127.0.0.1" || host == "localhost";
-    return Push({Kind::kAnswer,
-                 local ? plane_.service().HandleAdmin(ask)
-                       : HttpAnswer::Of({403, "this port is for 127.0.0.1", "", ""}),
-                 "", 0});
+    const auto host = request[http::field::host];
+    if (IsLocalHost({host.data(), host.size()})) {
+      return Push({Kind::kAnswer, plane_.service().HandleAdmin(ask), "", 0});
+    }
+    return EndWith({403, "this port is for 127.0.0.1", "", ""});
   }
   WatchClient();
   ticket_ = plane_.service().Handle(ask, std::make_shared<ConnectionReply>(shared_from_this()));
@@ -270,6 +293,13 @@ void Connection::Post(Item item) {
              [self = shared_from_this(), item = std::make_shared<Item>(std::move(item))] {
                self->Push(std::move(*item));
              });
+}
+
+// There was no memory for an answer: the connection ends without a word, or without the rest.
+void Connection::OnReplyGone(bool said) {
+  if (said || !busy_) return;
+  ticket_ = 0;  // the exchange is over
+  Close();
 }
 
 void Connection::Push(Item item) {
@@ -322,8 +352,7 @@ void Connection::SayAnswer(HttpAnswer answer) {
   response.content_length(answer.body.size());
   std::ostringstream head;
   head << response.base();
-  if (head_only_) answer.body.clear();
-  Write(head.str() + answer.body, true);
+  Write(head.str() + (head_only_ ? "" : answer.body), true);
 }
 
 // All events up to the next one that must wait go out in one write.
@@ -331,24 +360,15 @@ void Connection::SayEvents() {
   std::string bytes;
   if (!std::exchange(streaming_, true)) {
     if (!chunked_) keep_alive_ = false;
-    bytes = chunked_ ? "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" : "HTTP/1.0 200 OK\r\n";
-    bytes += "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\n";
-    bytes += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
+    bytes = StreamHeadText(chunked_, keep_alive_);
   }
   std::string events;
   do {
-    events += "data: " + outbox_.front().data + "\n\n";
+    events += EventText(outbox_.front().data);
     outbox_.pop_front();
   } while (!outbox_.empty() && outbox_.front().kind == Kind::kEvent &&
            outbox_.front().wait_ms == 0);
-  if (chunked_) {
-    std::ostringstream size;
-    size << std::hex << events.size();
-    bytes += size.str() + "\r\n" + events + "\r\n";
-  } else {
-    bytes += events;
-  }
-  Write(std::move(bytes), false);
+  Write(bytes + (chunked_ ? ChunkText(events) : events), false);
 }
 
 void Connection::Write(std::string bytes, bool last) {
@@ -368,9 +388,22 @@ void Connection::OnWritten(ErrorCodeOf failed, bool last) {
   ticket_ = 0;  // the exchange is over
   if (keep_alive_) return Read();
   busy_ = false;
+  if (plane_.draining()) return Close();
   ErrorCodeOf ignored;
   stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
-  Close();
+  timer_.expires_after(std::chrono::seconds(kLingerS));
+  timer_.async_wait([self = shared_from_this()](ErrorCodeOf) { self->Close(); });
+  Linger();
+}
+
+// Closed with bytes unread, a connection is reset, and the client may lose the answer: what it
+// still sends is taken and thrown away.
+void Connection::Linger() {
+  buffer_.clear();
+  stream_.async_read_some(buffer_.prepare(kHeaderBytesMax),
+                          [self = shared_from_this()](ErrorCodeOf error, size_t) {
+                            error ? self->Close() : self->Linger();
+                          });
 }
 
 void Connection::Close() {
@@ -385,29 +418,11 @@ void Plane::Gone(Connection* connection) {
   if (draining_ && connections_.empty() && !closing_) io_.stop();
 }
 
-Result<std::string> Plane::Open(const std::string& host, uint16_t port, tcp::acceptor* acceptor) {
-  ErrorCodeOf failed;
-  const asio::ip::address address =
-      asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, failed);
-  if (failed) return InvalidError("'" + host + "' is no address; use 127.0.0.1 or 0.0.0.0");
-  const tcp::endpoint endpoint(address, port);
-  acceptor->open(endpoint.protocol(), failed);
-  if (!failed) acceptor->set_option(asio::socket_base::reuse_address(true), failed);
-  if (!failed) acceptor->bind(endpoint, failed);
-  if (!failed) acceptor->listen(asio::socket_base::max_listen_connections, failed);
-  if (failed) {
-    return IoError("cannot listen on " + host + ":" + std::to_string(port) + ": " +
-                   failed.message());
-  }
-  const std::string shown = address.is_v6() ? "[" + host + "]" : host;
-  return "http://" + shown + ":" + std::to_string(acceptor->local_endpoint().port());
-}
-
 Result<> Plane::Listen(const TellStarted& started) {
   ServeStarted words;
-  KCC_TRY(words.url, Open(options_.host, options_.port, &acceptor_));
+  KCC_TRY(words.url, OpenPort(options_.host, options_.port, &acceptor_));
   if (options_.admin_port) {
-    KCC_TRY(words.admin_url, Open("127.0.0.1", *options_.admin_port, &admin_acceptor_));
+    KCC_TRY(words.admin_url, OpenPort("127.0.0.1", *options_.admin_port, &admin_acceptor_));
     Accept(&admin_acceptor_, true);
   }
   words.model = service_->model().name;
@@ -428,8 +443,7 @@ void Plane::Accept(tcp::acceptor* acceptor, bool admin) {
       const bool full = connections_.size() >= options_.connections_max;
       const auto connection = std::make_shared<Connection>(*this, std::move(socket), admin);
       full ? connection->Refuse() : connection->Start();
-      Accept(acceptor, admin);
-      return;
+      return Accept(acceptor, admin);
     }
     // No descriptor is free, for example: another try once some may have been given back.
     retry_timer_.expires_after(std::chrono::milliseconds(100));

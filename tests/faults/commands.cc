@@ -15,6 +15,7 @@
 #include "tests/faults/monitor_commands.h"
 #include "tests/faults/register_commands.h"
 #include "tests/faults/serve_commands.h"
+#include "tests/faults/train_commands.h"
 
 // apps/kcc/main.cc, whose main has this name here.
 int KccMain(int argc, char** argv);
@@ -64,6 +65,13 @@ void CommandSubject::Reset() {
   }
   std::cout.clear();
   std::cerr.clear();
+}
+
+std::string CommandSubject::SaidSoFar() const {
+  const off_t at = ::lseek(streams_[0], 0, SEEK_CUR);
+  std::string bytes = ReadAll(streams_[0]);
+  ::lseek(streams_[0], at, SEEK_SET);
+  return bytes;
 }
 
 void CommandSubject::Run() { code_ = KccMain(static_cast<int>(words_.size()), argv_.data()); }
@@ -303,7 +311,7 @@ std::vector<Case> CommandCases() {
   AddRlCommands(&list);
   AddEngineCommands(&list);
   std::vector<Case> cases = list.Take();
-  for (const auto& more : {RegisterCases(), MonitorCases(), ServeCases()}) {
+  for (const auto& more : {RegisterCases(), MonitorCases(), ServeCases(), TrainCases()}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
   return cases;

@@ -23,6 +23,9 @@ class CommandSubject : public Subject {
   Outcome Take() override;
   std::map<std::string, std::string> Before() const override { return before_; }
 
+ protected:
+  std::string SaidSoFar() const;  // on standard output
+
  private:
   std::vector<std::string> words_;
   std::vector<char*> argv_;

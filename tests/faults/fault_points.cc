@@ -82,6 +82,9 @@ Seen Disarm() {
   return {allocations, threads, failed};
 }
 
+void Pause() { armed = false; }
+void Resume() { armed = true; }
+
 int64_t LiveAllocations() { return live; }
 
 }  // namespace kcc::faults

@@ -28,6 +28,9 @@ struct Seen {
 // Counts from 1, over all threads, from here to Disarm.
 void Arm(Fault fault, int64_t n);
 Seen Disarm();
+// Between the two nothing fails and nothing is counted.
+void Pause();
+void Resume();
 
 // Blocks that are allocated now.
 int64_t LiveAllocations();

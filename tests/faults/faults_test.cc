@@ -1,7 +1,8 @@
 // Memory that runs out and threads that do not start, at every place in turn.
 //
 // KCC_FAULTS=full tries all of the first 2,000 allocations of every run and 2,000 of the others;
-// without it the runs are thinned, for every day.
+// without it the runs are thinned, for every day. KCC_FAULTS_ONLY=NAME keeps to the subjects whose
+// names hold it, KCC_FAULTS_AT=FROM-TO to these places.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -24,7 +25,15 @@ bool Full() {
 
 Extent ExtentOf(const Case& subject) {
   Extent extent;
-  if (!Full()) extent.at_most = subject.slow ? 4 : 24;
+  const char* places = std::getenv("KCC_FAULTS_AT");
+  if (places != nullptr) {
+    char* end = nullptr;
+    extent.first = std::strtoll(places, &end, 10);
+    extent.all_up_to = *end == '-' ? std::strtoll(end + 1, nullptr, 10) : extent.first;
+    extent.beyond = 0;
+  } else if (!Full()) {
+    extent.at_most = subject.slow ? 4 : 24;
+  }
   return extent;
 }
 

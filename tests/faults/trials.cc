@@ -202,7 +202,7 @@ Tally& Tally::operator+=(const Tally& other) {
 std::vector<int64_t> PointsOf(int64_t points, const Extent& extent) {
   std::vector<int64_t> chosen;
   const int64_t every = std::min(points, extent.all_up_to);
-  for (int64_t n = 1; n <= every; ++n) chosen.push_back(n);
+  for (int64_t n = extent.first; n <= every; ++n) chosen.push_back(n);
   const int64_t rest = points - every;
   if (rest <= extent.beyond) {
     for (int64_t n = every + 1; n <= points; ++n) chosen.push_back(n);

@@ -62,6 +62,7 @@ struct Tally {
 
 // Which faults are tried of so many points.
 struct Extent {
+  int64_t first = 1;
   int64_t all_up_to = 2000;  // every one up to here
   int64_t beyond = 2000;     // so many of the others, drawn from the seed
   int64_t at_most = 0;       // above 0: evenly thinned to so many

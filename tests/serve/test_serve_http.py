@@ -151,6 +151,14 @@ def test_limits_of_requests(server):
     assert b'"error"' in raw(server, b"GET  HTTP/9.9\r\n\r\n")
 
 
+def test_a_body_beyond_the_limit_is_refused_even_where_it_is_sent_whole(server):
+    """Closed with bytes unread, the connection would be reset and the answer lost."""
+    connection = http.client.HTTPConnection(server.host, timeout=20)
+    connection.request("POST", "/v1/completions", b"x" * (20 << 20))
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
 def test_http_1_0_and_kept_connections(server):
     body = json.dumps({"prompt": PROMPT, "max_tokens": 2, "stream": True, "ignore_eos": True}).encode()
     head = b"POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body)
