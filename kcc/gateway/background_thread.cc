@@ -8,9 +8,10 @@
 namespace kcc {
 namespace {
 
-// Not SCHED_IDLE: under a steady load of other programs nothing would ever be scored. At this value
-// a thread has 3 % of a core that another one wants, and all of one that nobody wants.
-constexpr int kNice = 15;
+// Where another thread wants the core too, this has a quarter of it. Not SCHED_IDLE, nor much
+// lower: beside other programs that are busy nothing would be scored in time. What the scorer may
+// take of a full machine is bounded by what it is given (sampling_budget.h).
+constexpr int kNice = 5;
 
 }  // namespace
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kWindowUs = 50'000;
 constexpr double kBusyShare = 0.5;
-constexpr double kShare = 0.01;
+constexpr double kShare = 0.005;
 constexpr double kBalanceUsMax = kShare * 1e6;  // of a second
 // Measured of answers of vLLM with 20 alternatives a token: 20 KB take 26 us more than an answer
 // that is not sampled, from the socket to the record.

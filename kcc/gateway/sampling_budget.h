@@ -1,8 +1,8 @@
 // How much of its time a thread of traffic gives to sampled answers. They are some forty times as
 // long as others, since they tell of every token, and are read to the last number: a thread that is
 // busy would serve fewer requests for it. So while it runs, or waits for a core, for more than half
-// of the time, sampled answers may take a hundredth of it. What is beyond is dropped before it is
-// asked.
+// of the time, sampled answers may take half a percent of it. What is beyond is dropped before it
+// is asked.
 //
 // One thread.
 #pragma once
