@@ -47,7 +47,7 @@ kcc::Result<kcc::MonitorSession> Open(bool with_state) {
 
 // Of a log that a session took.
 void CheckReplays(int64_t decisions) {
-  const auto replay = kcc::ReplayLog(LogPath(), TheDocuments().contract, TheDocuments().policy);
+  const auto replay = kcc::ReplayLog({LogPath()}, TheDocuments().contract, TheDocuments().policy);
   KCC_CHECK(replay.has_value() && !replay->difference && replay->decisions == decisions);
 }
 
@@ -81,7 +81,7 @@ void CheckWritten(std::string_view lines) {
 
 void CheckTaken(std::string_view bytes) {
   TheDocuments().directory.Put("log", bytes);
-  (void)kcc::ReplayLog(LogPath(), TheDocuments().contract, TheDocuments().policy).has_value();
+  (void)kcc::ReplayLog({LogPath()}, TheDocuments().contract, TheDocuments().policy).has_value();
   int64_t resumed = 0;
   {
     const auto session = Open(false);

@@ -49,7 +49,10 @@ void DeclareMonitorReplay(Program& program, CLI::App* group) {
       program, "replay", "Decide a log again and compare every byte",
       "kcc monitor replay d.jsonl --contract contract.yaml --policy policy.yaml",
       [&](Console& console) { return RunMonitorReplay(options, console); }, group);
-  Argument(app, "LOG", options.log, kFileValue, "What kcc monitor run --log wrote")->required();
+  Argument(app, "LOG", options.logs, kFileValue,
+           "What kcc monitor run --log or a gateway wrote; of a log of several files, all in their "
+           "order")
+      ->required();
   app->add_option("-c,--contract", options.contract, "The contract")
       ->type_name(std::string(kFileValue))
       ->required();

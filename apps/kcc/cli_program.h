@@ -15,6 +15,7 @@
 #include "apps/kcc/command_spec.h"
 #include "apps/kcc/commands.h"
 #include "apps/kcc/commands_gateway.h"
+#include "apps/kcc/commands_lab.h"
 #include "apps/kcc/commands_monitor.h"
 #include "apps/kcc/register_statement.h"
 #include "kcc/base/check.h"
@@ -63,6 +64,8 @@ struct Program {
   ReplayCommandOptions replay;
   LabOptions lab;
   LabServeOptions lab_serve;
+  LabTrainOptions lab_train;
+  LabVerifyOptions lab_verify;
   ReportOptions report;
   CompareOptions compare;
   BoundOptions bound;

@@ -80,7 +80,7 @@ Result<Attributed> Compute(const AttributeOptions& options, const Contract* cont
   Attributed made;
   KCC_TRY(made.attribution, Attribute(*corners.train, corners.open, requests, attribution));
   KCC_TRY(const std::optional<LabSides> sides, LabSidesOf(options, console));
-  if (sides) {
+  if (sides && EnvelopeModel::Covers(sides->checkpoint.config)) {
     KCC_TRY(const EnvelopeModel model,
             EnvelopeModel::Measure(sides->checkpoint, requests, sides->infer.group));
     made.envelopes = model.BySource(sides->train, sides->infer);

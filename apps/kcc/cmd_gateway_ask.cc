@@ -25,7 +25,7 @@ std::string SpanText(int64_t since_ms, int64_t now_ms) {
   return std::to_string(seconds / kDay) + "d";
 }
 
-constexpr size_t kColumns = 7;
+constexpr size_t kColumns = 8;
 using StatusRow = std::array<std::string, kColumns>;
 
 StatusRow RowOf(const KernelView& kernel, int64_t now_ms) {
@@ -37,6 +37,7 @@ StatusRow RowOf(const KernelView& kernel, int64_t now_ms) {
           kernel.verdict,
           SpanText(kernel.since_ms, now_ms),
           Percent(kernel.share),
+          kernel.evidence_at_ms == 0 ? "none" : SpanText(kernel.evidence_at_ms, now_ms) + " ago",
           order};
 }
 
@@ -75,12 +76,17 @@ void PrintGatewayStatus(const StatusView& status, Console& console) {
                 << ": the last route is held, and no share grows"
                 << (status.log_error.empty() ? "" : "; ") << Shown(status.log_error) << '\n';
   }
-  std::vector<StatusRow> rows = {{"kernel", "role", "state", "verdict", "since", "share", "order"}};
+  std::vector<StatusRow> rows = {
+      {"kernel", "role", "state", "verdict", "since", "share", "evidence", "order"}};
   for (const KernelView& kernel : status.kernels) rows.push_back(RowOf(kernel, status.at_ms));
   console.out << '\n';
   PrintStatusRows(rows, console);
-  console.out << '\n'
-              << ReadableNumber(status.requests_per_second) << " requests a second; "
+  console.out << '\n';
+  for (const KernelView& kernel : status.kernels) {
+    if (kernel.stale.empty()) continue;
+    console.out << Shown(kernel.name) << ": " << Shown(kernel.stale) << '\n';
+  }
+  console.out << ReadableNumber(status.requests_per_second) << " requests a second; "
               << status.sampled << " sampled, " << status.scored << " scored, " << status.lost
               << " lost, " << status.dropped << " dropped\n";
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "apps/kcc/commands.h"
+#include "apps/kcc/commands_lab.h"
 #include "apps/kcc/progress.h"
 #include "apps/kcc/safe_output.h"
 #include "apps/kcc/shipped.h"

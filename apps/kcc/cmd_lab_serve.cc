@@ -1,5 +1,6 @@
 // kcc lab serve: the lab engine as an OpenAI-compatible server.
 #include "apps/kcc/commands.h"
+#include "apps/kcc/commands_lab.h"
 #include "apps/kcc/safe_output.h"
 #include "apps/kcc/shipped.h"
 #include "kcc/lab/lab_kernel.h"

@@ -290,15 +290,17 @@ int RunMonitorReplay(const MonitorReplayOptions& options, Console& console) {
   const auto documents =
       RequireMonitorDocuments(options.contract, options.policy, console, &exit_code);
   if (!documents) return exit_code;
-  const auto replay = ReplayLog(options.log, documents->contract, documents->policy, options.head);
+  const auto replay = ReplayLog(options.logs, documents->contract, documents->policy, options.head);
   if (!replay.has_value()) return ReportError(replay.error(), console);
   const auto& difference = replay->difference;
   if (console.json) {
     JsonWriter json;
     json.BeginObject().Field("equal", !difference).Field("decisions", replay->decisions);
+    json.Field("believed", replay->believed);
     json.Field("head", replay->head).Field("kcc", replay->kcc);
     if (difference) {
-      json.Key("difference").BeginObject().Field("line", difference->place().line);
+      json.Key("difference").BeginObject().Field("file", difference->place().file);
+      json.Field("line", difference->place().line);
       json.Field("column", difference->place().column).Field("message", difference->message());
       json.EndObject();
     }
@@ -308,6 +310,10 @@ int RunMonitorReplay(const MonitorReplayOptions& options, Console& console) {
                 << Counted(static_cast<size_t>(replay->decisions), "decision") << " before it "
                 << (replay->decisions == 1 ? "is" : "are") << " equal\n";
   } else {
+    if (replay->believed > 0) {
+      console.out << "the files begin after decision " << replay->believed
+                  << ": the state in the first line of the first is believed\n";
+    }
     console.out << Counted(static_cast<size_t>(replay->decisions), "decision")
                 << " decided again, each equal to the byte; the log ends with " << replay->head
                 << '\n';

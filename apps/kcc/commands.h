@@ -199,33 +199,6 @@ struct ReplayCommandOptions {
 };
 int RunReplay(const ReplayCommandOptions& options, Console& console);
 
-struct LabOptions {
-  std::string model;     // a checkpoint's directory
-  std::string requests;  // a requests file
-  std::string contract;  // whose slices and clauses
-  std::string output;    // directory of the page
-  int64_t requests_max = 0;
-  bool quick = false;
-  std::vector<std::string> engines;  // of e2
-  std::vector<size_t> lengths;
-};
-int RunLabList(Console& console);
-int RunLabE1(const LabOptions& options, Console& console);
-int RunLabE2(const LabOptions& options, Console& console);
-
-struct LabServeOptions {
-  std::string kernel = "lab:f32";
-  std::string model;  // a checkpoint's directory
-  std::string host = "127.0.0.1";
-  uint16_t port = 8000;     // 0: any
-  int64_t batch_max = 0;    // 0: as the kernel's concurrency
-  int64_t queue_max = 256;  // sequences that wait
-  int64_t threads = 0;      // 0: as the kernel's
-  bool allow_faults = false;
-  uint16_t admin_port = 0;  // 0: any
-};
-int RunLabServe(const LabServeOptions& options, Console& console);
-
 struct ReportOptions {
   std::string file;
   std::string output;  // empty: print alone

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "apps/kcc/console.h"
 
@@ -20,7 +21,8 @@ struct MonitorRunOptions {
 int RunMonitorRun(const MonitorRunOptions& options, Console& console);
 
 struct MonitorReplayOptions {
-  std::string log, contract, policy;
+  std::vector<std::string> logs;  // the files of one log, in their order
+  std::string contract, policy;
   std::string head;  // empty: not known
 };
 int RunMonitorReplay(const MonitorReplayOptions& options, Console& console);

@@ -72,6 +72,9 @@ std::string EntryWords(const Entry& entry) {
       return "store " + text("store");
     case EntryTable::kRemovals:
       return text("why") + (text("reason").empty() ? "" : ": " + text("reason"));
+    case EntryTable::kRoutes:
+      return (text("serves").empty() ? "no kernel serves" : text("serves") + " serves") + ": " +
+             text("reason");
   }
   return "";
 }

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """How soon the gateway sees a fault in live traffic, beside what `kcc monitor simulate` says.
 
-    bench/gateway/detection.py [--runs 60] [--seed 1] [--json FILE]
+    bench/gateway/detection.py [--runs 60] [--seed 1] [--json FILE] [--page PAGE]
 
 Each run starts a gateway with no history before two servers of the lab that agree to the bit, and breaks the one that serves for
 requests with a tag. Of the requests half have it, at random: with a clause that one request in twenty may break, the shift is ten
-times the limit, from the first request on, as in the simulation. Counted are the audited requests up to the alarm. The median of
+times the limit, from the first request on, as in the simulation. Each is sent when the evidence of the one before is there. Counted are the audited requests up to the alarm. The median of
 the runs must lie within the middle 90 % of what medians of as many simulated streams are. The route must have moved within a
-second of the alarm, and a stream that was under way must end whole. Exit code 1 where something is not so.
+second of the alarm, and a stream that was under way must end whole. Exit code 1 where something is not so, or where there are fewer
+than 50 runs: then a median is held against nothing. --page writes the table of docs/results/gateway-detection.md.
 """
 
 import argparse
 import concurrent.futures
 import json
+import os
 import pathlib
 import random
 import statistics
@@ -30,6 +32,7 @@ FACTOR, LIMIT = 10, 0.05
 REQUESTS_MAX = 400
 SIMULATED = 600  # streams
 MEDIANS = 4000
+RUNS_LEAST = 50
 
 CONTRACT = {
     "apiVersion": "kcc/v1", "kind": "KernelContract", "metadata": {"name": "detection", "version": "1.0.0"},
@@ -49,26 +52,46 @@ def policy_of(kernels):
     return policy
 
 
+def until_told(gateway, requests):
+    """Until so many have become evidence, or are said to be lost: whose answers take longer would else be counted later, and a broken kernel's
+    take longer. A stream that is under way is not waited for."""
+    deadline = time.monotonic() + 10
+    while len(gateway.decisions()) < requests and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
 def live(pool, folder, broken, well, drawn):
-    """(audited requests up to the alarm, milliseconds from it to the route, whether the stream ended whole)."""
+    """(audited requests up to the alarm, milliseconds from it to the route or to the last request that still went to the guarded
+    kernel, whether the stream ended whole)."""
     kernels = kernels_of(broken, well)
     gateway = pool.gateway(folder, kernels, contract=CONTRACT, policy=policy_of(kernels), scoring={"determinism": 0})
     body = {"model": "kcc-lab", "temperature": 0, "max_tokens": 2}
-    stream = None
+    stream, last_sent = None, 0
+
+    def draw():
+        return ["bad"] if drawn.random() < FACTOR * LIMIT else []
+
     for number in range(REQUESTS_MAX):
         if number == 5:
-            stream = gateway.stream("/v1/completions", **body | {"max_tokens": 300, "prompt": "<s><user>9*9<assistant>", "ignore_eos": True})
+            # It is one of the requests, and must be drawn as they are: a good one more in each run is seen in the median.
+            stream = gateway.stream("/v1/completions", **body | {"max_tokens": 300, "prompt": "<s><user>9*9<assistant>", "ignore_eos": True},
+                                    tags=draw())  # fmt: skip
             assert stream.next()
-        tags = ["bad"] if drawn.random() < FACTOR * LIMIT else []
         prompt = f"<s><user>{drawn.randrange(2, 10)}*{drawn.randrange(2, 10)}<assistant>"
-        reply = gateway.post("/v1/completions", **body, prompt=prompt, tags=tags)
+        sent = time.time() * 1000
+        reply = gateway.post("/v1/completions", **body, prompt=prompt, tags=draw())
         assert reply.status == 200, reply.body
         if reply.headers["x-kcc-kernel"] != "f32":
             break
-        time.sleep(0.005)
-    history = gateway.status["history"]
-    alarm = next((entry for entry in history if entry["kind"] == "alarm"), None)
-    route = next((entry for entry in history if entry["kind"] == "route" and entry["serves"] == "spare"), None)
+        last_sent = sent
+        until_told(gateway, number + 1)
+    # The route is in force before anybody is told of it.
+    deadline = time.monotonic() + 5
+    alarm = route = None
+    while (alarm is None or route is None) and time.monotonic() < deadline:
+        history = gateway.status["history"]
+        alarm = next((entry for entry in history if entry["kind"] == "alarm"), None)
+        route = next((entry for entry in history if entry["kind"] == "route" and entry["serves"] == "spare"), None)
     whole = stream is None or list(stream)[-1] == "[DONE]"
     # What is sampled before the scorer knows its kernels is lost, and no observation.
     counted = [line for line in gateway.decisions() if line["handling"] == "counted"]
@@ -77,7 +100,7 @@ def live(pool, folder, broken, well, drawn):
     pool.processes.remove(gateway)
     if alarm is None or route is None or seen is None:
         return REQUESTS_MAX, float("inf"), whole
-    return seen, route["atMs"] - alarm["atMs"], whole
+    return seen, round(max(route["atMs"] - alarm["atMs"], last_sent - alarm["atMs"])), whole
 
 
 def simulated(kcc, folder, contract, policy):
@@ -99,12 +122,48 @@ def interval_of_medians(delays, count, drawn):
     return medians[int(0.05 * MEDIANS)], medians[int(0.95 * MEDIANS)]
 
 
+PAGE = """\
+# How soon a fault is seen in live traffic
+
+    make program && .venv/bin/python bench/gateway/detection.py --runs {runs} --page gateway-detection.md    # in docs/results
+
+Each of {runs} runs starts a gateway with no history before two servers of the lab that agree to the bit, and breaks the one that serves for
+half of the requests, at random. The clause allows one request in twenty to breach it, so the shift is ten times the limit, from the
+first request on. One request of each run is a long stream, drawn as the others are; the others are sent when the evidence of the one before
+is there. Counted are the audited requests up to the alarm. Beside it stands `kcc monitor simulate` on the same contract and policy:
+{streams} streams, from which medians of {runs} are drawn {medians:,} times. Written by the command above, whose exit code says whether it holds.
+The figures are counts of requests; {load}.
+
+| | seen | asked for | |
+|---|---:|---:|---|
+| median of the live runs, in audited requests | {median:g} | {low:g} to {high:g}: nine of ten simulated medians of {runs} runs | {median_held} |
+| from an alarm to its route, or to the last request that was still sent to the guarded kernel: the slowest | {slowest:g} ms | ≤ 1,000 ms | {slowest_held} |
+| streams under way that ended whole | {whole} of {runs} | all | {whole_held} |
+
+| audited requests up to the alarm | least | a quarter below | median | mean | a quarter above | most |
+|---|---:|---:|---:|---:|---:|---:|
+| live, {runs} runs | {live_row} |
+| simulated, {streams} streams | {simulated_row} |
+"""
+
+
+def quartiles(delays):
+    low, middle, high = statistics.quantiles(delays, n=4, method="inclusive")
+    return " | ".join(f"{value:g}" for value in (min(delays), low, middle, round(statistics.mean(delays), 1), high, max(delays)))
+
+
+def held(good):
+    return "held" if good else "**missed**"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--page", type=pathlib.Path)
     options = parser.parse_args()
+    load_before = os.getloadavg()[0]
     drawn, kcc = random.Random(options.seed), run_docs.kcc_binary()
     runs = []
     with tempfile.TemporaryDirectory(prefix="kcc-detection-") as name, gateway_processes.Pool(kcc) as pool:
@@ -122,12 +181,22 @@ def main():
     print(f"live median {median} of {options.runs} runs; simulated medians of as many lie from {low} to {high} in nine of ten")
     print(f"simulated: median {statistics.median(delays)}, mean {statistics.mean(delays):.1f} of {len(delays)} streams")
     print(f"the slowest route moved {slowest} ms after its alarm; {whole} of {options.runs} streams under way ended whole")
-    held = low <= median <= high and slowest <= 1000 and whole == options.runs
+    good = {"median": low <= median <= high, "slowest": slowest <= 1000, "whole": whole == options.runs}
+    if options.runs < RUNS_LEAST:
+        print(f"{options.runs} runs are too few to say so: at least {RUNS_LEAST}")
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps({"runs": [seen for seen, _, _ in runs], "median": median, "interval": [low, high],
-                                            "routeMsMax": slowest, "simulated": delays, "held": held}) + "\n")  # fmt: skip
-    sys.exit(0 if held else 1)
+                                            "routeMsMax": slowest, "simulated": delays, "held": all(good.values())}) + "\n")  # fmt: skip
+    if options.page:
+        live_row, simulated_row = quartiles([seen for seen, _, _ in runs]), quartiles(delays)
+        load = (f"other programs ran beside (the load average was {load_before:.1f} before the run)" if load_before > 0.5 else
+                "nothing else ran beside")  # fmt: skip
+        options.page.write_text(PAGE.format(
+            runs=options.runs, streams=len(delays), medians=MEDIANS, load=load, median=median, low=low, high=high, slowest=slowest,
+            whole=whole, live_row=live_row, simulated_row=simulated_row,
+            **{f"{name}_held": held(value) for name, value in good.items()}))  # fmt: skip
+    sys.exit(0 if all(good.values()) and options.runs >= RUNS_LEAST else 1)
 
 
 if __name__ == "__main__":

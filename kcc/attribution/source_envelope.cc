@@ -236,9 +236,19 @@ EnvelopeModel::EnvelopeModel(std::unique_ptr<State> state) : state_(std::move(st
 EnvelopeModel::EnvelopeModel(EnvelopeModel&&) noexcept = default;
 EnvelopeModel::~EnvelopeModel() = default;
 
+bool EnvelopeModel::Covers(const ModelConfig& config) {
+  return !config.qkv_bias && !config.output_bias && !config.qk_norm;
+}
+
 Result<EnvelopeModel> EnvelopeModel::Measure(const Checkpoint& checkpoint,
                                              std::span<const KernelRequest> requests,
                                              size_t group) {
+  if (!Covers(checkpoint.config)) {
+    return InvalidError(
+        "there is no envelope for a model with biases or with norms of its query and key heads; E1 "
+        "and "
+        "envelopes need one without, such as a Llama");
+  }
   auto state = std::make_unique<State>();
   state->model = DescribeWeights(checkpoint, group);
   size_t context = 1;

@@ -44,5 +44,18 @@ TEST(SourceEnvelopes, NoMeasuredDriftExceedsTheWorstCase) {
   }
 }
 
+// An envelope that leaves out an operator of the model would be no envelope.
+TEST(SourceEnvelopes, ThereIsNoneForAModelThatTheTheoryLeavesOut) {
+  for (bool ModelConfig::*part :
+       {&ModelConfig::qkv_bias, &ModelConfig::output_bias, &ModelConfig::qk_norm}) {
+    ModelConfig config = SmallConfig();
+    config.*part = true;
+    const auto measured =
+        EnvelopeModel::Measure(RandomCheckpoint(config), RandomRequests(1, 9, 1), 0);
+    ASSERT_FALSE(measured.has_value());
+    EXPECT_NE(measured.error().message().find("no envelope"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace kcc

@@ -15,6 +15,7 @@ namespace {
 template <class Row>
 std::vector<const Row*> ByName(const std::vector<Row>& rows) {
   std::vector<const Row*> sorted;
+  sorted.reserve(rows.size());
   for (const Row& row : rows) sorted.push_back(&row);
   std::sort(sorted.begin(), sorted.end(),
             [](const Row* a, const Row* b) { return a->name < b->name; });
@@ -114,6 +115,11 @@ std::string CanonicalJson(const GatewayConfig& config) {
   }
   WriteNonEmpty("clientKeys", config.client_keys_file, &json);
   json.Field("contract", config.contract_file);
+  if (config.decision_log != GatewayDecisionLog()) {
+    json.Key("decisionLog").BeginObject();
+    json.Field("fileSize", SizeText(config.decision_log.file_bytes));
+    json.Field("files", config.decision_log.files_max).EndObject();
+  }
   WriteFields(config, &json);
   WriteGraders(config, &json);
   WriteKernels(config, &json);

@@ -141,6 +141,14 @@ struct GatewayTelemetry {
   bool operator==(const GatewayTelemetry&) const = default;
 };
 
+// Of the decision log's files.
+struct GatewayDecisionLog {
+  int64_t file_bytes = int64_t{64} << 20;  // at which one is set aside
+  int64_t files_max = 16;                  // set aside, that are kept
+
+  bool operator==(const GatewayDecisionLog&) const = default;
+};
+
 struct GatewayConfig {
   std::string name;
   std::string version;
@@ -159,6 +167,7 @@ struct GatewayConfig {
   std::string register_url;    // "sqlite:kcc.db", "postgresql://..."; empty: none
   std::string promotion_file;  // a PromotionPolicy; empty: none
   std::string state_dir = "state";
+  GatewayDecisionLog decision_log;
   Stage stage = Stage::kFull;  // never kOffline
   StoreRequests store = StoreRequests::kHashes;
   std::vector<GatewaySource> session;  // the first that a request has

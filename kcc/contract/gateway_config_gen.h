@@ -159,6 +159,7 @@ inline GatewayConfig DrawGateway() {
   if (Flip()) config.register_url = Pick<std::string>({"sqlite:kcc.db", "postgresql://h/d"});
   if (!config.register_url.empty() && Flip()) config.promotion_file = DrawLine();
   config.state_dir = Pick<std::string>({"state", "/var/lib/kcc"});
+  if (Flip()) config.decision_log = {Pick<int64_t>({1024, 1025}), Pick<int64_t>({1, 16})};
   config.stage = Pick<Stage>({Stage::kCanary, Stage::kFull});
   config.store = Word<StoreRequests>(3);
   if (Flip()) config.session = {{true, "x-session-id"}, {false, "metadata.user"}};

@@ -122,6 +122,10 @@ class GatewayDiff {
                   TextOrNone(after_.promotion_file));
     // Another folder has no alarms of the past in it.
     NotComparable("gateway", "state", YamlScalar(before_.state_dir), YamlScalar(after_.state_dir));
+    Noted("decisionLog", "fileSize", SizeText(before_.decision_log.file_bytes),
+          SizeText(after_.decision_log.file_bytes));
+    list_.Count("decisionLog", "files", before_.decision_log.files_max,
+                after_.decision_log.files_max);
     NotComparable("gateway", "stage", std::string(Name(before_.stage)),
                   std::string(Name(after_.stage)));
     if (before_.store != after_.store) {

@@ -43,7 +43,7 @@ bool IsFieldName(std::string_view name) {
 // The field, whatever it is for; none and reported if no slice could read it.
 std::optional<std::string> FieldName(const MappingReader& row, std::string_view key,
                                      Problems* problems) {
-  const auto name = row.Text(key);
+  auto name = row.Text(key);
   if (!name || IsFieldName(*name)) return name;
   problems->Error(*row.Value(key), "bad-field",
                   "'" + *name + "' cannot be the name of a field: slices could not read it",

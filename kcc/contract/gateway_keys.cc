@@ -42,6 +42,8 @@ constexpr KeyRow kGatewaySpec[] = {
     {"register", kText, kOptional, "", "which pairs are registered, what a promotion allows, and where incidents are recorded: sqlite:FILE or postgresql://HOST/DATABASE, without a password"},
     {"promotion", kPath, kOptional, "", "a promotion policy: the promotion under way in the register then gives the canary its share; needs `register`"},
     {"state", kPath, kOptional, "state", "a folder for the decision log, the monitor's state and events"},
+    {"decisionLog", kMapping, kOptional, "", "how much of the decision log is kept",
+     {}, -kInf, kInf, kClosed, kClosed, "decisionLogRule"},
     {"stage", kWord, kOptional, "full", "the stage whose clauses are judged; a promotion moves shares, not this", kLiveStageWords},
     {"store", kWord, kOptional, "hashes", "what of requests is kept beside the fields, token ids and numbers of the decision log. none and hashes: no text; full: the texts of prompts and answers too", kStoreWords},
     {"session", kSourceList, kOptional, "", "what tells sessions apart, the first that a request has; a session stays with its kernel. Without one, every request is its own session"},
@@ -65,6 +67,11 @@ constexpr KeyRow kGatewaySpec[] = {
      {}, -kInf, kInf, kClosed, kClosed, "gatewayTimes"},
     {"telemetry", kMapping, kOptional, "", "where logs and traces go",
      {}, -kInf, kInf, kClosed, kClosed, "gatewayTelemetry"},
+};
+
+constexpr KeyRow kDecisionLogRule[] = {
+    {"fileSize", kSize, kOptional, "64MiB", "decisions of one file, from 1KiB to 1GiB; then it is set aside, and a new one begins with the monitor's state"},
+    {"files", kInteger, kOptional, "16", "files set aside that are kept; older ones are removed", {}, 1, 1e6},
 };
 
 constexpr KeyRow kGatewayField[] = {
@@ -137,6 +144,7 @@ constexpr MappingTable kGatewayTables[] = {
     {"gateway", "a gateway", kGateway},
     {"gatewayMetadata", "what identifies the gateway", kGatewayMetadata},
     {"gatewaySpec", "the gateway: who may ask, which kernels answer, and how that becomes evidence", kGatewaySpec},
+    {"decisionLogRule", "how much of the decision log is kept", kDecisionLogRule},
     {"gatewayField", "a field of the request's record", kGatewayField},
     {"gatewayKernel", "where a kernel is asked, and how", kGatewayKernel},
     {"canaryShare", "who serves a share of sessions", kCanaryShare},

@@ -79,6 +79,11 @@ std::optional<GatewayUrl> ServerUrl(const MappingReader& mapping, std::string_vi
   return {};
 }
 
+void ReadDecisionLog(const MappingReader& mapping, GatewayDecisionLog* log, Problems* problems) {
+  ReadBytes(mapping, "fileSize", kGibibyte, &log->file_bytes, problems);
+  log->files_max = mapping.Integer("files").value_or(log->files_max);
+}
+
 void ReadScoring(const MappingReader& mapping, GatewayScoring* scoring, Problems* problems) {
   scoring->top = mapping.Integer("top").value_or(scoring->top);
   ReadTime(mapping, "timeout", 1, kHourMs, &scoring->timeout_ms, problems);

@@ -20,6 +20,7 @@ std::string FilledText(const MappingReader& mapping, std::string_view key, Probl
 std::optional<GatewayUrl> ServerUrl(const MappingReader& mapping, std::string_view key,
                                     Problems* problems);
 
+void ReadDecisionLog(const MappingReader& mapping, GatewayDecisionLog* log, Problems* problems);
 void ReadScoring(const MappingReader& mapping, GatewayScoring* scoring, Problems* problems);
 void ReadLimits(const MappingReader& mapping, GatewayLimits* limits, Problems* problems);
 void ReadTimes(const MappingReader& mapping, GatewayTimes* times, Problems* problems);

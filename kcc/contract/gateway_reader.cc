@@ -49,6 +49,9 @@ class GatewayReader {
     config_.register_url = spec.ReadAs("register", ReadRegister, "bad-register").value_or("");
     Promotion(spec);
     if (spec.Key("state") != nullptr) config_.state_dir = FilledText(spec, "state", &problems_);
+    if (const auto log = spec.Mapping("decisionLog")) {
+      ReadDecisionLog(*log, &config_.decision_log, &problems_);
+    }
     if (const auto stage = spec.Word("stage")) config_.stage = static_cast<Stage>(*stage + 1);
     config_.store = spec.EnumWord<StoreRequests>("store").value_or(config_.store);
     ReadRequestFields(document_, spec, &config_, &problems_);

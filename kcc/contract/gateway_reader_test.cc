@@ -86,6 +86,8 @@ TEST(ReadGateway, HasTheDefaultsThatTheTablesState) {
   EXPECT_EQ(stated("scoringRule", "waiting"), std::to_string(usual.scoring.waiting_max));
   EXPECT_EQ(ReadRatio(stated("scoringRule", "determinism")).value(),
             usual.scoring.determinism_rate);
+  EXPECT_EQ(ReadSize(stated("decisionLogRule", "fileSize")).value(), usual.decision_log.file_bytes);
+  EXPECT_EQ(stated("decisionLogRule", "files"), std::to_string(usual.decision_log.files_max));
   const auto size = [&](const char* key) { return ReadSize(stated("gatewayLimits", key)).value(); };
   EXPECT_EQ(size("body"), usual.limits.body_bytes_max);
   EXPECT_EQ(size("headers"), usual.limits.header_bytes_max);
@@ -150,6 +152,8 @@ TEST(ReadGateway, SaysWhatIsWrongAndWhere) {
       {"  canary: {kernel: int9, share: 5%}\n", "10:20 unknown-kernel"},
       {"  canary: {kernel: int8, share: 5}\n", "10:33 out-of-range"},
       {"  canary: {kernel: int8}\n", "10:11 missing-key"},
+      {"  decisionLog: {fileSize: 1}\n", "10:27 bad-size"},
+      {"  decisionLog: {files: 0}\n", "10:24 out-of-range"},
       {"  scoring: {top: -1}\n", "10:18 out-of-range"},
       {"  scoring: {timeout: 0s}\n", "10:22 out-of-range"},
       {"  scoring: {timeout: 2}\n", "10:22 bad-duration"},

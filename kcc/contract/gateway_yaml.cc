@@ -75,6 +75,14 @@ YamlValue ScoringOf(const GatewayScoring& scoring) {
   return map.Take();
 }
 
+YamlValue DecisionLogOf(const GatewayDecisionLog& log) {
+  const GatewayDecisionLog usual;
+  Changed map;
+  map.AddSize("fileSize", log.file_bytes, usual.file_bytes);
+  map.AddCount("files", log.files_max, usual.files_max);
+  return map.Take();
+}
+
 YamlValue HooksOf(const GatewayConfig& config) {
   YamlValue list = YamlValue::List(kBlock);
   for (const GatewayHook& hook : config.hooks) {
@@ -147,6 +155,7 @@ std::string ToYaml(const GatewayConfig& config) {
   AddText("register", config.register_url, &spec);
   AddText("promotion", config.promotion_file, &spec);
   if (config.state_dir != usual.state_dir) spec.Add("state", YamlValue::Text(config.state_dir));
+  AddIfAny("decisionLog", DecisionLogOf(config.decision_log), &spec);
   spec.Add("stage", YamlValue::Token(Name(config.stage)));
   spec.Add("store", YamlValue::Token(Name(config.store)));
   AddIfAny("session", SessionOf(config), &spec);

@@ -73,7 +73,7 @@ struct MappingTable {
 };
 
 // The most keys a table has; a reader may hold a mapping's values in an array of this size.
-inline constexpr size_t kMappingKeysMax = 24;
+inline constexpr size_t kMappingKeysMax = 25;
 
 // Of a contract; the root, named "document", comes first.
 std::span<const MappingTable> MappingTables();

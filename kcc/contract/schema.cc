@@ -208,6 +208,39 @@ class SchemaWriter {
     json_.EndObject().EndObject();
   }
 
+  void NumberList(const KeyRow& row) {
+    json_.Field("type", "array").Field("minItems", 1).Field("uniqueItems", true);
+    json_.Key("items").BeginObject();
+    NumberOrText(row, kExponentPattern);
+    json_.EndObject();
+  }
+
+  // The pattern of the values that are a text with a form of its own; none for other types.
+  static std::string_view TextPattern(ValueType type) {
+    switch (type) {
+      case ValueType::kWindow:
+        return kWindowPattern;
+      case ValueType::kDuration:
+        return kDurationPattern;
+      case ValueType::kRate:
+        return kRatePattern;
+      case ValueType::kSize:
+        return kSizePattern;
+      case ValueType::kAlarmBudget:
+        return kAlarmBudgetPattern;
+      case ValueType::kAddress:
+        return kAddressPattern;
+      case ValueType::kUrl:
+        return kUrlPattern;
+      case ValueType::kSource:
+        return kSourcePattern;
+      case ValueType::kVersion:
+        return kVersionPattern;
+      default:
+        return {};
+    }
+  }
+
   void Value(const KeyRow& row) {
     switch (row.type) {
       case ValueType::kMapping:
@@ -224,8 +257,6 @@ class SchemaWriter {
         return Pattern(kIdentifierPattern);
       case ValueType::kName:
         return Pattern(kNamePattern);
-      case ValueType::kVersion:
-        return TextOf(kVersionPattern);
       case ValueType::kWord: {
         std::vector<std::string_view> words(row.words.begin(), row.words.end());
         if (row.may_be_empty) words.emplace_back("");
@@ -239,11 +270,7 @@ class SchemaWriter {
       case ValueType::kNumber:
         return NumberOrText(row, kExponentPattern);
       case ValueType::kNumberList:
-        json_.Field("type", "array").Field("minItems", 1).Field("uniqueItems", true);
-        json_.Key("items").BeginObject();
-        NumberOrText(row, kExponentPattern);
-        json_.EndObject();
-        return;
+        return NumberList(row);
       case ValueType::kInteger:
         json_.Field("type", "integer");
         return Range(row);
@@ -263,25 +290,19 @@ class SchemaWriter {
       case ValueType::kExpression:
         json_.Field("type", "string").Field("maxLength", kExpressionBytesMax);
         return;
-      case ValueType::kWindow:
-        return TextOf(kWindowPattern);
-      case ValueType::kDuration:
-        return TextOf(kDurationPattern);
-      case ValueType::kRate:
-        return TextOf(kRatePattern);
-      case ValueType::kSize:
-        return TextOf(kSizePattern);
-      case ValueType::kAlarmBudget:
-        return TextOf(kAlarmBudgetPattern);
       case ValueType::kDate:
         json_.Field("type", "string").Field("format", "date").Field("pattern", kDatePattern);
         return;
+      case ValueType::kWindow:
+      case ValueType::kDuration:
+      case ValueType::kRate:
+      case ValueType::kSize:
+      case ValueType::kAlarmBudget:
       case ValueType::kAddress:
-        return TextOf(kAddressPattern);
       case ValueType::kUrl:
-        return TextOf(kUrlPattern);
       case ValueType::kSource:
-        return TextOf(kSourcePattern);
+      case ValueType::kVersion:
+        return TextOf(TextPattern(row.type));
       case ValueType::kJsonMap:
       case ValueType::kTextMap:
       case ValueType::kBinding:

@@ -110,6 +110,17 @@ void WriteKernels(const GatewayNow& now, Metrics* out) {
   for (const KernelStatus& kernel : kernels) {
     out->Row({{"kernel", kernel.name}}, static_cast<double>(kernel.audited));
   }
+  out->Begin("kcc_evidence_time_seconds", "gauge",
+             "When the newest audited request of a kernel began, in Unix time");
+  for (const KernelStatus& kernel : kernels) {
+    const auto newest_ms = now.EvidenceOf(kernel.name).newest_ms;
+    if (newest_ms) out->Row({{"kernel", kernel.name}}, static_cast<double>(*newest_ms) / 1000);
+  }
+  out->Begin("kcc_evidence_stale", "gauge",
+             "1 while requests are sampled and none becomes evidence of the kernel");
+  for (const KernelStatus& kernel : kernels) {
+    out->Row({{"kernel", kernel.name}}, now.EvidenceOf(kernel.name).stale ? 1.0 : 0.0);
+  }
 }
 
 void WriteScorer(const GatewayNow& now, Metrics* out) {
@@ -125,7 +136,8 @@ void WriteScorer(const GatewayNow& now, Metrics* out) {
     out->Row({{"result", "lost"}, {"reason", "other"}}, scorer.lost - named);
   }
   out->Row({{"result", "lost"}, {"reason", "evaluator"}}, now.view->lost);
-  out->Row({{"result", "lost"}, {"reason", "ring"}}, now.counts.dropped());
+  out->Row({{"result", "dropped"}, {"reason", ""}}, now.counts.dropped());
+  out->Row({{"result", "unasked"}, {"reason", ""}}, scorer.unasked + now.counts.unasked());
   out->Begin("kcc_mirror_waiting", "gauge", "Records that wait for the scorer");
   out->Row({}, scorer.waiting);
 }

@@ -1,5 +1,7 @@
 #include "kcc/control/evaluator.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -10,12 +12,32 @@ namespace {
 constexpr auto kTurn = std::chrono::milliseconds(200);
 constexpr size_t kRiskMax = 720;
 constexpr double kLookEveryS = 0.1;
+constexpr double kWatchEveryS = 1;
+
+// Nobody knows how the kernel does now; empty: somebody does, or the share does not grow.
+std::string WhyNotWider(const EvaluatorView& view, const RouteWishes& next) {
+  const double now = next.canary == view.wishes.canary ? view.wishes.canary_share : 0;
+  const auto age = view.evidence.find(next.canary);
+  if (next.canary_share <= now || age == view.evidence.end() || !age->second.stale) return {};
+  return "a canary is not widened without evidence: of " + next.canary + ", " +
+         WhyStale(age->second, view.at_ms);
+}
+
+// What was satisfied was so on evidence that is too old to say it again.
+void TakeBackSatisfied(const std::string& why, KernelStatus* kernel) {
+  if (kernel->verdict == Verdict::kSatisfied) kernel->verdict = Verdict::kInconclusive;
+  for (PairStatus& pair : kernel->pairs) {
+    if (pair.verdict != Verdict::kSatisfied) continue;
+    pair.verdict = Verdict::kInconclusive;
+    pair.reason = why;
+  }
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Evaluator>> Evaluator::Start(EvaluatorOptions options, RouteWords* words,
                                                     History* history, const Clock* clock) {
-  std::unique_ptr<Evaluator> evaluator(new Evaluator(std::move(options), clock));
+  std::unique_ptr<Evaluator> evaluator(new Evaluator(std::move(options), history, clock));
   KCC_TRY(evaluator->live_, LiveMonitor::Open(evaluator->options_.live, words, history, clock));
   evaluator->Beat();
   evaluator->Look(true);
@@ -49,6 +71,11 @@ void Evaluator::Take(Evidence evidence, EvidenceOrigin origin) {
 void Evaluator::TakeLost(const std::string& kernel, uint64_t count) {
   const std::lock_guard lock(mutex_);
   lost_[kernel] += count;
+}
+
+void Evaluator::TakeDropped(const std::string& kernel, uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  dropped_[kernel] += count;
 }
 
 Result<> Evaluator::Wish(const MakeWish& wish, const std::string& kind, const std::string& reason) {
@@ -93,6 +120,8 @@ double Evaluator::lag_s() const {
 }
 
 void Evaluator::Run() {
+  // At the priority of traffic: an alarm is not late because much is asked.
+  pthread_setname_np(pthread_self(), "kcc-evaluator");
   for (bool more = true; more;) {
     try {
       more = Turn();
@@ -102,7 +131,9 @@ void Evaluator::Run() {
       lost_[""] += batch_.size();
       batch_.clear();
       for (const auto& [kernel, count] : taken_lost_) lost_[kernel] += count;
+      for (const auto& [kernel, count] : taken_dropped_) dropped_[kernel] += count;
       taken_lost_.clear();
+      taken_dropped_.clear();
     }
   }
   // What cannot be saved now is in the log, or is told to be missing there.
@@ -123,6 +154,7 @@ bool Evaluator::Turn() {
       queue_.pop_front();
     }
     taken_lost_.swap(lost_);
+    taken_dropped_.swap(dropped_);
     asked.swap(asked_);
     end = end && queue_.empty();
   }
@@ -137,6 +169,11 @@ bool Evaluator::Turn() {
     const auto first = taken_lost_.begin();
     live_->FoldLost(first->first, first->second);
     taken_lost_.erase(first);
+  }
+  while (!taken_dropped_.empty()) {
+    const auto first = taken_dropped_.begin();
+    live_->FoldDropped(first->first, first->second);
+    taken_dropped_.erase(first);
   }
   live_->Tick();
   Beat();
@@ -156,6 +193,8 @@ void Evaluator::Answer(Asked& asked) {
   auto wishes = asked.wish(*view());
   if (!wishes.has_value()) {
     answer = std::move(wishes.error());
+  } else if (std::string why = WhyNotWider(*view(), *wishes); !why.empty()) {
+    answer = InvalidError(std::move(why));
   } else {
     live_->Wish(*wishes, asked.kind, asked.reason);
     Look(true);
@@ -171,7 +210,9 @@ void Evaluator::Look(bool at_once) {
   const int64_t now = clock_->NowMs();
   const double now_s = clock_->MonotonicSeconds();
   const bool due = now_s - risk_at_s_ >= risk_every_s_;
-  const bool changed = live_->version() != seen_version_ && now_s - looked_at_s_ >= kLookEveryS;
+  const bool aged = Watch(now_s);
+  const bool changed =
+      aged || (live_->version() != seen_version_ && now_s - looked_at_s_ >= kLookEveryS);
   if (!changed && !due && !at_once) return;
   looked_at_s_ = now_s;
   seen_version_ = live_->version();
@@ -180,6 +221,7 @@ void Evaluator::Look(bool at_once) {
   view->plan = live_->plan();
   view->wishes = live_->wishes();
   view->at_ms = now;
+  AddEvidence(view.get());
   const auto note = [&](const std::string& what, const std::string& state) {
     const auto [place, added] = states_.try_emplace(what, state);
     if (!added && place->second == state) return;
@@ -196,6 +238,7 @@ void Evaluator::Look(bool at_once) {
   view->log_head = live_->head();
   view->log_failed = live_->log_failed();
   view->log_error = live_->log_error();
+  view->log_file_fault = live_->log_file_fault();
   view->log_errors = live_->log_errors();
   view->lost = live_->lost();
   view->waiting = live_->waiting();
@@ -203,6 +246,47 @@ void Evaluator::Look(bool at_once) {
   const std::lock_guard lock(mutex_);
   if (due) TakeRisk(*view);
   view_ = std::move(view);
+}
+
+bool Evaluator::Watch(double now_s) {
+  if (!options_.offered || (watched_at_s_ >= 0 && now_s - watched_at_s_ < kWatchEveryS)) {
+    return false;
+  }
+  watched_at_s_ = now_s;
+  const std::map<std::string, uint64_t> offered = options_.offered();
+  bool aged = false;
+  for (const KernelStatus& kernel : live_->status().kernels) {
+    const auto found = offered.find(kernel.name);
+    if (found == offered.end()) continue;
+    if (!watch_.Look(kernel.name, found->second, kernel.audited, now_s)) continue;
+    aged = true;
+    const EvidenceAge age = AgeOf(kernel.name);
+    HistoryEntry entry;
+    entry.at_ms = clock_->NowMs();
+    entry.kind = "stale";
+    entry.kernel = kernel.name;
+    entry.serves = live_->plan().serves;
+    entry.reason = age.stale ? "of " + kernel.name + ", " + WhyStale(age, entry.at_ms) +
+                                   ": nothing is satisfied, the route holds, and no share grows"
+                             : "there is evidence of " + kernel.name + " again";
+    history_->Add(std::move(entry));
+  }
+  return aged;
+}
+
+EvidenceAge Evaluator::AgeOf(const std::string& kernel) const {
+  EvidenceAge age = watch_.of(kernel);
+  const auto newest = live_->newest_ms().find(kernel);
+  if (newest != live_->newest_ms().end()) age.newest_ms = newest->second;
+  return age;
+}
+
+void Evaluator::AddEvidence(EvaluatorView* view) {
+  for (KernelStatus& kernel : view->status.kernels) {
+    const EvidenceAge age = AgeOf(kernel.name);
+    if (age.stale) TakeBackSatisfied(WhyStale(age, view->at_ms), &kernel);
+    view->evidence.emplace(kernel.name, age);
+  }
 }
 
 // Where there is no more room every second sample goes, and from then on half as many come.

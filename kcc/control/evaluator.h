@@ -19,13 +19,17 @@
 #include <thread>
 #include <vector>
 
+#include "kcc/control/evidence_watch.h"
 #include "kcc/control/live_monitor.h"
 
 namespace kcc {
 
 // What the evaluator knows, at one moment.
 struct EvaluatorView {
+  // As the monitor has it, but that nothing stale is satisfied: kernels and pairs are inconclusive
+  // then. Routes are not chosen by it.
   MonitorStatus status;
+  std::map<std::string, EvidenceAge> evidence;  // of each kernel
   RoutePlan plan;
   RouteWishes wishes;
   std::map<std::string, int64_t> since_ms;  // of the route ("") and of each kernel's state
@@ -35,6 +39,7 @@ struct EvaluatorView {
   std::string log_head;
   bool log_failed = false;
   std::string log_error;
+  std::string log_file_fault;  // why it grows beyond the size of a file; empty: it does not
   uint64_t log_errors = 0;
   uint64_t lost = 0;
   size_t waiting = 0;  // for the log
@@ -57,6 +62,10 @@ struct EvaluatorOptions {
   LiveMonitorOptions live;
   size_t queue_max = 1024;
   double lease_s = 5;  // silent for longer: the route is held, and said to be
+  // Sampled requests of each kernel until now, whatever became of them; empty: nobody knows, and
+  // nothing is stale. Called by the evaluator's thread.
+  std::function<std::map<std::string, uint64_t>()> offered;
+  double stale_after_s = 60;
 };
 
 class Evaluator {
@@ -72,7 +81,10 @@ class Evaluator {
   void Take(Evidence evidence, EvidenceOrigin origin);
   // Evidence that was lost before it came here.
   void TakeLost(const std::string& kernel, uint64_t count);
-  // Done by the thread; waits for it, but no longer than the lease. `wish` may refuse.
+  // The same of requests that are counted as dropped already.
+  void TakeDropped(const std::string& kernel, uint64_t count);
+  // Done by the thread; waits for it, but no longer than the lease. `wish` may refuse, and a share
+  // that would grow while the evidence of its kernel is stale is refused.
   using MakeWish = std::function<Result<RouteWishes>(const EvaluatorView&)>;
   Result<> Wish(const MakeWish& wish, const std::string& kind, const std::string& reason);
 
@@ -97,8 +109,11 @@ class Evaluator {
     bool cancelled = false;
     bool begun = false;  // it is being done: it cannot be taken back
   };
-  Evaluator(EvaluatorOptions options, const Clock* clock)
-      : options_(std::move(options)), clock_(clock) {}
+  Evaluator(EvaluatorOptions options, History* history, const Clock* clock)
+      : options_(std::move(options)),
+        history_(history),
+        clock_(clock),
+        watch_(options_.stale_after_s) {}
 
   void Run();
   bool Turn();  // false: it is to end
@@ -106,12 +121,18 @@ class Evaluator {
   void Beat() { beat_s_.store(clock_->MonotonicSeconds(), std::memory_order_relaxed); }
   void Look(bool at_once = false);  // makes the view anew, if anything changed
   void TakeRisk(const EvaluatorView& view);
+  bool Watch(double now_s);  // whether evidence became stale, or is so no more
+  void AddEvidence(EvaluatorView* view);
+  EvidenceAge AgeOf(const std::string& kernel) const;
 
   EvaluatorOptions options_;
+  History* history_;
   const Clock* clock_;
+  EvidenceWatch watch_;                // the thread's
+  double watched_at_s_ = -1;           // by a clock that never goes back; below 0: never
   std::unique_ptr<LiveMonitor> live_;  // the thread's
   std::deque<Item> batch_;             // the thread's
-  std::map<std::string, uint64_t> taken_lost_;
+  std::map<std::string, uint64_t> taken_lost_, taken_dropped_;
   uint64_t seen_version_ = 0;
   double looked_at_s_ = 0;  // by a clock that never goes back
   std::map<std::string, std::string> states_;
@@ -123,7 +144,7 @@ class Evaluator {
   mutable std::mutex mutex_;
   std::condition_variable wake_, answered_;
   std::deque<Item> queue_;
-  std::map<std::string, uint64_t> lost_;  // not told to the monitor yet
+  std::map<std::string, uint64_t> lost_, dropped_;  // not told to the monitor yet
   std::deque<std::shared_ptr<Asked>> asked_;
   bool end_ = false;
   std::shared_ptr<const EvaluatorView> view_;

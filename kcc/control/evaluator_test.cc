@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
+#include <map>
 #include <thread>
 
+#include "kcc/base/clock.h"
 #include "kcc/control/control_test_data.h"
 #include "kcc/control/gateway_now.h"
 #include "kcc/format/json.h"
@@ -15,6 +18,17 @@ namespace {
 
 using testing::ControlTest;
 using testing::GoodOrBad;
+
+// Told by the test, read by the evaluator's thread.
+class SharedClock final : public Clock {
+ public:
+  int64_t NowMs() const override { return now_ms_.load(); }
+  double MonotonicSeconds() const override { return static_cast<double>(now_ms_.load()) / 1000; }
+  void AdvanceMs(int64_t by_ms) { now_ms_.fetch_add(by_ms); }
+
+ private:
+  std::atomic<int64_t> now_ms_{1'000'000};
+};
 
 class EvaluatorTest : public ControlTest {
  protected:
@@ -126,6 +140,92 @@ TEST_F(EvaluatorTest, VerdictsNeverSaySatisfiedWithoutEvidence) {
   now.view = std::make_shared<EvaluatorView>(claims);
   now.silent = true;
   EXPECT_EQ(VerdictOf(now, {}).verdict, Verdict::kViolated) << "bad news stands";
+}
+
+// The scorer hangs, say: requests are sampled, and none becomes evidence.
+TEST_F(EvaluatorTest, ASatisfiedVerdictIsTakenBackWhileNothingBecomesEvidence) {
+  SharedClock clock;
+  std::atomic<uint64_t> offered{0};
+  EvaluatorOptions options;
+  options.live = Options();
+  options.offered = [&] {
+    return std::map<std::string, uint64_t>{{"fast", offered.load()}, {"careful", 0}};
+  };
+  auto started = Evaluator::Start(std::move(options), &words_, &history_, &clock);
+  ASSERT_TRUE(started.has_value()) << started.error().Format();
+  Evaluator& evaluator = **started;
+  const auto now = [&] {
+    GatewayNow seen = Now(evaluator);
+    seen.at_ms = clock.NowMs();
+    return seen;
+  };
+  // Time goes on for the evaluator, which looks by itself.
+  const auto until = [&](Verdict verdict) {
+    for (int i = 0; i < 2000 && VerdictOf(now(), {}).verdict != verdict; ++i) {
+      clock.AdvanceMs(20);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return VerdictOf(now(), {}).verdict;
+  };
+  const auto give = [&] {
+    const int64_t number = number_++;
+    MonitorObservation good = GoodOrBad(number, false);
+    good.time_ms = clock.NowMs();
+    evaluator.Take(std::move(good), {"r" + std::to_string(number), "fast", clock.NowMs(), false});
+    offered.fetch_add(1);
+  };
+  for (int i = 0; i < 600; ++i) give();
+  ASSERT_EQ(until(Verdict::kSatisfied), Verdict::kSatisfied);
+  EXPECT_NE(VerdictOf(now(), {}).json.find("\"stale\":false"), std::string::npos);
+
+  clock.AdvanceMs(3'600'000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(450));
+  EXPECT_EQ(VerdictOf(now(), {}).verdict, Verdict::kSatisfied) << "a quiet hour";
+  EXPECT_NE(VerdictOf(now(), {}).json.find("\"ageSeconds\":36"), std::string::npos);
+
+  offered.fetch_add(10);
+  clock.AdvanceMs(1500);  // it looks once a second
+  std::this_thread::sleep_for(std::chrono::milliseconds(450));
+  clock.AdvanceMs(61'000);
+  ASSERT_EQ(until(Verdict::kInconclusive), Verdict::kInconclusive);
+  const GatewayNow stale = now();
+  const std::string json = VerdictOf(stale, {}).json;
+  EXPECT_NE(json.find("none of 10 sampled requests became evidence"), std::string::npos) << json;
+  EXPECT_NE(json.find("\"stale\":true"), std::string::npos) << json;
+  EXPECT_EQ(stale.view->status.kernels[0].verdict, Verdict::kInconclusive);
+  EXPECT_EQ(stale.view->status.kernels[0].pairs[0].verdict, Verdict::kInconclusive);
+  EXPECT_NE(StatusJson(stale).find("\"stale\":\"for "), std::string::npos);
+  EXPECT_NE(ControlMetrics(stale).find("kcc_evidence_stale{kernel=\"fast\"} 1"), std::string::npos);
+  EXPECT_EQ(words_.route().serves, kFast) << "the route does not change by it";
+  EXPECT_EQ(history_.Latest(1)[0].kind, "stale");
+  const auto wider = [](const EvaluatorView& view) -> Result<RouteWishes> {
+    RouteWishes wishes = view.wishes;
+    wishes.canary = "fast";
+    wishes.canary_share = 0.5;
+    return wishes;
+  };
+  const Result<> refused = evaluator.Wish(wider, "promotion", "a test");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message().find("not widened without evidence"), std::string::npos);
+
+  give();
+  EXPECT_EQ(until(Verdict::kSatisfied), Verdict::kSatisfied) << "evidence comes again";
+  EXPECT_TRUE(evaluator.Wish(wider, "promotion", "a test").has_value());
+}
+
+TEST_F(EvaluatorTest, AfterARestartItIsKnownHowOldTheNewestEvidenceIs) {
+  {
+    auto live = Open();
+    Fold(*live, false);
+    clock_.AdvanceMs(5000);
+    Fold(*live, false);
+    ASSERT_TRUE(live->Close().has_value());
+  }
+  const int64_t newest = clock_.NowMs();
+  clock_.AdvanceMs(100'000);
+  const auto again = Open();
+  EXPECT_EQ(again->newest_ms().at("fast"), newest);
+  EXPECT_FALSE(again->newest_ms().contains("careful"));
 }
 
 TEST_F(EvaluatorTest, VerdictsAreOfTheContractAndStageThatWereAsked) {

@@ -13,6 +13,8 @@ void Add(const KernelCounts& from, KernelCountsNow* to) {
   to->sampled += Read(from.sampled);
   to->dropped += Read(from.dropped);
   to->strangers += Read(from.strangers);
+  to->unasked += Read(from.unasked);
+  to->mirrored += Read(from.mirrored);
   for (size_t i = 0; i < to->by_status.size(); ++i) to->by_status[i] += Read(from.by_status[i]);
 }
 
@@ -28,6 +30,20 @@ uint64_t CountsNow::dropped() const {
   uint64_t sum = 0;
   for (const KernelCountsNow& kernel : kernels) sum += kernel.dropped;
   return sum;
+}
+
+uint64_t CountsNow::unasked() const {
+  uint64_t sum = 0;
+  for (const KernelCountsNow& kernel : kernels) sum += kernel.unasked;
+  return sum;
+}
+
+std::map<std::string, uint64_t> CountsNow::Offered() const {
+  std::map<std::string, uint64_t> offered;
+  for (const KernelCountsNow& kernel : kernels) {
+    offered[kernel.name] = kernel.sampled + kernel.dropped + kernel.unasked + kernel.mirrored;
+  }
+  return offered;
 }
 
 CountsNow CountsOf(const GatewayCore& core) {
@@ -66,6 +82,11 @@ const KernelCountsNow* GatewayNow::FindCounts(const std::string& name) const {
     if (kernel.name == name) return &kernel;
   }
   return nullptr;
+}
+
+EvidenceAge GatewayNow::EvidenceOf(const std::string& kernel) const {
+  const auto found = view->evidence.find(kernel);
+  return found == view->evidence.end() ? EvidenceAge() : found->second;
 }
 
 std::string_view EvaluatorState(const GatewayNow& now) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,7 @@ struct GatewayFacts {
 struct KernelCountsNow {
   std::string name, fingerprint;
   uint64_t sent = 0, answered = 0, failed = 0, cut = 0, sampled = 0, dropped = 0, strangers = 0;
+  uint64_t unasked = 0, mirrored = 0;
   std::array<uint64_t, 6> by_status{};
 };
 struct CountsNow {
@@ -49,6 +51,9 @@ struct CountsNow {
 
   uint64_t sampled() const;
   uint64_t dropped() const;
+  uint64_t unasked() const;
+  // Sampled requests whose evidence was to be of each kernel, by its name.
+  std::map<std::string, uint64_t> Offered() const;
 };
 CountsNow CountsOf(const GatewayCore& core);
 
@@ -80,6 +85,7 @@ struct GatewayNow {
 
   const KernelStatus* FindKernel(const std::string& name) const;
   const KernelCountsNow* FindCounts(const std::string& name) const;
+  EvidenceAge EvidenceOf(const std::string& kernel) const;
 };
 
 // "running", "silent" past its lease, or "log-failed".

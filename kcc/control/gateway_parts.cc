@@ -1,5 +1,7 @@
 #include "kcc/control/gateway_parts.h"
 
+#include <algorithm>
+
 #include "kcc/contract/canonical.h"
 #include "kcc/control/gateway_reload.h"
 
@@ -28,10 +30,15 @@ EvaluatorOptions EvaluatorOptionsOf(const GatewayDocuments& documents, const Sta
   live.session.state = paths.monitor;
   live.session.sync_every = kSyncEvery;
   live.session.save_every = kSaveEvery;
+  live.session.log_bytes_max = config.decision_log.file_bytes;
+  live.session.log_files_max = static_cast<size_t>(config.decision_log.files_max);
   live.session.stage = config.stage;
   live.session.kcc_version = kcc_version;
   for (const GatewayKernel& kernel : config.kernels) live.kernels.push_back(kernel.name);
   live.wishes = wishes;
+  constexpr double kStaleAfterLeastS = 60;
+  options.stale_after_s =
+      std::max(kStaleAfterLeastS, 5 * static_cast<double>(config.scoring.timeout_ms) / 1000);
   live.hide_content = config.store != StoreRequests::kFull;
   return options;
 }

@@ -94,9 +94,11 @@ class GatewayProcess {
     TellHistory();
     core_.emplace(PoolOf(documents_), static_cast<size_t>(documents_.config.threads), kRing,
                   run_.clock);
+    EvaluatorOptions evaluator =
+        EvaluatorOptionsOf(documents_, paths_, run_.kcc_version, WishesNow());
+    evaluator.offered = [this] { return CountsOf(*core_).Offered(); };
     KCC_TRY(evaluator_,
-            Evaluator::Start(EvaluatorOptionsOf(documents_, paths_, run_.kcc_version, WishesNow()),
-                             &core_->route(), &history_, run_.clock));
+            Evaluator::Start(std::move(evaluator), &core_->route(), &history_, run_.clock));
     facts_ = std::make_shared<GatewayFacts>(
         FactsOf(documents_, paths_, run_.kcc_version, run_.clock->NowMs()));
     rate_.Take(run_.clock->MonotonicSeconds(), 0);
@@ -109,7 +111,18 @@ class GatewayProcess {
           next.barred = wishes.barred;
           return next;
         };
-        return evaluator_->Wish(make, "promotion", reason).has_value();
+        if (evaluator_->Wish(make, "promotion", reason).has_value()) return true;
+        // A share that may not grow now is asked for again; who is ruled out is so at once.
+        const auto bar = [barred =
+                              wishes.barred](const EvaluatorView& view) -> Result<RouteWishes> {
+          RouteWishes next = view.wishes;
+          next.barred = barred;
+          return next;
+        };
+        if (evaluator_->view()->wishes.barred != wishes.barred) {
+          (void)evaluator_->Wish(bar, "promotion", reason);
+        }
+        return false;
       });
     }
     MakeApi();
@@ -178,18 +191,22 @@ class GatewayProcess {
   }
 
   Result<std::unique_ptr<Rescorer>> StartScorer(const GatewayDocuments& documents) {
-    return Rescorer::Start(documents.contract, documents.policy, RescoreOptionsOf(documents),
-                           *core_, [this](Evidence evidence, const ServedRecord& record) {
-                             EvidenceOrigin origin;
-                             origin.request = record.id;
-                             if (record.pool) {
-                               origin.kernel = record.pool->kernels[record.kernel].name;
-                             }
-                             origin.at_ms = record.started_at_ms;
-                             origin.probe = record.kind == RecordKind::kProbe;
-                             if (otlp_) otlp_->Take(record);
-                             evaluator_->Take(std::move(evidence), std::move(origin));
-                           });
+    return Rescorer::Start(
+        documents.contract, documents.policy, RescoreOptionsOf(documents), *core_,
+        [this](Evidence evidence, const ServedRecord& record) {
+          EvidenceOrigin origin;
+          origin.request = record.id;
+          if (record.pool) {
+            origin.kernel = record.pool->kernels[record.kernel].name;
+          }
+          origin.at_ms = record.started_at_ms;
+          origin.probe = record.kind == RecordKind::kProbe;
+          if (otlp_) otlp_->Take(record);
+          evaluator_->Take(std::move(evidence), std::move(origin));
+        },
+        [this](const std::string& kernel, uint64_t count) {
+          evaluator_->TakeDropped(kernel, count);
+        });
   }
 
   Result<> StartTelemetry() {
@@ -218,17 +235,20 @@ class GatewayProcess {
     plane.reset();
   }
 
-  // What it had not scored yet is missing, and the monitor is told so.
+  // What it had not scored yet is missing, and it tells the monitor so.
   void StopScorer() {
     std::unique_ptr<Rescorer> scorer;
+    RescoreCounts before;
     {
       const std::lock_guard lock(mutex_);
+      if (!scorer_) return;
       scorer = std::move(scorer_);
+      before = scored_before_;
+      scored_before_ += scorer->counts();  // what is counted never goes back
     }
-    if (!scorer) return;
-    const uint64_t waiting = scorer->counts().waiting;
-    scorer.reset();
-    evaluator_->TakeLost("", waiting);
+    before += scorer->Finish();
+    const std::lock_guard lock(mutex_);
+    scored_before_ = std::move(before);
   }
   // What nobody took any more, once the plane puts nothing.
   void EmptyRings() {
@@ -239,7 +259,7 @@ class GatewayProcess {
       const std::vector<uint64_t> dropped = worker->ring().TakeDropped();
       const auto pool = core_->pool();
       for (size_t i = 0; i < dropped.size() && i < pool->kernels.size(); ++i) {
-        if (dropped[i] > 0) evaluator_->TakeLost(pool->kernels[i].name, dropped[i]);
+        if (dropped[i] > 0) evaluator_->TakeDropped(pool->kernels[i].name, dropped[i]);
       }
     }
   }
@@ -265,7 +285,14 @@ class GatewayProcess {
 
   RescoreCounts Scorer() {
     const std::lock_guard lock(mutex_);
-    return scorer_ ? scorer_->counts() : RescoreCounts{};
+    return ScorerHeld();
+  }
+
+  // Of all scorers that there were: a reload may begin another one. Holding the lock.
+  RescoreCounts ScorerHeld() const {
+    RescoreCounts counts = scored_before_;
+    if (scorer_) counts += scorer_->counts();
+    return counts;
   }
 
   // False: it is to end.
@@ -324,7 +351,7 @@ class GatewayProcess {
     }
     const std::lock_guard lock(mutex_);
     now.facts = facts_;
-    if (scorer_) now.scorer = scorer_->counts();
+    now.scorer = ScorerHeld();
     if (plane_) now.plane = plane_->counts();
     return now;
   }
@@ -444,6 +471,7 @@ class GatewayProcess {
   std::mutex reload_mutex_;
   std::mutex mutex_;  // of what follows
   std::unique_ptr<Rescorer> scorer_;
+  RescoreCounts scored_before_;
   std::unique_ptr<Plane> plane_;
   std::shared_ptr<const GatewayFacts> facts_;
 };

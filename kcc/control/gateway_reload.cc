@@ -36,6 +36,7 @@ std::vector<std::string> KeepWhatNeedsRestart(const GatewayDocuments& now, Gatew
   keep("register", old.register_url, config.register_url);
   keep("promotion", old.promotion_file, config.promotion_file);
   keep("state", old.state_dir, config.state_dir);
+  keep("decisionLog", old.decision_log, config.decision_log);
   keep("stage", old.stage, config.stage);
   keep("canary", old.canary, config.canary);
   keep("shadow", old.shadow, config.shadow);

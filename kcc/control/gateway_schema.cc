@@ -65,31 +65,35 @@ Schema PairSchema() {
 }
 
 Schema KernelSchema() {
-  return Object({{"name", Text("")},
-                 {"role", OneOf(kRoles, "")},
-                 {"state", OneOf(kStates, "")},
-                 {"verdict", OneOf(kVerdicts, "the worst of its pairs")},
-                 {"health", Number("H; from eta1 on an L2 or L3 clause is violated")},
-                 {"eta1", Number("")},
-                 {"eta2", Number("")},
-                 {"action", OrNull(Text("what its alarms order"))},
-                 {"target", Text("where its requests go while it is guarded")},
-                 {"share", Number("of new sessions")},
-                 {"since", TimeMs("when its state and verdict became so")},
-                 {"auditRate", Number("share of its requests that are audited now")},
-                 {"served", Count("observations of any kind, probes left out")},
-                 {"audited", Count("that counted")},
-                 {"strikes", Count("times it was guarded again after a release")},
-                 {"probationLeft", Count("audited requests")},
-                 {"fingerprint", Text("that its answers must carry; empty: any"), false},
-                 {"sent", Count("requests sent to it, retries counted"), false},
-                 {"answered", Count("answers passed on to their end"), false},
-                 {"failed", Count("tries without an answer to pass on"), false},
-                 {"cut", Count("answers that broke off after their first content"), false},
-                 {"sampled", Count("records for the scorer"), false},
-                 {"dropped", Count("records for which there was no room"), false},
-                 {"strangers", Count("answers with another fingerprint"), false},
-                 {"pairs", ListOf(Ref("pair"), "clauses on slices")}});
+  return Object(
+      {{"name", Text("")},
+       {"role", OneOf(kRoles, "")},
+       {"state", OneOf(kStates, "")},
+       {"verdict", OneOf(kVerdicts, "the worst of its pairs")},
+       {"health", Number("H; from eta1 on an L2 or L3 clause is violated")},
+       {"eta1", Number("")},
+       {"eta2", Number("")},
+       {"action", OrNull(Text("what its alarms order"))},
+       {"target", Text("where its requests go while it is guarded")},
+       {"share", Number("of new sessions")},
+       {"since", TimeMs("when its state and verdict became so")},
+       {"auditRate", Number("share of its requests that are audited now")},
+       {"served", Count("observations of any kind, probes left out")},
+       {"audited", Count("that counted")},
+       {"strikes", Count("times it was guarded again after a release")},
+       {"probationLeft", Count("audited requests")},
+       {"fingerprint", Text("that its answers must carry; empty: any"), false},
+       {"sent", Count("requests sent to it, retries counted"), false},
+       {"answered", Count("answers passed on to their end"), false},
+       {"failed", Count("tries without an answer to pass on"), false},
+       {"cut", Count("answers that broke off after their first content"), false},
+       {"sampled", Count("records for the scorer"), false},
+       {"dropped", Count("records for which there was no room"), false},
+       {"strangers", Count("answers with another fingerprint"), false},
+       {"unasked", Count("probes that it was not shown, since others wait for it"), false},
+       {"evidenceAtMs", OrNull(TimeMs("when its newest audited request began"))},
+       {"stale", Text("why its evidence is too old for a verdict; empty: it is not")},
+       {"pairs", ListOf(Ref("pair"), "clauses on slices")}});
 }
 
 Schema EntrySchema() {
@@ -127,7 +131,7 @@ Schema RatesSchema() {
       {"reasons", MapOf(Count(""), "of sampled requests without evidence")}};
   for (const char* count : {"came", "refused", "own", "retried", "left", "underWay", "unauditable",
                             "bytesIn", "bytesOut", "sampled", "scored", "lost", "dropped",
-                            "timedOut", "refusedByScorer", "waiting"}) {
+                            "unasked", "timedOut", "refusedByScorer", "waiting"}) {
     properties.push_back({count, Count("")});
   }
   return Object(properties, "counts since the start");
@@ -230,9 +234,13 @@ std::string GatewayVerdictSchema() {
                                 {"threshold", Number("what value is held to")},
                                 {"observations", Count("")},
                                 {"reason", Text("")}});
-  const Schema evidence = Object({{"requests", Count("audited")},
-                                  {"tokens", Count("of audited requests, since the start")},
-                                  {"needed", ListOf(Text(""), "pairs that are not decided yet")}});
+  const Schema evidence =
+      Object({{"requests", Count("audited")},
+              {"tokens", Count("of audited requests, since the start")},
+              {"newestAt", OrNull(Text("when the newest audited request began"))},
+              {"ageSeconds", OrNull(Ref("number"))},
+              {"stale", Bool("requests are sampled, and none becomes evidence")},
+              {"needed", ListOf(Text(""), "pairs that are not decided yet")}});
   const Schema root =
       Object({{"kccVerdict", Count("version of this document: 1")},
               {"contract", DocumentSchema()},

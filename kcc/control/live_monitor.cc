@@ -10,6 +10,7 @@ namespace {
 
 // Of one turn; what is left is folded in the next, so that evidence keeps coming in between.
 constexpr uint64_t kLostAtOnce = 10'000;
+static_assert(kLostAtOnce <= kUnreadLinesMax);
 constexpr int64_t kRetryMsMax = 10'000;
 
 UnreadLine LostLine(const MonitorPolicy& policy, const std::string& kernel,
@@ -28,6 +29,7 @@ Result<std::unique_ptr<LiveMonitor>> LiveMonitor::Open(LiveMonitorOptions option
   const LiveMonitorOptions& given = live->options_;
   KCC_TRY(live->session_, MonitorSession::Open(given.contract, given.policy, given.session));
   live->resumed_ = live->folded_ = live->session_->resumed();
+  live->newest_ms_ = live->session_->newest_ms();
   live->last_time_ms_ = clock->NowMs();
   HistoryEntry start;
   start.at_ms = clock->NowMs();
@@ -111,6 +113,7 @@ void LiveMonitor::Took(const Evidence& evidence, const EvidenceOrigin& origin,
   if (const auto* observation = std::get_if<MonitorObservation>(&evidence)) {
     if (observation->audited && decision.handling == Handling::kCounted) {
       tokens_[observation->kernel] += static_cast<int64_t>(observation->tokens.rows());
+      NoteNewest(observation->kernel, observation->time_ms);
     }
   }
   history_->Add(DecidedRequest{origin.request, origin.kernel, origin.at_ms, decision.number,
@@ -142,10 +145,19 @@ void LiveMonitor::Took(const Evidence& evidence, const EvidenceOrigin& origin,
   if (moved) TellRoute(std::move(route));
 }
 
+void LiveMonitor::NoteNewest(const std::string& kernel, int64_t time_ms) {
+  int64_t& newest = newest_ms_.try_emplace(kernel, time_ms).first->second;
+  newest = std::max(newest, time_ms);
+}
+
 void LiveMonitor::FoldLost(const std::string& kernel, uint64_t count) {
+  lost_ += count;
+  FoldDropped(kernel, count);
+}
+
+void LiveMonitor::FoldDropped(const std::string& kernel, uint64_t count) {
   if (count == 0) return;
   ++version_;
-  lost_ += count;
   unfolded_[kernel] += count;
   if (session_) FoldWaiting();
 }
@@ -221,10 +233,15 @@ void LiveMonitor::TryLogAgain() {
   session_.emplace(std::move(*opened));
   const MonitorStatus before_failure = status_;
   status_old_ = true;
+  for (const auto& [kernel, time_ms] : session_->newest_ms()) NoteNewest(kernel, time_ms);
   // A line that was written, and whose sync failed, is in the log: it must not be folded twice.
   folded_ = session_->resumed();
   if (first_may_be_in_log_ && folded_ > before && !waiting_.empty()) waiting_.pop_front();
   first_may_be_in_log_ = false;
+  if (const auto [kernel, count] = std::exchange(unfolded_may_be_in_log_, {});
+      folded_ > before && count > 0) {
+    unfolded_[kernel] -= count;
+  }
   retry_ms_ = options_.retry_ms;
   scout_.reset();
   log_error_.clear();
@@ -268,15 +285,18 @@ void LiveMonitor::FoldWaiting() {
   }
   uint64_t left = kLostAtOnce;
   for (auto& [kernel, count] : unfolded_) {
-    for (; session_ && count > 0 && left > 0; --count, --left) {
-      const Evidence line = LostLine(options_.policy, kernel, "there was no room for its evidence");
-      const auto decision = FoldInLog(line);
-      if (!decision.has_value()) {
-        LogFailed(decision.error());
-        return;
-      }
-      Took(line, {{}, kernel, clock_->NowMs(), false}, *decision);
+    if (!session_ || count == 0 || left == 0) continue;
+    UnreadLine lines = LostLine(options_.policy, kernel, "there was no room for its evidence");
+    lines.lines = static_cast<int64_t>(std::min(count, left));
+    const auto decision = FoldInLog(lines);
+    if (!decision.has_value()) {
+      unfolded_may_be_in_log_ = {kernel, static_cast<uint64_t>(lines.lines)};
+      LogFailed(decision.error());
+      return;
     }
+    count -= static_cast<uint64_t>(lines.lines);
+    left -= static_cast<uint64_t>(lines.lines);
+    Took(lines, {{}, kernel, clock_->NowMs(), false}, *decision);
   }
 }
 

@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kcc/base/clock.h"
@@ -57,6 +58,8 @@ class LiveMonitor {
   void Fold(Evidence evidence, const EvidenceOrigin& origin);
   // Evidence of a kernel that nobody kept; empty: of any.
   void FoldLost(const std::string& kernel, uint64_t count);
+  // The same of requests of which nothing was kept: lost() does not count them once more.
+  void FoldDropped(const std::string& kernel, uint64_t count);
   // What time brings: tries the log again, turns the probes to the next kernel.
   void Tick();
   void Wish(const RouteWishes& wishes, const std::string& kind, const std::string& reason);
@@ -71,11 +74,18 @@ class LiveMonitor {
   bool log_failed() const { return !session_; }
   uint64_t log_errors() const { return log_errors_; }
   const std::string& log_error() const { return log_error_; }  // empty: it is written
+  // Why the log could not go on in a new file, and grows beyond its size; empty: it does not.
+  const std::string& log_file_fault() const {
+    static const std::string none;
+    return session_ ? session_->file_fault() : none;
+  }
   std::string head() const { return session_ ? session_->head() : head_; }
   int64_t resumed() const { return resumed_; }
   size_t waiting() const { return waiting_.size(); }
   uint64_t lost() const { return lost_; }
   int64_t tokens(const std::string& kernel) const;  // audited, since this process began
+  // When the newest audited request of each kernel began.
+  const std::map<std::string, int64_t>& newest_ms() const { return newest_ms_; }
   const std::map<std::string, uint64_t>& guards() const { return guards_; }
   // Changes whenever something above may have.
   uint64_t version() const { return version_; }
@@ -103,6 +113,7 @@ class LiveMonitor {
   Result<MonitorDecision> FoldInLog(const Evidence& evidence);
   void Took(const Evidence& evidence, const EvidenceOrigin& origin,
             const MonitorDecision& decision);
+  void NoteNewest(const std::string& kernel, int64_t time_ms);
   void LogFailed(const Error& error);
   void Wait(Waiting item);
   void Scout(const Evidence& evidence);
@@ -131,14 +142,15 @@ class LiveMonitor {
   std::map<std::string, uint64_t> unfolded_;  // lost, by kernel, and not folded as such yet
   std::string head_;
   bool first_may_be_in_log_ = false;  // of `waiting_`: its line was written, or was not
-  int64_t retry_ms_ = 0;              // doubles
+  std::pair<std::string, uint64_t> unfolded_may_be_in_log_;  // the same of lost ones, and how many
+  int64_t retry_ms_ = 0;                                     // doubles
   double retry_at_s_ = 0;
   std::set<std::string> unsafe_;  // kernels that the scout saw guarded
 
   uint64_t log_errors_ = 0;
   std::string log_error_;
   uint64_t lost_ = 0;
-  std::map<std::string, int64_t> tokens_;
+  std::map<std::string, int64_t> tokens_, newest_ms_;
   std::map<std::string, uint64_t> guards_;  // times that a kernel was guarded, since it began
   uint64_t turn_ = 0;
   double turned_at_s_ = 0;

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 
 #include "kcc/base/file.h"
 #include "kcc/control/control_test_data.h"
@@ -40,7 +41,7 @@ class LiveMonitorTest : public ControlTest {
   };
 
   void ExpectReplays(const LiveMonitorOptions& options) {
-    const auto replay = ReplayLog(options.session.log, options.contract, options.policy);
+    const auto replay = ReplayLog({options.session.log}, options.contract, options.policy);
     ASSERT_TRUE(replay.has_value()) << replay.error().Format();
     EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
   }
@@ -90,6 +91,42 @@ TEST_F(LiveMonitorTest, LostEvidenceReleasesNothing) {
   EXPECT_EQ(words_.route().serves, kCareful);
   EXPECT_EQ(live->lost(), 5000u);
   EXPECT_EQ(live->status().unread, 5000);
+}
+
+TEST_F(LiveMonitorTest, WhatNobodyKeptIsOneLineOfTheLogAndAsManyObservations) {
+  auto live = Open();
+  Fold(*live, false);
+  live->FoldDropped("fast", 5000);
+  live->FoldDropped("careful", 3);
+  EXPECT_EQ(live->lost(), 0u) << "they are counted as dropped";
+  EXPECT_EQ(live->status().unread, 5003);
+  EXPECT_TRUE(live->Close().has_value());
+  ExpectReplays(Options());
+  std::ifstream log(Path("decisions.jsonl"));
+  std::string line;
+  int lines = 0;
+  while (std::getline(log, line)) ++lines;
+  EXPECT_EQ(lines, 4) << "the start, an observation, and one of each kernel";
+  live.reset();
+  const auto again = Open();
+  EXPECT_EQ(again->status().unread, 5003);
+}
+
+TEST_F(LiveMonitorTest, WhatNobodyKeptIsFoldedOnceThoughTheLogFails) {
+  const auto live = Open();
+  Fold(*live, false);
+  {
+    const FullDisk full(Path("decisions.jsonl"));
+    live->FoldDropped("fast", 700);
+    EXPECT_TRUE(live->log_failed());
+  }
+  for (int i = 0; i < 3; ++i) {
+    clock_.AdvanceMs(20'000);
+    live->Tick();
+  }
+  EXPECT_EQ(live->status().unread, 700);
+  EXPECT_TRUE(live->Close().has_value());
+  ExpectReplays(Options());
 }
 
 TEST_F(LiveMonitorTest, EvidenceThatCannotBeTakenIsMissingAndNotGone) {

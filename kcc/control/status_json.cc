@@ -3,6 +3,7 @@
 #include "kcc/contract/contract.h"
 #include "kcc/control/gateway_now.h"
 #include "kcc/metric/metric.h"
+#include "kcc/monitorlog/log_files.h"
 
 namespace kcc {
 namespace {
@@ -53,11 +54,16 @@ void WriteKernel(const GatewayNow& now, const KernelStatus& kernel, JsonWriter* 
   json->Field("since", Since(now, kernel.name)).Field("auditRate", kernel.audit_rate);
   json->Field("served", kernel.served).Field("audited", kernel.audited);
   json->Field("strikes", kernel.strikes).Field("probationLeft", kernel.probation_left);
+  const EvidenceAge age = now.EvidenceOf(kernel.name);
+  json->Key("evidenceAtMs");
+  age.newest_ms ? json->Value(*age.newest_ms) : json->Null();
+  json->Field("stale", age.stale ? WhyStale(age, now.at_ms) : std::string());
   if (const KernelCountsNow* counts = now.FindCounts(kernel.name)) {
     json->Field("fingerprint", counts->fingerprint).Field("sent", counts->sent);
     json->Field("answered", counts->answered).Field("failed", counts->failed);
     json->Field("cut", counts->cut).Field("sampled", counts->sampled);
-    json->Field("dropped", counts->dropped).Field("strangers", counts->strangers);
+    json->Field("dropped", counts->dropped).Field("unasked", counts->unasked);
+    json->Field("strangers", counts->strangers);
   }
   json->Key("pairs").BeginArray();
   for (const PairStatus& pair : kernel.pairs) WritePair(now, pair, json);
@@ -73,6 +79,7 @@ void WriteRates(const GatewayNow& now, JsonWriter* json) {
   json->Field("bytesIn", now.counts.bytes_in).Field("bytesOut", now.counts.bytes_out);
   json->Field("sampled", now.counts.sampled()).Field("scored", now.scorer.scored);
   json->Field("lost", now.scorer.lost + now.view->lost).Field("dropped", now.counts.dropped());
+  json->Field("unasked", now.scorer.unasked + now.counts.unasked());
   json->Field("timedOut", now.scorer.timed_out).Field("refusedByScorer", now.scorer.refused);
   json->Field("waiting", now.scorer.waiting).Key("reasons").BeginObject();
   for (const auto& [reason, count] : now.scorer.reasons) json->Field(reason, count);
@@ -85,6 +92,7 @@ void WriteEvaluator(const GatewayNow& now, JsonWriter* json) {
   json->Field("silentSeconds", now.silent_s).Field("lagSeconds", now.lag_s);
   json->Field("queued", now.queued).Field("waitingForLog", view.waiting);
   json->Field("lost", view.lost).Field("logErrors", view.log_errors);
+  json->Field("logFileError", view.log_file_fault);
   json->Field("logError", view.log_error).Field("logHead", view.log_head);
   json->Field("observations", view.status.observations).Field("unread", view.status.unread);
   json->Field("duplicates", view.status.duplicates).Field("sessions", view.status.sessions);
@@ -134,8 +142,16 @@ void WritePromotion(const GatewayNow& now, JsonWriter* json) {
   json->EndArray().EndObject();
 }
 
+// The log as a shell takes it: names sort in the order of the files.
+std::string LogFiles(const std::string& path) {
+  if (SetAsideFiles(path).empty()) return path;
+  const size_t dot = path.rfind('.');
+  return path.substr(0, dot) + "*" + path.substr(dot);
+}
+
 // What guarded a kernel, with the command that decides the log again to see it.
 void WriteIncidents(const GatewayNow& now, JsonWriter* json) {
+  const std::string log = LogFiles(now.facts->log_path);
   json->Key("incidents").BeginArray();
   for (const HistoryEntry& entry : now.history) {
     const bool bad = entry.kind == "alarm" || entry.kind == "proof" || entry.kind == "broken" ||
@@ -145,7 +161,7 @@ void WriteIncidents(const GatewayNow& now, JsonWriter* json) {
     json->Field("kind", entry.kind).Field("kernel", entry.kernel).Field("clause", entry.clause);
     json->Field("slice", entry.slice).Field("reason", entry.reason);
     json->Field("request", entry.request);
-    json->Field("replayCommand", "kcc monitor replay " + now.facts->log_path + " --contract " +
+    json->Field("replayCommand", "kcc monitor replay " + log + " --contract " +
                                      now.facts->contract_path + " --policy " +
                                      now.facts->policy_path);
     json->EndObject();

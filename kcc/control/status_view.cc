@@ -94,7 +94,8 @@ Result<StatusView> ReadStatusView(std::string_view body) {
   for (const Members& kernel : status.Objects("kernels")) {
     view.kernels.push_back({kernel.Text("name"), kernel.Text("role"), kernel.Text("state"),
                             kernel.Text("verdict"), kernel.Text("action"), kernel.Text("target"),
-                            kernel.Number("share"), kernel.Integer("since")});
+                            kernel.Number("share"), kernel.Integer("since"),
+                            kernel.Integer("evidenceAtMs"), kernel.Text("stale")});
   }
   return view;
 }

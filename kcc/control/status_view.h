@@ -15,6 +15,8 @@ struct KernelView {
   std::string name, role, state, verdict, action, target;
   double share = 0;
   int64_t since_ms = 0;
+  int64_t evidence_at_ms = 0;  // 0: there is none, or it is not known
+  std::string stale;           // why the verdict says nothing now; empty: it does
 };
 
 struct StatusView {

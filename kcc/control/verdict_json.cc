@@ -10,6 +10,14 @@ namespace {
 
 constexpr int kVerdictVersion = 1;
 
+std::string Timestamp(int64_t time_ms) {
+  return FormatTimestamp(std::clamp<int64_t>(time_ms, 0, kTimestampMsMax));
+}
+
+double SecondsSince(int64_t then_ms, int64_t now_ms) {
+  return static_cast<double>(std::max<int64_t>(0, now_ms - then_ms)) / 1000;
+}
+
 // The kernel that a rollout is about: the canary, whatever its share and the stage, else the
 // shadow. Without either the first of role infer, and not the one that happens to serve: that is
 // the guard after an alarm.
@@ -55,6 +63,8 @@ Judged Judge(const GatewayNow& now, const KernelStatus& kernel) {
   if (now.view->log_failed) {
     return {Verdict::kInconclusive, "the decision log cannot be written: " + now.view->log_error};
   }
+  const EvidenceAge age = now.EvidenceOf(kernel.name);
+  if (age.stale) return {Verdict::kInconclusive, WhyStale(age, now.at_ms)};
   if (kernel.verdict == Verdict::kSatisfied && kernel.audited > 0 && !kernel.pairs.empty()) {
     return {Verdict::kSatisfied, "every clause is certified on every slice"};
   }
@@ -77,6 +87,12 @@ void WriteEvidence(const GatewayNow& now, const KernelStatus& kernel, JsonWriter
   const auto tokens = now.view->tokens.find(kernel.name);
   json->Key("evidence").BeginObject().Field("requests", kernel.audited);
   json->Field("tokens", tokens == now.view->tokens.end() ? int64_t{0} : tokens->second);
+  const EvidenceAge age = now.EvidenceOf(kernel.name);
+  json->Key("newestAt");
+  age.newest_ms ? json->Value(Timestamp(*age.newest_ms)) : json->Null();
+  json->Key("ageSeconds");
+  age.newest_ms ? json->Value(SecondsSince(*age.newest_ms, now.at_ms)) : json->Null();
+  json->Field("stale", age.stale);
   json->Key("needed").BeginArray();
   for (const PairStatus& pair : kernel.pairs) {
     if (pair.verdict != Verdict::kInconclusive) continue;
@@ -108,11 +124,12 @@ VerdictGiven VerdictOf(const GatewayNow& now, const VerdictAsked& asked) {
     WritePairs(*kernel, &json);
   } else {
     json.Key("evidence").BeginObject().Field("requests", 0).Field("tokens", 0);
+    json.Key("newestAt").Null().Key("ageSeconds").Null().Field("stale", false);
     json.Key("needed").BeginArray().EndArray().EndObject();
     json.Key("clauses").BeginArray().EndArray();
   }
   json.Field("seq", now.view->status.observations);
-  json.Field("asOf", FormatTimestamp(std::clamp<int64_t>(now.view->at_ms, 0, kTimestampMsMax)));
+  json.Field("asOf", Timestamp(now.view->at_ms));
   return {judged.verdict, json.EndObject().Take()};
 }
 

@@ -44,6 +44,11 @@ class Publisher {
   void operator()(size_t slot, const Interval& value) const {
     if (wanted_[slot]) out_->SetInterval(slot, value.lo, value.hi);
   }
+  // Of what takes long to compute: only where it is wanted.
+  template <class Make>
+  void If(size_t slot, const Make& make) const {
+    if (wanted_[slot]) (*this)(slot, make());
+  }
 
  private:
   const SlotSet& wanted_;

@@ -183,18 +183,21 @@ Interval TotalVariationInterval(const SideView& p, const SideView& q, const Matc
 void PublishDivergences(const SideView& p, const SideView& q, const Matched& match, size_t vocab,
                         const Publisher& publish) {
   const ListSlots& slots = ListSlotsOf();
-  publish(slots.tv, TotalVariationInterval(p, q, match, vocab));
+  publish.If(slots.tv, [&] { return TotalVariationInterval(p, q, match, vocab); });
   const auto both_ends = [&](Term term) {
     return Interval{LowerBound(term, p, q, match), UpperBound(term, vocab, match)};
   };
   const KlLowerEnd forward(p, q, match.train_only, match.infer_only);
   const KlLowerEnd reverse(q, p, match.infer_only, match.train_only);
-  publish(slots.kl,
-          {KlLowerBound(&KlTerm, p, q, match, forward), UpperBound(&KlTerm, vocab, match)});
-  publish(slots.reverse_kl, {KlLowerBound(&ReverseKlTerm, p, q, match, reverse),
-                             UpperBound(&ReverseKlTerm, vocab, match)});
-  publish(slots.chi2, both_ends(&Chi2Term));
-  publish(slots.reverse_chi2, both_ends(&ReverseChi2Term));
+  publish.If(slots.kl, [&] {
+    return Interval{KlLowerBound(&KlTerm, p, q, match, forward), UpperBound(&KlTerm, vocab, match)};
+  });
+  publish.If(slots.reverse_kl, [&] {
+    return Interval{KlLowerBound(&ReverseKlTerm, p, q, match, reverse),
+                    UpperBound(&ReverseKlTerm, vocab, match)};
+  });
+  publish.If(slots.chi2, [&] { return both_ends(&Chi2Term); });
+  publish.If(slots.reverse_chi2, [&] { return both_ends(&ReverseChi2Term); });
   const auto with_overlap = [&](size_t slot, Term term, double most, Term overlap) {
     if (!publish.Wants(slot)) return;
     const Interval ends = both_ends(term);

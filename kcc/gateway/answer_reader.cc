@@ -308,9 +308,13 @@ bool AnswerReader::Entry(JsonCursor& cursor, int32_t* id, double* logprob, const
     if (KeyIs(part.key, "top_logprobs")) return others();
     std::string_view value;
     if (!cursor.Skip(&value)) return false;
-    if (KeyIs(part.key, "logprob")) *logprob = LogprobOf(value);
-    if (KeyIs(part.key, "id")) *id = IdOfNumber(value);
-    if (token_id_texts_ && KeyIs(part.key, "token")) *id = IdOfText(BetweenQuotes(value));
+    if (KeyIs(part.key, "logprob")) {
+      *logprob = LogprobOf(value);
+    } else if (KeyIs(part.key, "token")) {
+      if (token_id_texts_) *id = IdOfText(BetweenQuotes(value));
+    } else if (KeyIs(part.key, "id")) {
+      *id = IdOfNumber(value);
+    }
     return true;
   });
 }

@@ -46,6 +46,7 @@ class AnswerReader {
   // What cannot be read was passed on, for this reason.
   void Lose(std::string_view fault);
   ServedAnswer& answer() { return answer_; }
+  size_t bytes() const { return bytes_; }  // that were read
   // At the end: tokens are of use only with an id each.
   ServedAnswer Take();
 

@@ -26,19 +26,34 @@ ServedRecord GatewayExchange::State::NewRecord(RecordKind kind, int64_t now) con
   return record;
 }
 
+// A place is for what becomes evidence; that another build answered is told at once.
 void GatewayExchange::State::Put(ServedRecord record) {
   KernelCounts& its = worker.counts().kernels[record.kernel];
   const bool evidence = record.kind != RecordKind::kFingerprint;
+  if (evidence && !record.place) record.place = core.places().TakeServed(record.kernel);
+  if (evidence && !record.place) return Drop(record.kernel);
+  const size_t of = record.kernel;
+  const bool served = record.kind != RecordKind::kProbe;
   if (!worker.ring().Put(std::move(record))) {
     Count(its.dropped);
   } else if (evidence) {
     Count(its.sampled);
   }
+  if (evidence && served) CountMirror(of);
 }
 
+// The scorer hears of it: its evidence is missing, and not gone. Takes no memory.
 void GatewayExchange::State::Drop(size_t its_kernel) {
-  worker.ring().Drop(its_kernel);
   Count(worker.counts().kernels[its_kernel].dropped);
+  worker.ring().Drop(its_kernel);
+  CountMirror(its_kernel);
+}
+
+// Whether or not it comes to that: who is shown nothing any more must be seen to have no evidence.
+void GatewayExchange::State::CountMirror(size_t served_by) {
+  const size_t candidate = core.route().sampling().shadow;
+  if (!shadow || candidate >= pool->kernels.size() || candidate == served_by) return;
+  Count(worker.counts().kernels[candidate].mirrored);
 }
 
 // Where there is no memory for a record, the answer goes on without.
@@ -51,15 +66,23 @@ void GatewayExchange::State::PutOrDrop(size_t its_kernel, const Make& make) {
   }
 }
 
-// Put at the start, so that it does not depend on how the request ends.
+// Put at the start, so that it does not depend on how the request ends. A kernel for whose answers
+// many probes wait, or for whose probe there is no memory, is not asked: that says nothing for it
+// and nothing against it.
 void GatewayExchange::State::PutProbe(size_t probed, int64_t now) {
-  PutOrDrop(probed, [&] {
-    ServedRecord record = NewRecord(RecordKind::kProbe, now);
-    record.kernel = probed;
-    record.fields = fields;
-    record.request_body = body;
-    return record;
-  });
+  try {
+    ScorerPlace place = core.places().TakeShown(probed);
+    if (place && !worker.ring().full()) {
+      ServedRecord record = NewRecord(RecordKind::kProbe, now);
+      record.place = std::move(place);
+      record.kernel = probed;
+      record.fields = fields;
+      record.request_body = body;
+      return Put(std::move(record));
+    }
+  } catch (const std::bad_alloc&) {
+  }
+  Count(worker.counts().kernels[probed].unasked);
 }
 
 // A kernel that did not answer. It has a record of its own, since the request goes on.
@@ -89,6 +112,7 @@ ServedRecord GatewayExchange::State::EndRecord(bool cut, bool left, int64_t now)
   record.client_left = left;
   record.shadow = shadow;
   if (is_client_error()) record.status = error_status;
+  worker.budget().Spend(reader->bytes());
   ServedAnswer answer = reader->Take();
   record.finish_reason = std::move(answer.finish_reason);
   if (!answer.fingerprint.empty()) record.fingerprint = std::move(answer.fingerprint);

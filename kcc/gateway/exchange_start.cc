@@ -79,7 +79,7 @@ Step GatewayExchange::State::Start(const AskHead& head, std::string the_body, in
     return Refuse(std::move(refusal), now);
   }
   KeepPassedHeaders(head);
-  ChooseSamples(head);
+  ChooseSamples(head, *first);
   sent_us = now;
   return Send(*first);
 }
@@ -115,10 +115,11 @@ std::optional<size_t> GatewayExchange::State::NextKernel() const {
   return std::nullopt;
 }
 
-// By the request alone: its hash, and what kind of request it is.
-void GatewayExchange::State::ChooseSamples(const AskHead& head) {
+// By the request alone: its hash, and what kind of request it is. Whether the scorer has a place
+// is asked before the answer too: what would be lost is not asked for, and counted as dropped.
+void GatewayExchange::State::ChooseSamples(const AskHead& head, size_t first) {
   const Sampling24 words = core.route().sampling();
-  const bool audit = IsSampled(words.audit_share, HashOf(kAuditSalt, request_hash));
+  bool audit = IsSampled(words.audit_share, HashOf(kAuditSalt, request_hash));
   const bool probe = words.probed < pool->kernels.size() &&
                      IsSampled(words.probe_share, HashOf(kProbeSalt, request_hash));
   if (!audit && !probe) return;
@@ -126,13 +127,19 @@ void GatewayExchange::State::ChooseSamples(const AskHead& head) {
     Count(worker.counts().unauditable);
     return;
   }
+  shadow = audit && words.shadow < pool->kernels.size();
+  if (audit && (!core.places().HasServed(first) || worker.ring().full() ||
+                !worker.budget().Allows(started_us))) {
+    Drop(first);
+    audit = shadow = false;
+  }
+  if (!audit && !probe) return;
   for (const RequestField& field : pool->fields) {
     if (auto value = ReadSource(field.from, scan, head.headers)) {
       fields.emplace(field.name, std::move(*value));
     }
   }
   sampled = audit;
-  shadow = audit && words.shadow < pool->kernels.size();
   if (probe) PutProbe(words.probed, started_us);
 }
 

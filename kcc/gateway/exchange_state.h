@@ -45,7 +45,7 @@ struct GatewayExchange::State {
   Step Send(size_t to);
   std::optional<size_t> FirstKernel();
   std::optional<size_t> NextKernel() const;
-  void ChooseSamples(const AskHead& head);
+  void ChooseSamples(const AskHead& head, size_t first);
   void KeepPassedHeaders(const AskHead& head);
 
   // exchange_answer.cc
@@ -86,6 +86,7 @@ struct GatewayExchange::State {
   template <class Make>
   void PutOrDrop(size_t its_kernel, const Make& make);
   void Drop(size_t its_kernel);
+  void CountMirror(size_t served_by);
   void PutProbe(size_t probed, int64_t now);
   void PutFailure(const TryFailure& failure, int64_t now);
   void PutEnd(bool cut, bool left, int64_t now);

@@ -14,6 +14,8 @@
 #include "kcc/gateway/pool.h"
 #include "kcc/gateway/record_ring.h"
 #include "kcc/gateway/route_word.h"
+#include "kcc/gateway/sampling_budget.h"
+#include "kcc/gateway/scorer_places.h"
 
 namespace kcc {
 
@@ -25,7 +27,9 @@ struct KernelCounts {
   std::atomic<uint64_t> failed{0};     // tries without an answer to pass on: see IsKernelFailure
   std::atomic<uint64_t> cut{0};        // answers that broke off after their first content
   std::atomic<uint64_t> sampled{0};    // records put for the scorer, of any kind but fingerprints
-  std::atomic<uint64_t> dropped{0};    // sampled and not kept: the ring was full
+  std::atomic<uint64_t> dropped{0};    // picked and not kept: the scorer had no place
+  std::atomic<uint64_t> unasked{0};    // probes that it was not shown, since others wait for it
+  std::atomic<uint64_t> mirrored{0};   // that others served, and that it is to be shown as well
   std::atomic<uint64_t> strangers{0};  // answers with another fingerprint
   std::array<std::atomic<uint64_t>, 6> by_status{};  // hundreds: [2] is 2xx
 };
@@ -54,6 +58,7 @@ class GatewayWorker {
   GatewayWorker(size_t number, size_t ring) : number_(number), ring_(ring) {}
   size_t number() const { return number_; }
   RecordRing& ring() { return ring_; }
+  SamplingBudget& budget() { return budget_; }
   WorkerCounts& counts() { return counts_; }
   const WorkerCounts& counts() const { return counts_; }
 
@@ -61,6 +66,7 @@ class GatewayWorker {
   friend class GatewayCore;
   const size_t number_;
   RecordRing ring_;
+  SamplingBudget budget_;
   WorkerCounts counts_;
   // The pool as this worker last saw it.
   std::shared_ptr<const GatewayPool> pool_;
@@ -81,6 +87,7 @@ class GatewayCore {
 
   RouteWords& route() { return route_; }
   const RouteWords& route() const { return route_; }
+  ScorerPlaces& places() { return places_; }
   std::vector<std::unique_ptr<GatewayWorker>>& workers() { return workers_; }
   const std::vector<std::unique_ptr<GatewayWorker>>& workers() const { return workers_; }
   const Clock& clock() const { return *clock_; }
@@ -93,6 +100,7 @@ class GatewayCore {
 
  private:
   RouteWords route_;
+  ScorerPlaces places_;  // before the rings, whose records hold some
   std::vector<std::unique_ptr<GatewayWorker>> workers_;
   const Clock* clock_;
   mutable std::mutex pool_mutex_;

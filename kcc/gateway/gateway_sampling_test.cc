@@ -70,6 +70,83 @@ TEST(GatewaySampling, AFullRingLosesRecordsAndSaysSo) {
   EXPECT_EQ(gateway.worker().ring().TakeDropped()[0], 2u);
 }
 
+constexpr const char* kWhole =
+    R"({"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]})";
+
+TEST(GatewaySampling, WhatTheScorerHasNoPlaceForIsNotAskedForAndCountedAsDropped) {
+  Gateway gateway;
+  gateway.SampleAll();
+  gateway.core.places().SetLimits(2, 1, 1);
+  for (int i = 0; i < 5; ++i) {
+    Ride ride(gateway);
+    ride.Start(kChat);
+    EXPECT_EQ(ride.asks[0].body == kChat, i >= 2) << "it costs what an unsampled request does";
+    ride.Answer(kWhole);
+    EXPECT_EQ(ride.heard.status, 200);
+  }
+  const KernelCounts& its = gateway.counts().kernels[kInferKernel];
+  EXPECT_EQ(its.sampled, 2u);
+  EXPECT_EQ(its.dropped, 3u);
+  EXPECT_EQ(gateway.worker().ring().TakeDropped()[kInferKernel], 3u) << "the scorer hears of them";
+  EXPECT_EQ(gateway.Records().size(), 2u);
+  EXPECT_EQ(gateway.core.places().served(), 0u);
+  Ride again(gateway);
+  again.Start(kChat);
+  EXPECT_NE(again.asks[0].body, kChat);
+}
+
+TEST(GatewaySampling, WhatACandidateIsToBeShownIsCountedWhateverBecomesOfIt) {
+  Gateway gateway;
+  gateway.core.route().Publish(Sampling24{kWholeShare, kNoKernel, 0, kCandidateKernel});
+  gateway.core.places().SetLimits(2, 1, 1);
+  for (int i = 0; i < 5; ++i) {
+    Ride ride(gateway);
+    ride.Start(kChat);
+    ride.Answer(i == 0 ? "{}" : kWhole);
+  }
+  EXPECT_EQ(gateway.counts().kernels[kCandidateKernel].mirrored, 5u);
+  EXPECT_EQ(gateway.counts().kernels[kInferKernel].mirrored, 0u);
+}
+
+TEST(GatewaySampling, APlaceThatIsTakenMeanwhileDropsTheRecordAtItsEnd) {
+  Gateway gateway;
+  gateway.SampleAll();
+  gateway.core.places().SetLimits(1, 1, 1);
+  Ride first(gateway), second(gateway);
+  first.Start(kChat);
+  second.Start(kChat);
+  second.Answer(kWhole);
+  first.Answer(kWhole);
+  EXPECT_EQ(gateway.Records().size(), 1u);
+  EXPECT_EQ(gateway.counts().kernels[kInferKernel].dropped, 1u);
+  EXPECT_EQ(gateway.worker().ring().TakeDropped()[kInferKernel], 1u);
+}
+
+TEST(GatewaySampling, AKernelThatManyProbesWaitForIsNotAskedMoreAndThatIsNoEvidence) {
+  Gateway gateway;
+  gateway.core.route().Publish(Sampling24{kWholeShare, kGuardKernel, kWholeShare, kNoKernel});
+  gateway.core.places().SetLimits(64, 2, 3);
+  for (int i = 0; i < 5; ++i) {
+    Ride ride(gateway);
+    ride.Start(kChat);
+    ride.Answer(kWhole);
+  }
+  const auto& kernels = gateway.counts().kernels;
+  EXPECT_EQ(kernels[kGuardKernel].unasked, 3u);
+  EXPECT_EQ(kernels[kGuardKernel].sampled, 2u);
+  EXPECT_EQ(kernels[kGuardKernel].dropped, 0u);
+  EXPECT_EQ(kernels[kInferKernel].sampled, 5u) << "what is served has places of its own";
+  EXPECT_EQ(gateway.worker().ring().TakeDropped()[kGuardKernel], 0u);
+}
+
+TEST(GatewaySampling, ARequestThatIsGivenUpIsMissingForTheScorerToo) {
+  Gateway gateway;
+  gateway.SampleAll();
+  { Ride(gateway).Start(kChat); }
+  EXPECT_EQ(gateway.counts().kernels[kInferKernel].dropped, 1u);
+  EXPECT_EQ(gateway.worker().ring().TakeDropped()[kInferKernel], 1u);
+}
+
 TEST(GatewaySampling, AnAnswerWithoutAChoiceIsNoEvidence) {
   for (const char* answer : {"{}", R"({"error":{"message":"x"}})", R"({"choices":[]})",
                              R"({"choices":[{"index":1,"message":{"content":"a"}}]})"}) {

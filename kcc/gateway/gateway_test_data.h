@@ -51,7 +51,10 @@ struct Gateway {
   void SampleAll() { core.route().Publish(Sampling24{kWholeShare, kNoKernel, 0, kNoKernel}); }
   std::vector<ServedRecord> Records() {
     std::vector<ServedRecord> records;
-    while (auto record = worker().ring().Take()) records.push_back(std::move(*record));
+    while (auto record = worker().ring().Take()) {
+      record->place.GiveBack();  // it may outlive the core
+      records.push_back(std::move(*record));
+    }
     return records;
   }
   // Every request that came is somewhere.

@@ -1,6 +1,7 @@
 #include "kcc/gateway/json_scan.h"
 
 #include <algorithm>
+#include <bit>
 #include <bitset>
 #include <charconv>
 #include <cstring>
@@ -8,7 +9,6 @@
 namespace kcc {
 namespace {
 
-bool IsBlank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 int HexDigit(char c) {
@@ -18,15 +18,16 @@ int HexDigit(char c) {
   return -1;
 }
 
-// Eight bytes that a string may hold as they are: none is a quote, a backslash, a control character
-// or part of a longer character.
-bool ArePlain(uint64_t bytes) {
+// Of eight bytes, the high bit of the first that a string may not hold as it is: a quote, a
+// backslash, a control character or part of a longer character. Bits above it say nothing; 0: all
+// are plain.
+uint64_t SpecialBytes(uint64_t bytes) {
   constexpr uint64_t kOnes = 0x0101010101010101u;
   constexpr uint64_t kHigh = 0x8080808080808080u;
   const auto has_zero = [](uint64_t x) { return (x - kOnes) & ~x & kHigh; };
   const uint64_t control = (bytes - kOnes * 0x20) & ~bytes & kHigh;
-  return ((bytes & kHigh) | control | has_zero(bytes ^ (kOnes * '"')) |
-          has_zero(bytes ^ (kOnes * '\\'))) == 0;
+  return (bytes & kHigh) | control | has_zero(bytes ^ (kOnes * '"')) |
+         has_zero(bytes ^ (kOnes * '\\'));
 }
 
 void AppendUtf8(uint32_t point, std::string* text) {
@@ -57,16 +58,6 @@ std::optional<uint32_t> FourDigits(std::string_view text, size_t at) {
 
 }  // namespace
 
-void JsonCursor::Blanks() {
-  while (at_ != end_ && IsBlank(*at_)) ++at_;
-}
-
-bool JsonCursor::Take(char c) {
-  if (at_ == end_ || *at_ != c) return false;
-  ++at_;
-  return true;
-}
-
 // From its opening quote to behind its closing one.
 bool JsonCursor::String() {
   if (!Take('"')) return false;
@@ -74,7 +65,12 @@ bool JsonCursor::String() {
     uint64_t bytes;
     while (end_ - at_ >= 8) {
       std::memcpy(&bytes, at_, 8);
-      if (!ArePlain(bytes)) break;
+      if (const uint64_t special = SpecialBytes(bytes); special != 0) {
+        if constexpr (std::endian::native == std::endian::little) {
+          at_ += std::countr_zero(special) / 8;
+        }
+        break;
+      }
       at_ += 8;
     }
     if (at_ == end_) return false;
@@ -177,7 +173,7 @@ bool JsonCursor::Scalar() {
 }
 
 // A loop with a bit for each open bracket, so that no text can use the stack up.
-bool JsonCursor::Skip() {
+bool JsonCursor::SkipNested() {
   std::bitset<kJsonDepthMax + 1> objects;
   size_t depth = depth_;
   std::string_view key;
@@ -209,14 +205,6 @@ bool JsonCursor::Skip() {
       --depth;
     }
   }
-}
-
-bool JsonCursor::Skip(std::string_view* value) {
-  Blanks();
-  const char* const begin = at_;
-  if (!Skip()) return false;
-  *value = std::string_view(begin, static_cast<size_t>(at_ - begin));
-  return true;
 }
 
 bool IsWholeJson(std::string_view text) {
@@ -253,9 +241,8 @@ bool JsonParts::Next(JsonPart* part) {
   return true;
 }
 
-bool KeyIs(std::string_view key, std::string_view name) {
-  if (key.find('\\') == std::string_view::npos) return key == name;
-  return UnescapeJson(key) == name;
+bool EscapedKeyIs(std::string_view key, std::string_view name) {
+  return key.find('\\') != std::string_view::npos && UnescapeJson(key) == name;
 }
 
 std::string UnescapeJson(std::string_view raw) {

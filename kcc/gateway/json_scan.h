@@ -36,8 +36,18 @@ class JsonCursor {
     return at_ == end_ ? '\0' : *at_;
   }
   // Over one value; false: it is none. The same of what else is called here.
-  bool Skip();
-  bool Skip(std::string_view* value);
+  bool Skip() {
+    Blanks();
+    if (at_ == end_) return false;
+    return *at_ == '{' || *at_ == '[' ? SkipNested() : Scalar();
+  }
+  bool Skip(std::string_view* value) {
+    Blanks();
+    const char* const begin = at_;
+    if (!Skip()) return false;
+    *value = std::string_view(begin, static_cast<size_t>(at_ - begin));
+    return true;
+  }
   // Over an object: `member(JsonPart&)` is called with the key and its place, goes over the value
   // and returns whether it was one. `value` is set behind it.
   template <class Member>
@@ -48,8 +58,14 @@ class JsonCursor {
 
  private:
   friend class JsonParts;
-  void Blanks();
-  bool Take(char c);
+  void Blanks() {
+    while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) ++at_;
+  }
+  bool Take(char c) {
+    if (at_ == end_ || *at_ != c) return false;
+    ++at_;
+    return true;
+  }
   bool String();
   bool Key(std::string_view* key);
   bool Escape();
@@ -58,6 +74,7 @@ class JsonCursor {
   bool Number();
   bool Word(std::string_view word);
   bool Scalar();
+  bool SkipNested();
 
   const char* at_;
   const char* end_;
@@ -87,7 +104,11 @@ class JsonParts {
 };
 
 // The key, as written, says this name. Names are of ASCII without quotes and backslashes.
-bool KeyIs(std::string_view key, std::string_view name);
+bool EscapedKeyIs(std::string_view key, std::string_view name);
+inline bool KeyIs(std::string_view key, std::string_view name) {
+  // With an escape it would be longer than what it says.
+  return key.size() <= name.size() ? key == name : EscapedKeyIs(key, name);
+}
 // What a string says, from between its quotes; a lone surrogate becomes U+FFFD.
 std::string UnescapeJson(std::string_view between_quotes);
 

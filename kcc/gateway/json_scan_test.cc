@@ -16,6 +16,24 @@ TEST(JsonScan, TakesWhatTheGrammarTakes) {
   }
 }
 
+// A string is gone through by eight bytes at a time: each place of what is special counts.
+TEST(JsonScan, FindsWhatEndsAStringAtEveryPlace) {
+  for (size_t before = 0; before < 20; ++before) {
+    for (size_t after = 0; after < 12; ++after) {
+      const std::string left(before, '!'), right(after, '~');
+      for (const std::string plain : {"", "\x7F", "\xC3\xA9", "\\\"", "\\\\"}) {
+        const std::string text = '"' + left + plain + right + '"';
+        EXPECT_TRUE(IsWholeJson(text)) << text;
+        EXPECT_TRUE(IsWholeJson('[' + text + ',' + text + ']')) << text;
+        EXPECT_FALSE(IsWholeJson(text.substr(0, text.size() - 1))) << text;
+      }
+      for (const std::string bad : {"\x1F", "\n", "\x80", "\xC3", "\\x", "\""}) {
+        EXPECT_FALSE(IsWholeJson('"' + left + bad + right + '"')) << left << bad << right;
+      }
+    }
+  }
+}
+
 TEST(JsonScan, RefusesWhatItDoesNot) {
   for (const std::string text : {"",
                                  " ",
@@ -106,6 +124,9 @@ TEST(JsonScan, ReadsWhatStringsSay) {
   EXPECT_FALSE(JsonTextOf("1"));
   EXPECT_TRUE(KeyIs("mod\\u0065l", "model"));
   EXPECT_FALSE(KeyIs("Model", "model"));
+  EXPECT_FALSE(KeyIs("models", "model"));
+  EXPECT_FALSE(KeyIs("mod\\u0065ls", "model"));
+  EXPECT_FALSE(KeyIs("mode", "model"));
   EXPECT_EQ(JsonIntegerOf("-12"), -12);
   EXPECT_FALSE(JsonIntegerOf("1.5"));
   EXPECT_FALSE(JsonNumberOf("\"1\""));

@@ -16,14 +16,19 @@ RecordRing::RecordRing(size_t capacity)
 // `put_` and `taken_` only grow. A slot is the putter's from the moment that `taken_` has passed it
 // until it raises `put_`, and the taker's from then on until it raises `taken_`.
 bool RecordRing::Put(ServedRecord&& record) {
-  const uint64_t put = put_.load(std::memory_order_relaxed);
-  if (put - taken_.load(std::memory_order_acquire) == slots_.size()) {
+  if (full()) {
     Drop(record.kernel);
     return false;
   }
+  const uint64_t put = put_.load(std::memory_order_relaxed);
   slots_[put & mask_] = std::move(record);
   put_.store(put + 1, std::memory_order_release);
   return true;
+}
+
+bool RecordRing::full() const {
+  const uint64_t put = put_.load(std::memory_order_relaxed);
+  return put - taken_.load(std::memory_order_acquire) == slots_.size();
 }
 
 void RecordRing::Drop(size_t kernel) {

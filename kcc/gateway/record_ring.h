@@ -19,8 +19,10 @@ class RecordRing {
   explicit RecordRing(size_t capacity);
 
   // False: it is full; the record is dropped and counted by its kernel.
-  bool Put(ServedRecord&& record);     // the worker
-  void Drop(size_t kernel);            // the worker: a record of this kernel that could not be made
+  bool Put(ServedRecord&& record);  // the worker
+  // Whether the next one would be dropped (the worker).
+  bool full() const;
+  void Drop(size_t kernel);            // the worker: a record of this kernel that was not made
   std::optional<ServedRecord> Take();  // the scorer
   // How many records of each kernel were dropped since the last call (the scorer).
   std::vector<uint64_t> TakeDropped();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kcc/gateway/pool.h"
+#include "kcc/gateway/scorer_places.h"
 
 namespace kcc {
 
@@ -60,6 +61,7 @@ struct ServedRecord {
   bool shadow = false;              // the candidate is asked as well
   bool canary = false;              // it was the canary that served it
   std::string reason;               // of kLost and of failures: a short word
+  ScorerPlace place;                // on its way to evidence; of another build's answer: none
 };
 
 }  // namespace kcc

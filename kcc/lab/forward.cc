@@ -6,6 +6,14 @@
 #include "kcc/numeric/quantize.h"
 
 namespace kcc {
+namespace {
+
+// Of models without biases there are none to add.
+void AddBias(const std::vector<float>& bias, float* row) {
+  for (size_t i = 0; i < bias.size(); ++i) row[i] += bias[i];
+}
+
+}  // namespace
 
 // Row r of every buffer (x_, normed_, query_, …) belongs to places_[r]: first all tokens of run 0,
 // then those of run 1. Example: run 0 is tokens 7 and 8 of request A, run 1 is token 3 of request
@@ -18,11 +26,11 @@ namespace kcc {
 //
 // The second rule is about threads: they share out rows, heads and outputs, never the terms of one
 // sum. So their number cannot be seen either.
-Forward::Forward(const LabModel& model, const LabSwitches& switches, ForkJoin& pool)
+Forward::Forward(const LabModel& model, const LabSwitches& switches, ForkJoin& pool, Target target)
     : model_(model),
       switches_(switches),
       pool_(pool),
-      target_(BestTarget()),
+      target_(target),
       ops_(RowOpsFor(target_)),
       wide_(switches.accumulator_bits == 52),
       scratch_(pool.threads()) {}
@@ -46,8 +54,10 @@ std::span<const float> Forward::Run(std::span<const StepRun> runs, const StepCho
   value_.resize(rows_ * config.keys());
   gate_.resize(rows_ * config.ffn);
   up_.resize(rows_ * config.ffn);
+  BeginTape(runs);
   Embed(runs);
   for (size_t layer = 0; layer < config.layers; ++layer) Layer(layer, runs, choice, cache);
+  if (tape_ != nullptr) tape_->output.insert(tape_->output.end(), x_.begin(), x_.end());
   return Logits(runs, choice);
 }
 
@@ -134,6 +144,12 @@ void Forward::Multiply(const float* x, size_t rows, std::span<const Product> pro
 }
 
 void Forward::Normalise(const float* x, const std::vector<float>& gain, float* out) const {
+  NormaliseRow(x, gain, out);
+  PrepareInput(out, gain.size());
+}
+
+// `out` may be `x`.
+void Forward::NormaliseRow(const float* x, const std::vector<float>& gain, float* out) const {
   const size_t n = gain.size();
   // Both orders of the products are in use, and differ by a rounding. Which one a kernel takes is a
   // switch because it is a place where real engines differ.
@@ -152,7 +168,13 @@ void Forward::Normalise(const float* x, const std::vector<float>& gain, float* o
       out[i] = switches_.fused_norm ? x[i] * (inverse * gain[i]) : (x[i] * inverse) * gain[i];
     }
   }
-  PrepareInput(out, n);
+}
+
+// Of models that normalise queries and keys, head by head, before RoPE.
+void Forward::NormaliseHeads(const std::vector<float>& gain, size_t heads, float* row) const {
+  if (gain.empty()) return;
+  for (size_t h = 0; h < heads; ++h)
+    NormaliseRow(row + h * gain.size(), gain, row + h * gain.size());
 }
 
 void Forward::AddResidual(const float* add, float* x) const {
@@ -163,12 +185,22 @@ void Forward::AddResidual(const float* add, float* x) const {
 
 void Forward::RotateAndCache(size_t layer, std::span<const StepRun> runs, KvCache* cache) {
   const ModelConfig& config = model_.config;
+  const PackedLayer& w = model_.layers[layer];
   pool_.Run(rows_, [&](size_t begin, size_t end) {
     for (size_t r = begin; r < end; ++r) {
       float* query = &query_[r * config.queries()];
       float* key = &key_[r * config.keys()];
       float* value = &value_[r * config.keys()];
       const size_t position = places_[r].position;
+      AddBias(w.query_bias, query);
+      AddBias(w.key_bias, key);
+      AddBias(w.value_bias, value);
+      if (tape_ != nullptr && config.qk_norm) {
+        Keep(&tape_->layers[layer].query_raw, r, query, config.queries());
+        Keep(&tape_->layers[layer].key_raw, r, key, config.keys());
+      }
+      NormaliseHeads(w.query_gain, config.heads, query);
+      NormaliseHeads(w.key_gain, config.kv_heads, key);
       for (size_t h = 0; h < config.heads; ++h) {
         model_.rope.Rotate(position, wide_, query + h * config.head_dim);
       }
@@ -179,6 +211,7 @@ void Forward::RotateAndCache(size_t layer, std::span<const StepRun> runs, KvCach
       StoreRow(key, config.keys());
       StoreRow(value, config.keys());
       cache->Write(layer, *runs[places_[r].run].table, position, key, value);
+      if (tape_ != nullptr) KeepCached(layer, r, key, value);
     }
   });
 }
@@ -224,7 +257,9 @@ void Forward::Layer(size_t layer, std::span<const StepRun> runs, const StepChoic
       for (size_t r = begin; r < end; ++r) apply(r);
     });
   };
+  KeepAll(&LayerTape::input, layer, x_);
   for_rows([&](size_t r) { Normalise(&x_[r * hidden], w.attention_gain, &normed_[r * hidden]); });
+  KeepAll(&LayerTape::attention_input, layer, normed_);
   Record(runs, at(AuditPoint::kAttentionNorm), normed_.data(), hidden);
   const Product qkv[] = {
       {&w.query, query_.data()}, {&w.key, key_.data()}, {&w.value, value_.data()}};
@@ -232,25 +267,33 @@ void Forward::Layer(size_t layer, std::span<const StepRun> runs, const StepChoic
   // All rows are in the cache before any row attends: a token of a prompt's chunk attends to those
   // before it in the same chunk.
   RotateAndCache(layer, runs, cache);
+  KeepAll(&LayerTape::query, layer, query_);
   Record(runs, at(AuditPoint::kQuery), query_.data(), config.queries());
   Record(runs, at(AuditPoint::kKey), key_.data(), config.keys());
   Record(runs, at(AuditPoint::kValue), value_.data(), config.keys());
   AttendAll(layer, runs, choice, *cache);
   for_rows([&](size_t r) { PrepareInput(&attended_[r * config.queries()], config.queries()); });
+  KeepAll(&LayerTape::attended, layer, attended_);
   Record(runs, at(AuditPoint::kAttention), attended_.data(), config.queries());
   const Product output[] = {{&w.output, out_.data()}};
   Multiply(attended_.data(), rows_, output, choice.split_k);
-  for_rows([&](size_t r) { StoreRow(&out_[r * hidden], hidden); });
+  for_rows([&](size_t r) {
+    AddBias(w.output_bias, &out_[r * hidden]);
+    StoreRow(&out_[r * hidden], hidden);
+  });
   Record(runs, at(AuditPoint::kAttentionOutput), out_.data(), hidden);
   for_rows([&](size_t r) {
     AddResidual(&out_[r * hidden], &x_[r * hidden]);
     Normalise(&x_[r * hidden], w.mlp_gain, &normed_[r * hidden]);
   });
+  KeepAll(&LayerTape::middle, layer, x_);
+  KeepAll(&LayerTape::mlp_input, layer, normed_);
   Record(runs, at(AuditPoint::kAttentionResidual), x_.data(), hidden);
   Record(runs, at(AuditPoint::kMlpNorm), normed_.data(), hidden);
   const Product gates[] = {{&w.gate, gate_.data()}, {&w.up, up_.data()}};
   Multiply(normed_.data(), rows_, gates, choice.split_k);
-  for_rows([&](size_t r) { Gate(&gate_[r * config.ffn], &up_[r * config.ffn]); });
+  for_rows([&](size_t r) { Gate(layer, r); });
+  KeepAll(&LayerTape::gated, layer, gate_);
   Record(runs, at(AuditPoint::kGated), gate_.data(), config.ffn);
   const Product down[] = {{&w.down, out_.data()}};
   Multiply(gate_.data(), rows_, down, choice.split_k);
@@ -260,10 +303,16 @@ void Forward::Layer(size_t layer, std::span<const StepRun> runs, const StepChoic
   Record(runs, at(AuditPoint::kResidual), x_.data(), hidden);
 }
 
-void Forward::Gate(float* gate, float* up) const {
+void Forward::Gate(size_t layer, size_t row) {
   const size_t n = model_.config.ffn;
+  float* gate = &gate_[row * n];
+  float* up = &up_[row * n];
   StoreRow(gate, n);
   StoreRow(up, n);
+  if (tape_ != nullptr) {
+    Keep(&tape_->layers[layer].gate, row, gate, n);
+    Keep(&tape_->layers[layer].up, row, up, n);
+  }
   if (wide_) {
     for (size_t i = 0; i < n; ++i) {
       const double g = gate[i];
@@ -314,6 +363,7 @@ std::span<const float> Forward::Logits(std::span<const StepRun> runs, const Step
       probe_(runs[place.run].request, place.position, LogitsPoint(layers), row);
     }
   }
+  if (tape_ != nullptr) KeepLogits(rows);
   return logits_;
 }
 

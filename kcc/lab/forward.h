@@ -16,6 +16,7 @@
 #include "kcc/lab/kv_cache.h"
 #include "kcc/lab/lab_model.h"
 #include "kcc/lab/switches.h"
+#include "kcc/lab/tape.h"
 
 namespace kcc {
 
@@ -42,7 +43,9 @@ using TensorProbe =
 
 class Forward {
  public:
-  Forward(const LabModel& model, const LabSwitches& switches, ForkJoin& pool);
+  // The target changes no bit.
+  Forward(const LabModel& model, const LabSwitches& switches, ForkJoin& pool,
+          Target target = BestTarget());
 
   // Computes the runs, writes their keys and values, and returns the logits of the tokens that
   // want them, run by run ([vocab] each), valid until the next call.
@@ -50,6 +53,8 @@ class Forward {
                              KvCache* cache);
 
   void set_probe(TensorProbe probe) { probe_ = std::move(probe); }
+  // The runs of the next calls are appended to the tape, which outlives them; null: none.
+  void set_tape(Tape* tape) { tape_ = tape; }
   size_t scratch_bytes() const;
 
  private:
@@ -63,11 +68,19 @@ class Forward {
                  const KvCache& cache);
   void Multiply(const float* x, size_t rows, std::span<const Product> products, int split_k);
   void Normalise(const float* x, const std::vector<float>& gain, float* out) const;
-  void Gate(float* gate, float* up) const;
+  void NormaliseRow(const float* x, const std::vector<float>& gain, float* out) const;
+  void NormaliseHeads(const std::vector<float>& gain, size_t heads, float* row) const;
+  void Gate(size_t layer, size_t row);
   void AddResidual(const float* add, float* x) const;
   void StoreRow(float* row, size_t count) const;      // storage between operators
   void PrepareInput(float* row, size_t count) const;  // of a matrix product
   void Record(std::span<const StepRun> runs, size_t point, const float* rows, size_t width);
+  void BeginTape(std::span<const StepRun> runs);
+  void Keep(std::vector<float>* matrix, size_t row, const float* values, size_t width) const;
+  void KeepAll(std::vector<float> LayerTape::*matrix, size_t layer,
+               const std::vector<float>& rows) const;
+  void KeepCached(size_t layer, size_t row, const float* key, const float* value) const;
+  void KeepLogits(std::span<const size_t> rows);
   void RotateAndCache(size_t layer, std::span<const StepRun> runs, KvCache* cache);
   std::span<const float> Logits(std::span<const StepRun> runs, const StepChoice& choice);
 
@@ -86,6 +99,8 @@ class Forward {
   std::vector<float> x_, normed_, query_, key_, value_, attended_, gate_, up_, out_, logits_;
   std::vector<AttentionScratch> scratch_;  // a thread
   TensorProbe probe_;
+  Tape* tape_ = nullptr;
+  size_t tape_base_ = 0;  // row of the tape that is row 0 of this step
 };
 
 }  // namespace kcc

@@ -16,19 +16,26 @@ Result<LabModel> LabModel::Make(const Checkpoint& checkpoint, const LabSwitches&
   KCC_TRY_VOID(CheckGroup(switches, config.hidden, "hidden states"));
   KCC_TRY_VOID(CheckGroup(switches, config.queries(), "attention heads"));
   KCC_TRY_VOID(CheckGroup(switches, config.ffn, "feed-forward layer"));
-  const auto pack = [&](const std::vector<float>& weights, size_t outputs, size_t inputs) {
-    return PackedMatrix(weights, outputs, inputs, switches.weights, switches.scale, switches.group);
+  LabModel model{.config = config,
+                 .digest = checkpoint.digest,
+                 .embedding = {},
+                 .layers = {},
+                 .final_gain = {},
+                 .lm_head = {},
+                 .rope = RopeTable(config, switches.rope)};
+  model.SetWeights(checkpoint, switches);
+  return model;
+}
+
+void LabModel::SetWeights(const ModelWeights& weights, const LabSwitches& switches) {
+  const auto pack = [&](const std::vector<float>& matrix, size_t outputs, size_t inputs) {
+    return PackedMatrix(matrix, outputs, inputs, switches.weights, switches.scale, switches.group);
   };
-  LabModel model{
-      .config = config,
-      .digest = checkpoint.digest,
-      .embedding = checkpoint.embedding,
-      .layers = {},
-      .final_gain = checkpoint.final_gain,
-      .lm_head = {},
-      .rope = RopeTable(config.head_dim, config.positions, config.rope_theta, switches.rope)};
-  for (const LayerWeights& layer : checkpoint.layers) {
-    PackedLayer packed;
+  embedding = weights.embedding;
+  layers.resize(config.layers);
+  for (size_t i = 0; i < config.layers; ++i) {
+    const LayerWeights& layer = weights.layers[i];
+    PackedLayer& packed = layers[i];
     packed.attention_gain = layer.attention_gain;
     packed.mlp_gain = layer.mlp_gain;
     packed.query = pack(layer.query, config.queries(), config.hidden);
@@ -38,12 +45,17 @@ Result<LabModel> LabModel::Make(const Checkpoint& checkpoint, const LabSwitches&
     packed.gate = pack(layer.gate, config.ffn, config.hidden);
     packed.up = pack(layer.up, config.ffn, config.hidden);
     packed.down = pack(layer.down, config.hidden, config.ffn);
-    model.layers.push_back(std::move(packed));
+    packed.query_bias = layer.query_bias;
+    packed.key_bias = layer.key_bias;
+    packed.value_bias = layer.value_bias;
+    packed.output_bias = layer.output_bias;
+    packed.query_gain = layer.query_gain;
+    packed.key_gain = layer.key_gain;
   }
-  model.lm_head = switches.lm_head_quantized
-                      ? pack(checkpoint.lm_head, config.vocab, config.hidden)
-                      : PackedMatrix(checkpoint.lm_head, config.vocab, config.hidden, DType::kF32);
-  return model;
+  final_gain = weights.final_gain;
+  lm_head = switches.lm_head_quantized
+                ? pack(weights.lm_head, config.vocab, config.hidden)
+                : PackedMatrix(weights.lm_head, config.vocab, config.hidden, DType::kF32);
 }
 
 size_t LabModel::weight_bytes() const {

@@ -47,25 +47,16 @@ inline Checkpoint RandomCheckpoint(const ModelConfig& config, uint64_t seed = 1)
   std::mt19937_64 bits(seed);
   Checkpoint made;
   made.config = config;
-  const auto matrix = [&](size_t outputs, size_t inputs) {
-    return RandomWeights(&bits, outputs * inputs, 1.0 / std::sqrt(static_cast<double>(inputs)));
-  };
-  made.embedding = RandomWeights(&bits, config.vocab * config.hidden, 1.0);
-  for (size_t i = 0; i < config.layers; ++i) {
-    LayerWeights layer;
-    layer.attention_gain = RandomWeights(&bits, config.hidden, 0.1, 1.0);
-    layer.mlp_gain = RandomWeights(&bits, config.hidden, 0.1, 1.0);
-    layer.query = matrix(config.queries(), config.hidden);
-    layer.key = matrix(config.keys(), config.hidden);
-    layer.value = matrix(config.keys(), config.hidden);
-    layer.output = matrix(config.hidden, config.queries());
-    layer.gate = matrix(config.ffn, config.hidden);
-    layer.up = matrix(config.ffn, config.hidden);
-    layer.down = matrix(config.hidden, config.ffn);
-    made.layers.push_back(std::move(layer));
+  for (const ModelTensor& tensor : TensorsOf(config, &made)) {
+    const bool gain = tensor.shape.size() == 1 && !tensor.name.ends_with(".bias");
+    const bool embedding = tensor.values == &made.embedding;
+    const double inputs = static_cast<double>(tensor.shape.back());
+    const double scale = gain || tensor.shape.size() == 1 ? 0.1
+                         : embedding                      ? 1.0
+                                                          : 1.0 / std::sqrt(inputs);
+    *tensor.values = RandomWeights(&bits, tensor.elements(), scale, gain ? 1.0 : 0.0);
   }
-  made.final_gain = RandomWeights(&bits, config.hidden, 0.1, 1.0);
-  made.lm_head = matrix(config.vocab, config.hidden);
+  if (config.tied) made.lm_head = made.embedding;
   made.digest = "sha256:" + std::string(64, 'a');
   return made;
 }
@@ -143,10 +134,12 @@ struct CheckpointFiles {
   std::vector<const std::vector<float>*> values;
 };
 
+// The files point into the checkpoint.
 inline CheckpointFiles FilesOf(const Checkpoint& c) {
   CheckpointFiles files;
   const ModelConfig& m = c.config;
-  files.config = "{\"model_type\":\"llama\",\"hidden_size\":" + std::to_string(m.hidden) +
+  files.config = "{\"model_type\":\"" + std::string(Name(m.family)) +
+                 "\",\"hidden_size\":" + std::to_string(m.hidden) +
                  ",\"num_hidden_layers\":" + std::to_string(m.layers) +
                  ",\"num_attention_heads\":" + std::to_string(m.heads) +
                  ",\"num_key_value_heads\":" + std::to_string(m.kv_heads) +
@@ -154,30 +147,13 @@ inline CheckpointFiles FilesOf(const Checkpoint& c) {
                  ",\"intermediate_size\":" + std::to_string(m.ffn) +
                  ",\"vocab_size\":" + std::to_string(m.vocab) +
                  ",\"max_position_embeddings\":" + std::to_string(m.positions) + "}";
-  const auto add = [&](std::string name, const std::vector<float>& values,
-                       std::vector<size_t> shape) {
+  for (const ModelTensor& tensor : TensorsOf(m, const_cast<Checkpoint*>(&c))) {
     TensorInfo info;
-    info.name = std::move(name);
-    for (const size_t size : shape) info.shape.push_back(static_cast<int64_t>(size));
+    info.name = tensor.name;
+    info.shape = tensor.shape;
     files.tensors.push_back(std::move(info));
-    files.values.push_back(&values);
-  };
-  add("model.embed_tokens.weight", c.embedding, {m.vocab, m.hidden});
-  for (size_t i = 0; i < c.layers.size(); ++i) {
-    const std::string at = "model.layers." + std::to_string(i) + ".";
-    const LayerWeights& w = c.layers[i];
-    add(at + "input_layernorm.weight", w.attention_gain, {m.hidden});
-    add(at + "post_attention_layernorm.weight", w.mlp_gain, {m.hidden});
-    add(at + "self_attn.q_proj.weight", w.query, {m.queries(), m.hidden});
-    add(at + "self_attn.k_proj.weight", w.key, {m.keys(), m.hidden});
-    add(at + "self_attn.v_proj.weight", w.value, {m.keys(), m.hidden});
-    add(at + "self_attn.o_proj.weight", w.output, {m.hidden, m.queries()});
-    add(at + "mlp.gate_proj.weight", w.gate, {m.ffn, m.hidden});
-    add(at + "mlp.up_proj.weight", w.up, {m.ffn, m.hidden});
-    add(at + "mlp.down_proj.weight", w.down, {m.hidden, m.ffn});
+    files.values.push_back(tensor.values);
   }
-  add("model.norm.weight", c.final_gain, {m.hidden});
-  add("lm_head.weight", c.lm_head, {m.vocab, m.hidden});
   return files;
 }
 

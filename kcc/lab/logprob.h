@@ -16,6 +16,7 @@ class RowLogprobs {
   // At most 0: rounding may take the log-prob of a certain token past it, and evidence above 0 is
   // refused.
   float Of(int32_t token) const;
+  double log_sum() const { return top_ + log_sum_; }  // log sum e^logit
 
  private:
   std::span<const float> logits_;

@@ -1,5 +1,6 @@
 #include "kcc/lab/rope.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kcc/base/dtype.h"
@@ -62,15 +63,37 @@ void CosSin(double x, double* cosine, double* sine) {
   *sine = quadrant == 0 ? s : quadrant == 1 ? c : quadrant == 2 ? -s : -c;
 }
 
-RopeTable::RopeTable(size_t head_dim, size_t positions, double theta, AnglePrecision precision)
-    : half_(head_dim / 2), cosines_(positions * half_), sines_(positions * half_) {
+std::vector<double> RopeFrequencies(const ModelConfig& config) {
+  constexpr double kTurn = 6.28318530717958647693;
+  const RopeScaling& scaling = config.rope_scaling;
+  std::vector<double> frequencies(config.head_dim / 2);
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(config.head_dim);
+    double frequency = Exp(exponent * Log(config.rope_theta));
+    if (scaling.kind == RopeScaling::Kind::kLinear) frequency /= scaling.factor;
+    if (scaling.kind == RopeScaling::Kind::kLlama3) {
+      // Waves that fit `high` times into the original positions keep their frequency, those that
+      // fit less than `low` times have it divided, and between them it goes over in proportion to
+      // how often they fit.
+      const double fits = scaling.original_positions * frequency / kTurn;
+      const double kept = std::clamp((fits - scaling.low) / (scaling.high - scaling.low), 0.0, 1.0);
+      frequency = (1 - kept) * frequency / scaling.factor + kept * frequency;
+    }
+    frequencies[i] = frequency;
+  }
+  return frequencies;
+}
+
+RopeTable::RopeTable(const ModelConfig& config, AnglePrecision precision)
+    : half_(config.head_dim / 2),
+      cosines_(config.positions * half_),
+      sines_(config.positions * half_) {
+  const std::vector<double> frequencies = RopeFrequencies(config);
   for (size_t i = 0; i < half_; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_dim);
-    const double frequency = Exp(exponent * Log(theta));
-    for (size_t p = 0; p < positions; ++p) {
+    for (size_t p = 0; p < config.positions; ++p) {
       double cosine = 0;
       double sine = 0;
-      CosSin(AngleOf(p, frequency, precision), &cosine, &sine);
+      CosSin(AngleOf(p, frequencies[i], precision), &cosine, &sine);
       cosines_[p * half_ + i] = static_cast<float>(cosine);
       sines_[p * half_ + i] = static_cast<float>(sine);
     }
@@ -91,6 +114,17 @@ void RopeTable::Rotate(size_t position, bool wide, float* head) const {
       head[i] = a * c[i] - b * s[i];
       head[i + half_] = b * c[i] + a * s[i];
     }
+  }
+}
+
+void RopeTable::RotateBack(size_t position, float* head) const {
+  const float* c = cosines(position);
+  const float* s = sines(position);
+  for (size_t i = 0; i < half_; ++i) {
+    const float a = head[i];
+    const float b = head[i + half_];
+    head[i] = a * c[i] + b * s[i];
+    head[i + half_] = b * c[i] - a * s[i];
   }
 }
 

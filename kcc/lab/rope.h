@@ -9,13 +9,14 @@
 #include <cstddef>
 #include <vector>
 
+#include "kcc/lab/model_config.h"
 #include "kcc/lab/switches.h"
 
 namespace kcc {
 
 class RopeTable {
  public:
-  RopeTable(size_t head_dim, size_t positions, double theta, AnglePrecision precision);
+  RopeTable(const ModelConfig& config, AnglePrecision precision);
 
   // head_dim / 2 numbers of one position.
   const float* cosines(size_t position) const { return &cosines_[position * half_]; }
@@ -23,12 +24,17 @@ class RopeTable {
 
   // Rotates one head in place: element i with element i + head_dim / 2. `wide`: in double.
   void Rotate(size_t position, bool wide, float* head) const;
+  // The other way round, which is the rotation's transpose, in float32: for gradients.
+  void RotateBack(size_t position, float* head) const;
 
  private:
   size_t half_;
   std::vector<float> cosines_;
   std::vector<float> sines_;
 };
+
+// The angles by which neighbouring positions differ, one for each pair of a head's elements.
+std::vector<double> RopeFrequencies(const ModelConfig& config);
 
 // Cosine and sine within 2 ulp for 0 <= x < 2^20.
 void CosSin(double x, double* cosine, double* sine);

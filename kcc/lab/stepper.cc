@@ -6,8 +6,8 @@
 
 namespace kcc {
 
-Stepper::Stepper(const LabModel& model, const LabSwitches& switches, ForkJoin& pool)
-    : model_(model), switches_(switches), forward_(model, switches, pool) {}
+Stepper::Stepper(const LabModel& model, const LabSwitches& switches, ForkJoin& pool, Target target)
+    : model_(model), switches_(switches), forward_(model, switches, pool, target) {}
 
 size_t Stepper::VariantFrom(std::string_view request_id) const {
   if (switches_.route.kind == RouteKind::kShape) return switches_.route.n;

@@ -27,7 +27,8 @@ using RowSink =
 class Stepper {
  public:
   // The model, made for these switches, and the pool outlive the stepper.
-  Stepper(const LabModel& model, const LabSwitches& switches, ForkJoin& pool);
+  Stepper(const LabModel& model, const LabSwitches& switches, ForkJoin& pool,
+          Target target = BestTarget());
 
   // Computes the runs and hands out their rows: those of a sequence by rising position.
   Result<> Step(std::span<const ScheduledRun> runs, KvCache* cache, const RowSink& sink);

@@ -1,24 +1,19 @@
 #include "kcc/monitorlog/decision_log.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <utility>
 
+#include "kcc/base/check.h"
 #include "kcc/base/sha256.h"
+#include "kcc/monitorlog/log_files.h"
 
 namespace kcc {
 namespace {
 
-Error LogError(const std::string& what, const std::string& path) {
-  return IoError(what + ": " + std::strerror(errno), Place{path});
-}
+constexpr size_t kFirstBytes = 16;  // {"kccMonitorLog"
 
 // Lines as they are: unlike LineReader it keeps blank ones and carriage returns, which would be a
 // change of the log, and tells a last line without an end from a whole one.
@@ -27,7 +22,7 @@ class RawLines {
   RawLines(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
 
   // False at the end; `line` is then what follows the last line end.
-  Result<bool> Next(std::string_view* line) {
+  Result<bool> Next(std::string_view* line, size_t bytes_max = kLogLineBytesMax) {
     size_t scanned = 0;
     while (true) {
       const size_t end = buffer_.find('\n', begin_ + scanned);
@@ -37,8 +32,7 @@ class RawLines {
         return true;
       }
       scanned = buffer_.size() - begin_;
-      if (scanned > kLogLineBytesMax)
-        return InvalidError("the line is too long for a decision log");
+      if (scanned > bytes_max) return InvalidError("the line is too long for a decision log");
       KCC_TRY(const bool more, Fill());
       if (more) continue;
       *line = std::string_view(buffer_).substr(begin_);
@@ -69,29 +63,6 @@ class RawLines {
   size_t begin_ = 0;
   off_t offset_ = 0;
 };
-
-Result<FileDescriptor> OpenForAppend(const std::string& path) {
-  FileDescriptor file(
-      ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644));
-  if (file.get() < 0) return LogError("cannot open the log", path);
-  struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return LogError("cannot open the log", path);
-  if (!S_ISREG(info.st_mode)) return InvalidError("a log must be a regular file", Place{path});
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return LogError("cannot lock the log", path);
-    return InvalidError("another monitor is writing this log", Place{path});
-  }
-  return file;
-}
-
-// The name of a new file must outlast the machine too.
-Result<> SyncFolderOf(const std::string& path) {
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
-  const FileDescriptor open(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (open.get() < 0 || ::fsync(open.get()) != 0) return LogError("cannot sync", folder);
-  return {};
-}
 
 Result<> CheckStart(const LogStart& logged, const LogStart& now) {
   const auto differs = [](std::string_view what, const std::string& name, const std::string& was,
@@ -124,7 +95,7 @@ Result<LogReading> ReadLog(int descriptor, const std::string& path, OwnRows own,
   for (int number = 1;; ++number) {
     const Place place{path, number};
     std::string_view text;
-    auto more = lines.Next(&text);
+    auto more = lines.Next(&text, number == 1 ? kLogStartBytesMax : kLogLineBytesMax);
     if (!more.has_value()) return std::move(more.error()).At(place);
     if (!*more) {
       reading.cut_bytes = static_cast<int64_t>(text.size());
@@ -155,25 +126,30 @@ Result<LogReading> ReadLog(int descriptor, const std::string& path, OwnRows own,
       ++reading.decisions;
     }
     reading.whole_bytes += static_cast<int64_t>(text.size()) + 1;
+    if (number == 1) reading.start_bytes = reading.whole_bytes;
   }
 }
 
 Result<DecisionLog> DecisionLog::Open(const std::string& path, const LogStart& start, OwnRows own,
-                                      const LogVisitor& visit) {
+                                      const StartVisitor& begun, const LogVisitor& visit) {
   DecisionLog log;
   log.path_ = path;
-  KCC_TRY(log.file_, OpenForAppend(path));
-  KCC_TRY(const LogReading reading,
-          ReadLog(
-              log.file_.get(), path, own,
-              [&](const LogStart& logged) { return CheckStart(logged, start); }, visit));
+  KCC_TRY(log.file_, OpenLogForAppend(path));
+  const auto started = [&](const LogStart& logged) -> Result<> {
+    KCC_TRY_VOID(CheckStart(logged, start));
+    return begun ? begun(logged) : Result<>();
+  };
+  KCC_TRY(const LogReading reading, ReadLog(log.file_.get(), path, own, started, visit));
   log.head_ = reading.head;
-  log.decisions_ = reading.decisions;
+  log.decisions_ = reading.start.decisions_before() + reading.decisions;
+  log.start_bytes_ = reading.start_bytes;
+  log.bytes_ = reading.whole_bytes;
   const std::string first = StartLine(start);
   // What was killed in its first line left a part of ours; anything else is somebody's file.
   if (reading.head.empty() && !first.starts_with(reading.cut)) {
     return InvalidError("not a decision log, and not empty; name another file", Place{path, 1});
   }
+  TidySetAside(path, log.file_.get(), log.decisions_);
   if (reading.cut_bytes != 0) {
     if (::ftruncate(log.file_.get(), reading.whole_bytes) != 0) {
       return LogError("cannot drop the cut last line", path);
@@ -182,22 +158,55 @@ Result<DecisionLog> DecisionLog::Open(const std::string& path, const LogStart& s
   }
   if (reading.head.empty()) {
     KCC_TRY_VOID(log.Write(first));
-    KCC_TRY_VOID(SyncFolderOf(path));
+    log.start_bytes_ = log.bytes_;
   }
+  if (reading.head.empty() || reading.start.before) KCC_TRY_VOID(SyncFolderOf(path));
   KCC_TRY_VOID(log.Sync());
   return log;
 }
 
-Result<> DecisionLog::Write(const std::string& line) {
-  std::string bytes = line + '\n';
-  std::string_view rest = bytes;
-  while (!rest.empty()) {
-    const ssize_t n = ::write(file_.get(), rest.data(), rest.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return LogError("cannot write", path_);
-    rest.remove_prefix(static_cast<size_t>(n));
+Result<> DecisionLog::BeginFrom(const std::string& path, const LogStart& start) {
+  KCC_TRY(const FileDescriptor file, OpenLogForAppend(path));
+  RawLines lines(file.get(), path);
+  std::string_view line;
+  KCC_TRY(bool more, lines.Next(&line, kLogStartBytesMax));
+  int64_t decisions = -1;
+  if (more) {
+    auto logged = ReadStartLine(line);
+    if (!logged.has_value()) return std::move(logged.error()).At(Place{path, 1});
+    decisions = logged->decisions_before();
+    while (true) {
+      KCC_TRY(more, lines.Next(&line));
+      if (!more) break;
+      ++decisions;
+    }
+  } else if (!StartLine(start).starts_with(line.substr(0, kFirstBytes))) {
+    return InvalidError("not a decision log, and not empty; name another file", Place{path, 1});
   }
+  KCC_TRY(const FileDescriptor next, ReplaceLogFile(path, decisions, StartLine(start)));
+  return SyncFolderOf(path);
+}
+
+Result<bool> DecisionLog::BeginNextFile(const LogStart& start, std::string* why) {
+  KCC_CHECK(start.before && start.before->head == head_ && start.before->decisions == decisions_);
+  KCC_TRY_VOID(Sync());
+  const std::string first = StartLine(start);
+  auto next = ReplaceLogFile(path_, decisions_, first);
+  if (!next.has_value()) {
+    *why = next.error().Format();
+    return false;
+  }
+  file_ = std::move(*next);
+  head_ = Sha256Of(first);
+  start_bytes_ = bytes_ = static_cast<int64_t>(first.size()) + 1;
+  KCC_TRY_VOID(SyncFolderOf(path_));
+  return true;
+}
+
+Result<> DecisionLog::Write(const std::string& line) {
+  KCC_TRY_VOID(WriteWholly(file_.get(), line + '\n', path_));
   head_ = Sha256Of(line);
+  bytes_ += static_cast<int64_t>(line.size()) + 1;
   return {};
 }
 

@@ -75,11 +75,11 @@ constexpr int64_t kStory = 1200;
 TEST_F(DecisionLogTest, ALogDecidesAgainToTheByte) {
   const std::string bytes = Whole(kStory);
   EXPECT_NE(bytes.find("\"kind\":\"guard\""), std::string::npos);
-  const auto replay = ReplayLog(Path("whole"), contract_, policy_);
+  const auto replay = ReplayLog({Path("whole")}, contract_, policy_);
   ASSERT_TRUE(replay.has_value());
   EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
   EXPECT_EQ(replay->decisions, kStory);
-  EXPECT_TRUE(ReplayLog(Path("whole"), contract_, policy_, "sha256:0")->difference.has_value());
+  EXPECT_TRUE(ReplayLog({Path("whole")}, contract_, policy_, "sha256:0")->difference.has_value());
 }
 
 // One record vouches for the slice; a log that did not say so would decide otherwise.
@@ -101,7 +101,7 @@ TEST_F(DecisionLogTest, ObservationsOfArraysDecideAgainToTheByte) {
     }
     EXPECT_EQ(verdict(*session), Verdict::kSatisfied);
   }
-  const auto replay = ReplayLog(Path("log"), contract_, policy_);
+  const auto replay = ReplayLog({Path("log")}, contract_, policy_);
   ASSERT_TRUE(replay.has_value());
   EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
   EXPECT_EQ(replay->decisions, 200);
@@ -139,7 +139,7 @@ TEST_F(DecisionLogTest, ACutLastLineIsDroppedAndSaid) {
   const size_t first = whole.find('\n') + 1;
   for (const size_t cut : {size_t{3}, first - 1, first + 10, whole.size() - 1, whole.size() - 60}) {
     ASSERT_TRUE(WriteScratchFile(Path("cut"), whole.substr(0, cut)).has_value());
-    const auto replay = ReplayLog(Path("cut"), contract_, policy_);
+    const auto replay = ReplayLog({Path("cut")}, contract_, policy_);
     ASSERT_TRUE(replay.has_value());
     ASSERT_TRUE(replay->difference.has_value());
     EXPECT_NE(replay->difference->message().find("is cut after"), std::string::npos);
@@ -178,7 +178,7 @@ TEST_F(DecisionLogTest, LinesThatCouldNotBeReadAreLoggedAndDecideAgain) {
   const std::string whole = Bytes("whole");
   EXPECT_NE(whole.find(R"("handling":"unread")"), std::string::npos);
   EXPECT_NE(whole.find(R"("kind":"guard")"), std::string::npos) << "the lines are events";
-  const auto replay = ReplayLog(Path("whole"), contract_, policy_);
+  const auto replay = ReplayLog({Path("whole")}, contract_, policy_);
   ASSERT_TRUE(replay.has_value());
   EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
   EXPECT_EQ(replay->decisions, 300);
@@ -197,6 +197,48 @@ TEST_F(DecisionLogTest, LinesThatCouldNotBeReadAreLoggedAndDecideAgain) {
   }
 }
 
+TEST_F(DecisionLogTest, ALineThatStandsForSeveralDecidesAsTheyDo) {
+  contract_ = MonitorContract({SoftKl(), MonitorClause("events", "event_conformance", 0.9)});
+  UnreadLine lost;
+  lost.kernel = "fast";
+  lost.reason = "there was no room for its evidence";
+  std::vector<MonitorChange> one_by_one, at_once;
+  std::string saved;
+  {
+    auto session = Open(Options("single"));
+    for (int64_t i = 0; i < 40; ++i) ASSERT_TRUE(session->Observe(Story(i)).has_value());
+    for (int i = 0; i < 60; ++i) {
+      const auto decision = session->ObserveUnread(lost);
+      ASSERT_TRUE(decision.has_value());
+      one_by_one.insert(one_by_one.end(), decision->changes.begin(), decision->changes.end());
+    }
+    saved = session->monitor().Save();
+  }
+  lost.lines = 60;
+  for (const char* state : {"", "state"}) {
+    const std::string log = std::string("together") + state;
+    {
+      auto session = Open(Options(log, state));
+      for (int64_t i = 0; i < 40; ++i) ASSERT_TRUE(session->Observe(Story(i)).has_value());
+      const auto decision = session->ObserveUnread(lost);
+      ASSERT_TRUE(decision.has_value());
+      EXPECT_EQ(decision->number, 100);
+      at_once = decision->changes;
+      EXPECT_EQ(session->monitor().Save(), saved);
+      ASSERT_TRUE(session->Close().has_value());
+    }
+    const auto again = Open(Options(log, state));
+    ASSERT_TRUE(again.has_value()) << again.error().Format();
+    EXPECT_EQ(again->resumed(), 41);
+    EXPECT_EQ(again->monitor().Save(), saved) << "it goes on as if it was never interrupted";
+    const auto replay = ReplayLog({Path(log)}, contract_, policy_);
+    EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
+    EXPECT_EQ(replay->status->unread, 60);
+  }
+  EXPECT_FALSE(at_once.empty());
+  EXPECT_EQ(at_once, one_by_one);
+}
+
 TEST(UnreadLineText, IsReadBackAsItWasWritten) {
   const Error error(ErrorCode::kInvalid, std::string(400, 'x') + "…", Place{"", 0, 7});
   const MonitorPolicy policy = TestPolicy();
@@ -213,9 +255,17 @@ TEST(UnreadLineText, IsReadBackAsItWasWritten) {
   EXPECT_EQ(read->kernel, made.kernel);
   EXPECT_EQ(read->reason, made.reason);
   EXPECT_EQ(read->digest, made.digest);
-  for (const char* wrong :
-       {"[]", "{}", R"({"reason":"x","bytes":-1})", R"({"reason":"x","digest":"sha256:1"})",
-        R"({"reason":"x","column":"7"})", R"({"reason":)"}) {
+  UnreadLine several;
+  several.reason = "lost";
+  several.lines = kUnreadLinesMax;
+  JsonWriter again(JsonWriter::Style::kCompact);
+  WriteUnread(several, &again);
+  EXPECT_EQ(ReadUnread(again.Take())->lines, kUnreadLinesMax);
+  EXPECT_EQ(ReadUnread(R"({"reason":"lost"})")->lines, 1);
+  for (const char* wrong : {"[]", "{}", R"({"reason":"x","bytes":-1})",
+                            R"({"reason":"x","lines":1})", R"({"reason":"x","lines":100001})",
+                            R"({"reason":"x","lines":-3})", R"({"reason":"x","digest":"sha256:1"})",
+                            R"({"reason":"x","column":"7"})", R"({"reason":)"}) {
     EXPECT_FALSE(ReadUnread(wrong).has_value()) << wrong;
   }
 }
@@ -251,7 +301,7 @@ TEST_F(DecisionLogTest, AChangeOfALogIsNamed) {
     std::string bytes;
     for (const std::string& line : changed) bytes += line;
     EXPECT_TRUE(WriteScratchFile(Path("changed"), bytes).has_value());
-    const auto replay = ReplayLog(Path("changed"), contract_, policy_);
+    const auto replay = ReplayLog({Path("changed")}, contract_, policy_);
     EXPECT_TRUE(replay.has_value() && replay->difference.has_value());
     return replay->difference ? replay->difference->Format() : std::string();
   };
@@ -293,7 +343,7 @@ TEST_F(DecisionLogTest, ALogBelongsToItsContractAndPolicyAndToOneWriter) {
   const auto opened = MonitorSession::Open(contract_, other, Options("log"));
   ASSERT_FALSE(opened.has_value());
   EXPECT_NE(opened.error().message().find("policy"), std::string::npos);
-  EXPECT_TRUE(ReplayLog(Path("log"), contract_, other)->difference.has_value());
+  EXPECT_TRUE(ReplayLog({Path("log")}, contract_, other)->difference.has_value());
 }
 
 TEST_F(DecisionLogTest, AStateAndALogThatDoNotFitAreRefused) {

@@ -4,6 +4,7 @@
 
 #include "kcc/base/sha256.h"
 #include "kcc/contract/canonical.h"
+#include "kcc/format/base64.h"
 #include "kcc/format/json.h"
 
 namespace kcc {
@@ -33,9 +34,16 @@ Error NotALog(const std::string& why) {
 
 LogStart StartOf(const Contract& contract, const MonitorPolicy& policy, Stage stage,
                  std::string kcc_version) {
-  return {contract.name, contract.version,      ContractDigest(contract),
-          policy.name,   policy.version,        PolicyDigest(policy),
-          stage,         std::move(kcc_version)};
+  LogStart start;
+  start.contract = contract.name;
+  start.contract_version = contract.version;
+  start.contract_digest = ContractDigest(contract);
+  start.policy = policy.name;
+  start.policy_version = policy.version;
+  start.policy_digest = PolicyDigest(policy);
+  start.stage = stage;
+  start.kcc = std::move(kcc_version);
+  return start;
 }
 
 std::string StartLine(const LogStart& start) {
@@ -43,7 +51,13 @@ std::string StartLine(const LogStart& start) {
   writer.BeginObject().Field("kccMonitorLog", kMonitorLogVersion);
   WriteDocument("contract", start.contract, start.contract_version, start.contract_digest, &writer);
   WriteDocument("policy", start.policy, start.policy_version, start.policy_digest, &writer);
-  writer.Field("stage", Name(start.stage)).Field("kcc", start.kcc).EndObject();
+  writer.Field("stage", Name(start.stage)).Field("kcc", start.kcc);
+  if (start.before) {
+    writer.Key("before").BeginObject().Field("head", start.before->head);
+    writer.Field("decisions", start.before->decisions);
+    writer.Field("state", EncodeBase64(start.before->state)).EndObject();
+  }
+  writer.EndObject();
   return Line(&writer);
 }
 
@@ -73,6 +87,19 @@ Result<LogStart> ReadStartLine(std::string_view line) {
   start.kcc = JsonText(JsonMember(object, "kcc"));
   for (const Stage stage : kStages) {
     if (Name(stage) == JsonText(JsonMember(object, "stage"))) start.stage = stage;
+  }
+  json::object before;
+  const auto member = JsonMember(object, "before");
+  if (member && member->get(before) == simdjson::SUCCESS) {
+    const auto decisions = JsonMember(before, "decisions");
+    auto state = DecodeBase64(JsonText(JsonMember(before, "state")));
+    start.before.emplace();
+    start.before->head = JsonText(JsonMember(before, "head"));
+    start.before->decisions = decisions ? JsonInteger(*decisions).value_or(-1) : -1;
+    if (state) start.before->state = std::move(*state);
+    if (!IsSha256(start.before->head) || start.before->decisions < 0) {
+      return NotALog("'before' does not say where it goes on from");
+    }
   }
   // Covers whatever is missing, of another kind, or there and unknown.
   if (StartLine(start) != line) return NotALog("kcc would not write it like this");
@@ -121,7 +148,7 @@ LoggedMember MemberOf(const UnreadLine& line) {
 
 Result<std::string> DecideAgain(const LoggedObservation& logged, Monitor* monitor) {
   if (const auto* unread = std::get_if<UnreadLine>(&logged.what)) {
-    const MonitorDecision decision = monitor->ObserveUnread(unread->kernel);
+    const MonitorDecision decision = DecideUnread(*unread, monitor);
     return DecisionLine(logged.previous, MemberOf(*unread), decision);
   }
   const auto& observation = std::get<MonitorObservation>(logged.what);

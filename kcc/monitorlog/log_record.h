@@ -4,9 +4,15 @@
 // observation, or that a line could not be read as one, and what it decided, so that neither can be
 // there without the other. Each starts with the SHA-256 of the line before it, its end left out.
 // The same decisions give the same bytes.
+//
+// A log may be of several files. The first line of every file but the first says what came before
+// it: the digest of the last line, how many decisions there were, and the monitor's state after
+// them. So each file can be decided again by itself, and all of them in their order.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -22,6 +28,19 @@ namespace kcc {
 inline constexpr int kMonitorLogVersion = 1;
 // Holds an observation as it is written, and all that it may change.
 inline constexpr size_t kLogLineBytesMax = 2 * kObservationLineBytesMax;
+// Of a state that a first line holds; a larger one (its policy asks for larger filters of sessions)
+// stands in no log, and such a log is of one file.
+inline constexpr size_t kLoggedStateBytesMax = size_t{256} << 20;
+inline constexpr size_t kLogStartBytesMax = kLoggedStateBytesMax / 3 * 4 + (size_t{1} << 20);
+
+// Where a file of a log goes on from.
+struct LogBefore {
+  std::string head;       // digest of the last line before
+  int64_t decisions = 0;  // up to it
+  std::string state;      // Monitor::Save after them
+
+  bool operator==(const LogBefore&) const = default;
+};
 
 // What the first line says. The program's version is for people: another one that decides alike
 // goes on with the log.
@@ -30,7 +49,9 @@ struct LogStart {
   std::string policy, policy_version, policy_digest;
   Stage stage = Stage::kFull;
   std::string kcc;
+  std::optional<LogBefore> before = {};  // none: the log begins here
 
+  int64_t decisions_before() const { return before ? before->decisions : 0; }
   bool operator==(const LogStart&) const = default;
 };
 LogStart StartOf(const Contract& contract, const MonitorPolicy& policy, Stage stage,

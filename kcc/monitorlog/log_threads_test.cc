@@ -102,14 +102,14 @@ TEST_F(LogThreadsTest, OthersReplayWhatOneWrites) {
     }
     while (!begun) std::this_thread::yield();
     while (!done) {
-      const auto replay = ReplayLog(Path("log"), contract_, policy_);
+      const auto replay = ReplayLog({Path("log")}, contract_, policy_);
       ASSERT_TRUE(replay.has_value()) << replay.error().Format();
       if (!replay->difference) continue;
       EXPECT_NE(replay->difference->message().find("is cut after"), std::string::npos)
           << replay->difference->Format();
     }
   });
-  const auto replay = ReplayLog(Path("log"), contract_, policy_);
+  const auto replay = ReplayLog({Path("log")}, contract_, policy_);
   ASSERT_TRUE(replay.has_value());
   EXPECT_FALSE(replay->difference.has_value());
   EXPECT_EQ(replay->decisions, kStory);

@@ -1,7 +1,13 @@
 #include "kcc/monitorlog/monitor_session.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
+#include "kcc/monitorlog/log_files.h"
 #include "kcc/monitorlog/saved_state.h"
 
 namespace kcc {
@@ -14,6 +20,13 @@ Result<Monitor> StartMonitor(const Contract& contract, const MonitorPolicy& poli
   auto restored = Monitor::Restore(contract, policy, state->monitor, monitor);
   if (!restored.has_value()) return std::move(restored.error()).At(Place{options.state});
   return restored;
+}
+
+void NoteNewest(const LogLine& line, std::map<std::string, int64_t>* newest_ms) {
+  const auto* observation = std::get_if<MonitorObservation>(&line.logged.what);
+  if (observation == nullptr || !observation->audited) return;
+  int64_t& newest = newest_ms->try_emplace(observation->kernel, observation->time_ms).first->second;
+  newest = std::max(newest, observation->time_ms);
 }
 
 // Folds a line of the log that came after the state, which must decide as it did.
@@ -44,34 +57,70 @@ Result<MonitorSession> MonitorSession::Open(const Contract& contract, const Moni
   }
   KCC_TRY(Monitor monitor, StartMonitor(contract, policy, options, state ? &*state : nullptr));
   MonitorSession session(std::move(monitor), std::move(options));
-  const int64_t saved = state ? state->observations : 0;
-  session.observations_ = saved;
+  session.observations_ = state ? state->observations : 0;
+  session.next_file_bytes_ = session.options_.log_bytes_max;
   if (!session.options_.log.empty()) {
-    const LogStart start =
-        StartOf(contract, policy, session.options_.stage, session.options_.kcc_version);
-    const std::vector<const Quantity*> own = contract.own_rows();
-    int64_t read = 0;
-    bool met = !state || saved == 0;
-    const auto visit = [&](const LogLine& line) -> Result<> {
-      if (++read < saved) return {};
-      if (read == saved && state) {
-        met = line.digest == state->head;
-        return {};
-      }
-      ++session.observations_;
-      return Repeat(line, &session.monitor_);
-    };
-    KCC_TRY(session.log_, DecisionLog::Open(session.options_.log, start, own, visit));
-    if (!met) {
-      return InvalidError("the state in " + session.options_.state + " is that of " +
-                              std::to_string(saved) +
-                              " observations of another log, or this one "
-                              "lost lines; remove the state to go on from the log alone",
-                          Place{session.options_.log});
-    }
+    KCC_TRY_VOID(session.OpenLog(contract, policy, state ? &*state : nullptr));
   }
   session.resumed_ = session.observations_;
   return session;
+}
+
+// The state counts where it is not older than the newest file of the log, whose first line holds
+// one too.
+Result<> MonitorSession::OpenLog(const Contract& contract, const MonitorPolicy& policy,
+                                 const SavedState* state) {
+  const LogStart start = StartOf(contract, policy, options_.stage, options_.kcc_version);
+  const std::vector<const Quantity*> own = contract.own_rows();
+  int64_t saved = observations_;
+  int64_t read = 0;
+  bool met = saved == 0;
+  const auto begun = [&](const LogStart& logged) -> Result<> {
+    if (!logged.before) return {};
+    read = logged.before->decisions;
+    met = saved == read && state != nullptr && state->head == logged.before->head;
+    if (saved >= read && saved > 0) return {};
+    auto restored =
+        Monitor::Restore(contract, policy, logged.before->state, MonitorOptions{options_.stage});
+    if (!restored.has_value()) return std::move(restored.error());
+    monitor_ = std::move(*restored);
+    saved = observations_ = read;
+    met = true;
+    return {};
+  };
+  const auto visit = [&](const LogLine& line) -> Result<> {
+    NoteNewest(line, &newest_ms_);
+    if (++read < saved) return {};
+    if (read == saved) {
+      met = state != nullptr && line.digest == state->head;
+      return {};
+    }
+    ++observations_;
+    return Repeat(line, &monitor_);
+  };
+  KCC_TRY(log_, DecisionLog::Open(options_.log, start, own, begun, visit));
+  if (met) return {};
+  return InvalidError("the state in " + options_.state + " is that of " + std::to_string(saved) +
+                          " observations of another log, or this one "
+                          "lost lines; remove the state to go on from the log alone",
+                      Place{options_.log});
+}
+
+Result<> MonitorSession::BeginFrom(const Contract& contract, const MonitorPolicy& policy,
+                                   const SessionOptions& options, LogBefore before) {
+  if (before.state.size() > kLoggedStateBytesMax) {
+    return InvalidError("the state has more than " + std::to_string(kLoggedStateBytesMax) +
+                        " bytes, which no log can hold; lower audit.sessionFilter in the policy");
+  }
+  KCC_TRY_VOID(Monitor::Restore(contract, policy, before.state, MonitorOptions{options.stage}));
+  LogStart start = StartOf(contract, policy, options.stage, options.kcc_version);
+  start.before = std::move(before);
+  // The state first: alone it would be that of another log, and without it the log is enough.
+  if (!options.state.empty() && ::unlink(options.state.c_str()) != 0 && errno != ENOENT) {
+    return IoError(std::string("cannot remove the old state: ") + std::strerror(errno),
+                   Place{options.state});
+  }
+  return DecisionLog::BeginFrom(options.log, start);
 }
 
 Result<MonitorDecision> MonitorSession::Observe(const MonitorObservation& observation) {
@@ -84,7 +133,7 @@ Result<MonitorDecision> MonitorSession::Observe(const MonitorObservation& observ
 }
 
 Result<MonitorDecision> MonitorSession::ObserveUnread(const UnreadLine& line) {
-  return Keep(MemberOf(line), monitor_.ObserveUnread(line.kernel));
+  return Keep(MemberOf(line), DecideUnread(line, &monitor_));
 }
 
 // What was folded already.
@@ -104,7 +153,31 @@ Result<MonitorDecision> MonitorSession::Keep(const LoggedMember& member, Monitor
   } else if (log_ && (!decision.changes.empty() || observations_ % options_.sync_every == 0)) {
     KCC_TRY_VOID(log_->Sync());
   }
+  const bool grown = log_ && options_.log_bytes_max > 0 && log_->bytes() >= next_file_bytes_;
+  if (grown) KCC_TRY_VOID(BeginNextFile());
   return decision;
+}
+
+Result<> MonitorSession::BeginNextFile() {
+  LogStart start =
+      StartOf(monitor_.contract(), monitor_.policy(), options_.stage, options_.kcc_version);
+  start.before = LogBefore{log_->head(), log_->decisions(), monitor_.Save()};
+  file_fault_.clear();
+  bool begun = false;
+  if (start.before->state.size() > kLoggedStateBytesMax) {
+    file_fault_ = "the monitor's state is too large for the first line of a file; lower " +
+                  std::string("audit.sessionFilter in the policy");
+  } else {
+    KCC_TRY(begun, log_->BeginNextFile(start, &file_fault_));
+  }
+  // Not at every line: a disk that is full stays full for a while.
+  constexpr int64_t kParts = 16;
+  const int64_t step = options_.log_bytes_max / kParts + 1;
+  next_file_bytes_ = begun ? options_.log_bytes_max : log_->bytes() + step;
+  if (begun && options_.log_files_max > 0) {
+    RemoveOldestSetAside(options_.log, options_.log_files_max);
+  }
+  return {};
 }
 
 // The log first: a state must never be ahead of it.

@@ -135,12 +135,14 @@ Schema ChangeSchema() {
 }
 
 Schema UnreadSchema() {
-  return Object({{"reason", Text("why it could not be read")},
-                 {"kernel", Text("whose line it is, where that is known"), false},
-                 {"column", Count("where, from 1"), false},
-                 {"bytes", Count("of the line"), false},
-                 {"digest", RefDescribed("digest", "of the line; absent: it was too long"), false}},
-                "a line that could not be read");
+  return Object(
+      {{"reason", Text("why it could not be read")},
+       {"kernel", Text("whose line it is, where that is known"), false},
+       {"column", Count("where, from 1"), false},
+       {"bytes", Count("of the line"), false},
+       {"digest", RefDescribed("digest", "of the line; absent: it was too long"), false},
+       {"lines", Count("for how many it stands, each an observation; absent: one"), false}},
+      "a line that could not be read");
 }
 
 Schema DocumentSchema(std::string_view description) {
@@ -162,15 +164,21 @@ std::string MonitorEventSchema() {
   definitions.emplace_back("anyNumber",
                            R"({"anyOf":[{"type":"number"},{"enum":["inf","-inf","nan"]}]})");
   definitions.emplace_back("digest", R"({"type":"string","pattern":"^sha256:[0-9a-f]{64}$"})");
+  const Schema before =
+      Object({{"head", RefDescribed("digest", "of the last line before, in another file")},
+              {"decisions", Count("up to it")},
+              {"state", Text("the monitor's state after them, in base64")}},
+             "where this file goes on from; absent: the log begins here");
   definitions.emplace_back("start", Object({{"kccMonitorLog", "{\"const\":1}"},
                                             {"contract", DocumentSchema("it is judged under")},
                                             {"policy", DocumentSchema("the monitor policy")},
                                             {"stage", OneOf(kStageWords, "whose clauses count")},
-                                            {"kcc", Text("the version that wrote the log")}},
-                                           "the first line of a log"));
+                                            {"kcc", Text("the version that wrote the log")},
+                                            {"before", before, false}},
+                                           "the first line of a file of a log"));
   Schema decision =
       Object({{"previous", RefDescribed("digest", "of the line before, its end left out")},
-              {"number", Count("of the observation, from 1")},
+              {"number", Count("of the observation, from 1; of several, the last")},
               {"handling", OneOf(kHandlings, "what became of it")},
               {"serves", Text("the kernel that serves after it; empty: none")},
               {"changes", ListOf(ChangeSchema(), "what it changed, with reasons")},

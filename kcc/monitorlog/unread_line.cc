@@ -1,5 +1,8 @@
 #include "kcc/monitorlog/unread_line.h"
 
+#include <iterator>
+#include <utility>
+
 #include "kcc/base/sha256.h"
 #include "kcc/format/json.h"
 #include "kcc/monitorlog/observation_json.h"
@@ -47,12 +50,24 @@ UnreadLine UnreadLineOf(std::optional<std::string_view> line, const Error& error
   return unread;
 }
 
+MonitorDecision DecideUnread(const UnreadLine& line, Monitor* monitor) {
+  MonitorDecision all = monitor->ObserveUnread(line.kernel);
+  for (int64_t i = 1; i < line.lines; ++i) {
+    MonitorDecision next = monitor->ObserveUnread(line.kernel);
+    all.number = next.number;
+    all.serves = std::move(next.serves);
+    std::move(next.changes.begin(), next.changes.end(), std::back_inserter(all.changes));
+  }
+  return all;
+}
+
 void WriteUnread(const UnreadLine& line, JsonWriter* writer) {
   writer->BeginObject().Field("reason", line.reason);
   if (!line.kernel.empty()) writer->Field("kernel", line.kernel);
   if (line.column != 0) writer->Field("column", line.column);
   if (line.bytes != 0) writer->Field("bytes", line.bytes);
   if (!line.digest.empty()) writer->Field("digest", line.digest);
+  if (line.lines != 1) writer->Field("lines", line.lines);
   writer->EndObject();
 }
 
@@ -73,6 +88,12 @@ Result<UnreadLine> ReadUnread(std::string_view text) {
   if (line.reason.empty()) return InvalidError("'unread' does not say why");
   if (!count("column", &line.column) || !count("bytes", &line.bytes)) {
     return InvalidError("'unread' has a column or a number of bytes that cannot be");
+  }
+  if (const auto lines = JsonMember(object, "lines")) {
+    line.lines = JsonInteger(*lines).value_or(0);
+    if (line.lines < 2 || line.lines > kUnreadLinesMax) {
+      return InvalidError("'unread' stands for a number of lines that cannot be");
+    }
   }
   if (!line.digest.empty() && !IsSha256(line.digest)) {
     return InvalidError("'unread' has a digest that is none");

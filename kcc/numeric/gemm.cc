@@ -32,9 +32,72 @@ PackedMatrix::PackedMatrix(std::span<const float> weights, size_t outputs, size_
   }
   groups_ = (inputs + group_ - 1) / group_;
   lines_.resize((panels() * panel_bytes() + sizeof(Line) - 1) / sizeof(Line));
+  if (format == DType::kF32) {
+    StoreFloats(weights);
+    return;
+  }
   if (IsScaled(format)) Quantize(weights, grain);
   for (size_t n = 0; n < outputs; ++n) {
     for (size_t k = 0; k < inputs; ++k) Store(n, k, weights[n * inputs + k]);
+  }
+}
+
+// A few inputs of a whole panel at a time, which stay in the cache while outputs take turns.
+void PackedMatrix::StoreFloats(std::span<const float> weights) {
+  constexpr size_t kInputs = 32;
+  for (size_t p = 0; p < panels(); ++p) {
+    auto* to = reinterpret_cast<float*>(lines_.data()) + p * inputs_ * kPanelOutputs;
+    const size_t outputs = std::min(kPanelOutputs, outputs_ - p * kPanelOutputs);
+    for (size_t begin = 0; begin < inputs_; begin += kInputs) {
+      for (size_t n = 0; n < outputs; ++n) {
+        const float* from = &weights[(p * kPanelOutputs + n) * inputs_];
+        for (size_t k = begin; k < begin + kInputs; ++k) to[k * kPanelOutputs + n] = from[k];
+      }
+    }
+  }
+}
+
+void PackedMatrix::SetShape(size_t outputs, size_t inputs) {
+  outputs_ = outputs;
+  inputs_ = (inputs + 31) / 32 * 32;
+  group_ = inputs_;
+  groups_ = 1;
+  format_ = DType::kF32;
+  scales_.clear();
+  lines_.resize((panels() * panel_bytes() + sizeof(Line) - 1) / sizeof(Line));
+}
+
+void PackedMatrix::FillTransposed(const float* matrix, size_t rows, size_t stride,
+                                  size_t panel_begin, size_t panel_end) {
+  KCC_CHECK(format_ == DType::kF32 && rows <= inputs_ && panel_end <= panels());
+  for (size_t p = panel_begin; p < panel_end; ++p) {
+    auto* to = reinterpret_cast<float*>(lines_.data()) + p * inputs_ * kPanelOutputs;
+    const size_t outputs = std::min(kPanelOutputs, outputs_ - p * kPanelOutputs);
+    for (size_t k = 0; k < rows; ++k) {
+      const float* from = matrix + k * stride + p * kPanelOutputs;
+      std::copy_n(from, outputs, to + k * kPanelOutputs);
+      std::fill(to + k * kPanelOutputs + outputs, to + (k + 1) * kPanelOutputs, 0.0f);
+    }
+    std::fill(to + rows * kPanelOutputs, to + inputs_ * kPanelOutputs, 0.0f);
+  }
+}
+
+void PackedMatrix::Unpack(float* weights) const {
+  if (format_ == DType::kF32) {
+    for (size_t p = 0; p < panels(); ++p) {
+      const auto* from = reinterpret_cast<const float*>(panel(p));
+      const size_t outputs = std::min(kPanelOutputs, outputs_ - p * kPanelOutputs);
+      for (size_t begin = 0; begin < inputs_; begin += 32) {
+        for (size_t n = 0; n < outputs; ++n) {
+          float* to = weights + (p * kPanelOutputs + n) * inputs_;
+          for (size_t k = begin; k < begin + 32; ++k) to[k] = from[k * kPanelOutputs + n];
+        }
+      }
+    }
+    return;
+  }
+  for (size_t n = 0; n < outputs_; ++n) {
+    for (size_t k = 0; k < inputs_; ++k) weights[n * inputs_ + k] = At(n, k);
   }
 }
 

@@ -32,6 +32,15 @@ class PackedMatrix {
   PackedMatrix(std::span<const float> weights, size_t outputs, size_t inputs, DType format,
                ScaleGrain grain = ScaleGrain::kChannel, size_t group = 0);
 
+  // Becomes a float32 matrix of this shape, for FillTransposed; the weights are undefined until all
+  // panels are filled. Keeps its memory. `inputs` is rounded up to a multiple of 32.
+  void SetShape(size_t outputs, size_t inputs);
+  // Fills panels with the transpose of a matrix of `rows` rows, each `stride` after the one before:
+  // output n and input k are element (k, n). Inputs beyond the rows are zeros. This is a copy, line
+  // by line. Threads may share out the panels.
+  void FillTransposed(const float* matrix, size_t rows, size_t stride, size_t panel_begin,
+                      size_t panel_end);
+
   size_t outputs() const { return outputs_; }
   size_t inputs() const { return inputs_; }
   size_t panels() const { return (outputs_ + kPanelOutputs - 1) / kPanelOutputs; }
@@ -40,6 +49,8 @@ class PackedMatrix {
 
   // What the packed weight stands for.
   float At(size_t output, size_t input) const;
+  // All of them, row after row.
+  void Unpack(float* weights) const;
 
   // For the kernels: inputs x kPanelOutputs codes of a panel; I4 packs inputs 2i and 2i+1 a byte.
   const uint8_t* panel(size_t p) const {
@@ -57,6 +68,7 @@ class PackedMatrix {
     uint8_t bytes[64];
   };
   void Quantize(std::span<const float> weights, ScaleGrain grain);
+  void StoreFloats(std::span<const float> weights);
   void Store(size_t output, size_t input, float weight);
   float Scale(size_t output, size_t input) const;
   uint8_t* Slot(size_t output, size_t input);
@@ -92,6 +104,7 @@ struct GemmRows {
   size_t x_stride = 0;
   float* y = nullptr;
   size_t y_stride = 0;
+  bool add = false;  // the products, once summed, are added to what y holds
 };
 void Gemm(const GemmRows& rows, const PackedMatrix& weights, size_t panel_begin, size_t panel_end,
           const Reduction& reduction, Target target);

@@ -161,8 +161,12 @@ void RunTile(const GemmRows& rows, size_t row, const PackedMatrix& w, size_t pan
   const size_t first = panel * kPanelOutputs;
   const size_t count = std::min(kOutputs, w.outputs() - first);
   for (size_t r = 0; r < kRows; ++r) {
-    std::memcpy(rows.y + (row + r) * rows.y_stride + first, total + r * kOutputs,
-                count * sizeof(float));
+    float* y = rows.y + (row + r) * rows.y_stride + first;
+    if (rows.add) {
+      for (size_t i = 0; i < count; ++i) y[i] += total[r * kOutputs + i];
+    } else {
+      std::memcpy(y, total + r * kOutputs, count * sizeof(float));
+    }
   }
 }
 
@@ -300,7 +304,8 @@ void GemmSlow(const GemmRows& rows, const PackedMatrix& w, size_t begin, size_t 
       for (size_t i = 0; i < taken; ++i, ++r) {
         float* y = rows.y + r * rows.y_stride + first;
         for (size_t n = 0; n < count; ++n) {
-          y[n] = is_double ? static_cast<float>(wide[i * kPanelOutputs + n]) : narrow[n];
+          const float sum = is_double ? static_cast<float>(wide[i * kPanelOutputs + n]) : narrow[n];
+          y[n] = rows.add ? y[n] + sum : sum;
         }
       }
     }

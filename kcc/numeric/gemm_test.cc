@@ -120,6 +120,53 @@ TEST(Gemm, PackedWeightsAreTheNearestCodesUnderTheirScale) {
   }
 }
 
+TEST(Gemm, UnpackGivesWhatEveryWeightStandsFor) {
+  for (const Case& c : kCases) {
+    const PackedMatrix w(Random(40 * kInputs, 3), 40, kInputs, c.format, c.grain, c.group);
+    std::vector<float> all(40 * kInputs);
+    w.Unpack(all.data());
+    for (size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], w.At(i / kInputs, i % kInputs));
+  }
+}
+
+// Of gradients: a matrix is multiplied by its rows, which a batch has any number of.
+TEST(Gemm, ATransposeIsFilledWithoutItsEndsShowing) {
+  PackedMatrix w;
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<size_t, size_t>>{{96, 150}, {37, 64}, {1, 5}, {64, 32}}) {
+    const size_t stride = columns + 3;
+    const std::vector<float> m = Random(rows * stride, 4);
+    w.SetShape(columns, rows);
+    w.FillTransposed(m.data(), rows, stride, 0, w.panels() / 2);
+    w.FillTransposed(m.data(), rows, stride, w.panels() / 2, w.panels());
+    ASSERT_EQ(w.inputs(), (rows + 31) / 32 * 32);
+    for (size_t n = 0; n < columns; ++n) {
+      for (size_t k = 0; k < w.inputs(); ++k) {
+        ASSERT_EQ(w.At(n, k), k < rows ? m[k * stride + n] : 0.0f);
+      }
+    }
+    const std::vector<float> x = Random(3 * w.inputs(), 5);
+    const std::vector<float> y = Product(w, x, 3, {}, BestTarget());
+    for (const Target target : AvailableTargets()) EXPECT_EQ(Product(w, x, 3, {}, target), y);
+    EXPECT_EQ(y[0], Reference(w, x.data(), 0, {}));
+  }
+}
+
+TEST(Gemm, ProductsAreAddedOnceTheyAreSummed) {
+  const PackedMatrix w(Random(50 * kInputs, 1), 50, kInputs, DType::kF32);
+  const std::vector<float> x = Random(11 * kInputs, 2);
+  for (const Reduction& how :
+       std::vector<Reduction>{{23, 0, 1}, {23, 0, 3}, {52, 0, 1}, {10, 0, 1}}) {
+    for (const Target target : AvailableTargets()) {
+      const std::vector<float> before = Random(11 * 50, 6);
+      std::vector<float> y = before;
+      Gemm({x.data(), 11, kInputs, y.data(), 50, true}, w, 0, w.panels(), how, target);
+      const std::vector<float> product = Product(w, x, 11, how, target);
+      for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], before[i] + product[i]);
+    }
+  }
+}
+
 // A thread that takes some panels leaves the rest of the rows alone.
 TEST(Gemm, PanelsCanBeSharedOut) {
   const PackedMatrix w(Random(96 * kInputs, 1), 96, kInputs, DType::kF32);

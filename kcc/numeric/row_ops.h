@@ -56,6 +56,7 @@ struct RowOps {
   void (*exp)(float* row, size_t count, float shift, ExpKind kind);
   float (*sum)(const float* row, size_t count);
   float (*sum_squares)(const float* row, size_t count);
+  float (*dot)(const float* a, const float* b, size_t count);
   // out[i] = silu(gate[i]) * up[i]. Fused: gate * up / (1 + e^-gate); unfused: the sigmoid, the
   // SiLU and the product are rounded one by one. `out` may be `gate`.
   void (*gate)(const float* gate, const float* up, size_t count, bool fused, ExpKind kind,

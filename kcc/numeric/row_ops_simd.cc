@@ -155,23 +155,22 @@ void ExpRow(float* row, size_t count, float shift, ExpKind kind) {
   });
 }
 
-// Lane sums and the fixed tree: lanes i and i + 8, then 4, 2, 1.
-template <bool kSquares>
-float SumLanes(const float* row, size_t count) {
+// Sums by lanes of what `step` adds to a lane's sum for elements [i, i + kRealLanes), then the
+// fixed tree: lanes i and i + 8, then 4, 2, 1.
+template <class Step>
+HWY_INLINE float SumLanes(size_t count, Step&& step) {
   constexpr size_t kGroups = kVirtualLanes / kRealLanes;
   FloatVec sums[kGroups];
   for (FloatVec& sum : sums) sum = hn::Zero(FloatTag());
-  const auto add = [&](size_t group, FloatVec value) HWY_ATTR {
-    sums[group] = kSquares ? Fma(value, value, sums[group]) : hn::Add(sums[group], value);
-  };
   size_t i = 0;
   for (; i + kVirtualLanes <= count; i += kVirtualLanes) {
-    for (size_t g = 0; g < kGroups; ++g) add(g, LoadFloats(row + i + g * kRealLanes));
+    for (size_t g = 0; g < kGroups; ++g) {
+      sums[g] = step(sums[g], i + g * kRealLanes, kRealLanes);
+    }
   }
-  if (i < count) {
-    HWY_ALIGN float padded[kVirtualLanes] = {};
-    std::copy(row + i, row + count, padded);
-    for (size_t g = 0; g < kGroups; ++g) add(g, LoadFloats(padded + g * kRealLanes));
+  for (size_t g = 0; i + g * kRealLanes < count; ++g) {
+    const size_t at = i + g * kRealLanes;
+    sums[g] = step(sums[g], at, std::min(kRealLanes, count - at));
   }
   HWY_ALIGN float lanes[kVirtualLanes];
   for (size_t g = 0; g < kGroups; ++g) hn::StoreU(sums[g], FloatTag(), lanes + g * kRealLanes);
@@ -181,8 +180,23 @@ float SumLanes(const float* row, size_t count) {
   return lanes[0];
 }
 
-float SumRow(const float* row, size_t count) { return SumLanes<false>(row, count); }
-float SumSquares(const float* row, size_t count) { return SumLanes<true>(row, count); }
+float SumRow(const float* row, size_t count) {
+  return SumLanes(count, [&](FloatVec sum, size_t i, size_t part)
+                             HWY_ATTR { return hn::Add(sum, LoadPart(row + i, part)); });
+}
+
+float SumSquares(const float* row, size_t count) {
+  return SumLanes(count, [&](FloatVec sum, size_t i, size_t part) HWY_ATTR {
+    const FloatVec value = LoadPart(row + i, part);
+    return Fma(value, value, sum);
+  });
+}
+
+float Dot(const float* a, const float* b, size_t count) {
+  return SumLanes(count, [&](FloatVec sum, size_t i, size_t part) HWY_ATTR {
+    return Fma(LoadPart(a + i, part), LoadPart(b + i, part), sum);
+  });
+}
 
 void Gate(const float* gate, const float* up, size_t count, bool fused, ExpKind kind, float* out) {
   const FloatVec one = Set(1.0f);
@@ -197,7 +211,8 @@ void Gate(const float* gate, const float* up, size_t count, bool fused, ExpKind 
 }
 
 constexpr RowOps kRowOps = {&Scores<float>, &Scores<double>, &Values<float>, &Values<double>,
-                            &ExpRow,        &SumRow,         &SumSquares,    &Gate};
+                            &ExpRow,        &SumRow,         &SumSquares,    &Dot,
+                            &Gate};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace kcc

@@ -109,6 +109,8 @@ TEST(RowOps, EveryTargetHasTheSameBits) {
       const std::vector<float> b = Random(count, 6);
       EXPECT_EQ(ops.sum(a.data(), count), reference.sum(a.data(), count));
       EXPECT_EQ(ops.sum_squares(a.data(), count), reference.sum_squares(a.data(), count));
+      EXPECT_EQ(ops.dot(a.data(), b.data(), count), reference.dot(a.data(), b.data(), count));
+      EXPECT_EQ(ops.dot(a.data(), a.data(), count), ops.sum_squares(a.data(), count));
       for (const ExpKind kind : {ExpKind::kAccurate, ExpKind::kFast}) {
         std::vector<float> x = a;
         std::vector<float> y = a;
@@ -123,6 +125,14 @@ TEST(RowOps, EveryTargetHasTheSameBits) {
       }
     }
   }
+}
+
+TEST(RowOps, ADotProductIsOne) {
+  const std::vector<float> a = Random(1000, 5);
+  const std::vector<float> b = Random(1000, 6);
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
+  EXPECT_NEAR(RowOpsFor(BestTarget()).dot(a.data(), b.data(), a.size()), sum, 1e-5);
 }
 
 TEST(RowOps, GatesAreSiluTimesUpAndFusingMovesOnlyTheLastBits) {

@@ -25,6 +25,7 @@ constexpr std::array<TableName, kEntryTables.size()> kTableNames = {{
     {"statements", "statement"},
     {"requests", "request"},
     {"removals", "removal"},
+    {"routes", "route"},
 }};
 
 using enum EntryTable;
@@ -69,6 +70,11 @@ constexpr EventField kCertificateFields[] = {{"certificate", EventFieldType::kBl
                                              {"triple", EventFieldType::kDigest}};
 constexpr EventField kStatementFields[] = {{"statement", EventFieldType::kBlob}, {"about"}};
 constexpr EventField kRemovalFields[] = {{"blob", EventFieldType::kDigest}, {"why"}};
+constexpr EventField kRouteFields[] = {{"contract", EventFieldType::kDigest},
+                                       {"policy", EventFieldType::kDigest},
+                                       {"gateway"},
+                                       {"serves", EventFieldType::kAny},
+                                       {"reason", EventFieldType::kAny}};
 constexpr EventField kRequestFields[] = {{"request"},
                                          {"store"},
                                          {"triple", EventFieldType::kDigest, kOptional},
@@ -78,6 +84,7 @@ constexpr EventField kRequestFields[] = {{"request"},
 constexpr EventReference kTripleReferences[] = {
     {"model", kModels}, {"train", kKernels}, {"infer", kKernels}, {"contract", kContracts}};
 constexpr EventReference kOfTriple[] = {{"triple", kTriples}};
+constexpr EventReference kOfContract[] = {{"contract", kContracts}};
 constexpr EventReference kOfPromotion[] = {{"promotion", kPromotions}};
 constexpr EventReference kOfIncident[] = {
     {"triple", kTriples}, {"promotion", kPromotions}, {"evaluation", kEvaluations}};
@@ -138,6 +145,8 @@ constexpr EventKind kEventKinds[] = {
      kRemovalFields,
      {},
      "a blob was removed: gc, retention or redaction"},
+    {"route.changed", kRoutes, kPut, "contract", "", kRouteFields, kOfContract,
+     "the gateway that decides sends requests elsewhere, or in other shares"},
 };
 
 std::string_view EventFieldTypeName(EventFieldType type) {

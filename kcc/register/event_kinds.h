@@ -31,12 +31,14 @@ enum class EntryTable : uint8_t {
   kStatements,
   kRequests,
   kRemovals,
+  kRoutes,
 };
 inline constexpr std::array kEntryTables = {
     EntryTable::kModels,     EntryTable::kKernels,     EntryTable::kContracts,
     EntryTable::kTriples,    EntryTable::kEvaluations, EntryTable::kPromotions,
     EntryTable::kApprovals,  EntryTable::kIncidents,   EntryTable::kCertificates,
-    EntryTable::kStatements, EntryTable::kRequests,    EntryTable::kRemovals};
+    EntryTable::kStatements, EntryTable::kRequests,    EntryTable::kRemovals,
+    EntryTable::kRoutes};
 
 std::string_view Name(EntryTable table);             // "models"
 std::string_view Singular(EntryTable table);         // "model"

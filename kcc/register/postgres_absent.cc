@@ -1,4 +1,5 @@
 // In place of postgres_store.cc in a build without libpq (KCC_PORTABLE).
+#include "kcc/register/gateway_peers.h"
 #include "kcc/register/postgres_store.h"
 #include "kcc/register/register_claim.h"
 
@@ -18,6 +19,10 @@ Result<std::unique_ptr<EventStore>> OpenPostgresStore(const std::string&) {
 }
 
 Result<std::unique_ptr<RegisterClaim::Held>> ClaimPostgres(const std::string&) {
+  return WithoutPostgres();
+}
+
+Result<std::unique_ptr<GatewayPeers>> GatewayPeers::Open(const std::string&) {
   return WithoutPostgres();
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kcc/base/clock.h"
+#include "kcc/gateway/background_thread.h"
 
 namespace kcc {
 
@@ -44,6 +45,7 @@ void GradeStation::Submit(GradeTask task) {
 }
 
 void GradeStation::Run() {
+  GoBehindTraffic("kcc-grade");
   while (true) {
     GradeTask task;
     {

@@ -33,6 +33,22 @@ constexpr std::array<std::string_view, 11> kAnnotations = {
     "$schema", "$id",      "$comment",   "title",    "description", "default",
     "example", "examples", "deprecated", "readOnly", "writeOnly"};
 
+// libstdc++ reads the number of a repeat or a back-reference without a look at its size.
+bool HasLongNumber(std::string_view pattern) {
+  constexpr size_t kDigitsMax = 6;
+  bool in_braces = false;
+  bool escaped = false;
+  size_t digits = 0;  // of a number that the pattern's reader takes for one
+  for (const char c : pattern) {
+    const bool digit = c >= '0' && c <= '9';
+    digits = digit && (digits > 0 || in_braces || escaped) ? digits + 1 : 0;
+    if (digits > kDigitsMax) return true;
+    if (!digit && c != ',') in_braces = c == '{' && !escaped;
+    escaped = c == '\\' && !escaped;
+  }
+  return false;
+}
+
 bool Contains(std::span<const std::string_view> list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
@@ -304,6 +320,10 @@ Result<> SchemaReader::Keyword(std::string_view key, json::element value, int de
   }
   if (key == "pattern") {
     if (!value.is_string()) return Wrong("'pattern' must be a text");
+    if (HasLongNumber(JsonText(value))) {
+      return Wrong("'pattern' has a number of more than six digits: " +
+                   std::string(simdjson::minify(value)));
+    }
     try {
       node->pattern.emplace(std::string(JsonText(value)), kPatternKind);
       return {};

@@ -6,40 +6,68 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
+#include <mutex>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "kcc/base/clock.h"
+#include "kcc/base/descriptor.h"
+#include "kcc/gateway/background_thread.h"
 
 namespace kcc {
 namespace {
 
 double Now() { return TheSystemClock().MonotonicSeconds(); }
 
-}  // namespace
-
-Result<std::unique_ptr<KernelAsker>> KernelAsker::Start(AskerOptions options, Done done) {
-  int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return IoError("the kernel '" + options.name +
-                   "' cannot be asked: a pipe cannot be made: " + std::strerror(errno));
+class ThreadedAsker final : public KernelAsker {
+ public:
+  ThreadedAsker(AskerOptions options, Done done, FileDescriptor stop_read,
+                FileDescriptor stop_write);
+  ~ThreadedAsker() override;
+  void StartThread() {
+    thread_ = std::thread([this] { Run(); });
   }
-  FileDescriptor stop_read(ends[0]), stop_write(ends[1]);
-  const std::string name = options.name;
-  std::unique_ptr<KernelAsker> asker(new KernelAsker(std::move(options), std::move(done),
-                                                     std::move(stop_read), std::move(stop_write)));
-  try {
-    asker->thread_ = std::thread([self = asker.get()] { self->Run(); });
-  } catch (const std::system_error& error) {
-    return IoError("the kernel '" + name +
-                   "' cannot be asked: a thread cannot be started: " + error.what());
-  }
-  return asker;
-}
 
-KernelAsker::KernelAsker(AskerOptions options, Done done, FileDescriptor stop_read,
-                         FileDescriptor stop_write)
+  void Submit(AskTask task) override;
+  std::shared_ptr<const AskedKernel> kernel() const override;
+  std::string fault() const override;
+
+ private:
+  void Run();
+  bool OpenOnce();
+  std::vector<AskTask> TakeBatch();
+  void Answer(std::vector<AskTask> batch);
+  void AnswerCalls(const std::vector<AskTask>& calls, double until_s);
+  void AnswerScores(const std::vector<AskTask>& scores, double until_s);
+  void Refuse(const AskTask& task, const std::string& fault, bool timed_out, bool not_up);
+  void NoteOutcome(bool answered, bool timed_out);
+
+  const AskerOptions options_;
+  const Done done_;
+  std::unique_ptr<TokenScorer> scorer_;   // the thread's own
+  std::unique_ptr<ServerCaller> caller_;  // of calls_alone
+  // Of the batch: whether anything was answered, or at least held up; a kernel that refuses all
+  // connections is gone.
+  bool heard_ = false;
+  bool changed_ = false;  // another build answers
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<AskTask> waiting_;
+  std::shared_ptr<const AskedKernel> kernel_;
+  std::string fault_ = "it was not reached yet";
+  bool ending_ = false;
+  const FileDescriptor stop_read_;
+  const FileDescriptor stop_write_;
+  std::thread thread_;
+};
+
+ThreadedAsker::ThreadedAsker(AskerOptions options, Done done, FileDescriptor stop_read,
+                             FileDescriptor stop_write)
     : options_(std::move(options)),
       done_(std::move(done)),
       stop_read_(std::move(stop_read)),
@@ -48,7 +76,7 @@ KernelAsker::KernelAsker(AskerOptions options, Done done, FileDescriptor stop_re
 }
 
 // A byte in the pipe is what wakes a thread that waits for a server.
-KernelAsker::~KernelAsker() {
+ThreadedAsker::~ThreadedAsker() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -59,7 +87,7 @@ KernelAsker::~KernelAsker() {
   for (const AskTask& task : waiting_) Refuse(task, "the gateway ends", false, false);
 }
 
-void KernelAsker::Submit(AskTask task) {
+void ThreadedAsker::Submit(AskTask task) {
   std::string fault;
   bool not_up = false;
   {
@@ -78,18 +106,18 @@ void KernelAsker::Submit(AskTask task) {
   wake_.notify_all();
 }
 
-std::shared_ptr<const AskedKernel> KernelAsker::kernel() const {
+std::shared_ptr<const AskedKernel> ThreadedAsker::kernel() const {
   const std::lock_guard lock(mutex_);
   return kernel_;
 }
 
-std::string KernelAsker::fault() const {
+std::string ThreadedAsker::fault() const {
   const std::lock_guard lock(mutex_);
   return fault_;
 }
 
-void KernelAsker::Refuse(const AskTask& task, const std::string& fault, bool timed_out,
-                         bool not_up) {
+void ThreadedAsker::Refuse(const AskTask& task, const std::string& fault, bool timed_out,
+                           bool not_up) {
   AskResult result;
   result.job = task.job;
   result.slot = task.slot;
@@ -99,7 +127,7 @@ void KernelAsker::Refuse(const AskTask& task, const std::string& fault, bool tim
   done_(std::move(result));
 }
 
-bool KernelAsker::OpenOnce() {
+bool ThreadedAsker::OpenOnce() {
   TokenScorerOptions scorer = options_.scorer;
   scorer.stop_fd = stop_read_.get();
   auto found = std::make_shared<AskedKernel>();
@@ -136,7 +164,8 @@ bool KernelAsker::OpenOnce() {
 }
 
 // Until the kernel is up nothing waits, since Submit refuses.
-void KernelAsker::Run() {
+void ThreadedAsker::Run() {
+  GoBehindTraffic("kcc-ask");
   const auto retry = std::chrono::duration<double>(options_.retry_s);
   while (true) {
     while (!OpenOnce()) {
@@ -169,7 +198,7 @@ void KernelAsker::Run() {
 }
 
 // What has waited longer than a batch may take would be asked too late for anybody.
-std::vector<AskTask> KernelAsker::TakeBatch() {
+std::vector<AskTask> ThreadedAsker::TakeBatch() {
   std::vector<AskTask> batch;
   std::vector<AskTask> late;
   const double now_s = Now();
@@ -189,7 +218,7 @@ std::vector<AskTask> KernelAsker::TakeBatch() {
   return batch;
 }
 
-void KernelAsker::Answer(std::vector<AskTask> batch) {
+void ThreadedAsker::Answer(std::vector<AskTask> batch) {
   std::vector<AskTask> calls;
   std::vector<AskTask> scores;
   for (AskTask& task : batch) {
@@ -200,11 +229,11 @@ void KernelAsker::Answer(std::vector<AskTask> batch) {
   if (!scores.empty()) AnswerScores(scores, until_s);
 }
 
-void KernelAsker::NoteOutcome(bool answered, bool timed_out) {
+void ThreadedAsker::NoteOutcome(bool answered, bool timed_out) {
   heard_ = heard_ || answered || timed_out;
 }
 
-void KernelAsker::AnswerCalls(const std::vector<AskTask>& calls, double until_s) {
+void ThreadedAsker::AnswerCalls(const std::vector<AskTask>& calls, double until_s) {
   std::vector<HttpCall> asked;
   for (const AskTask& task : calls) asked.push_back(task.call);
   const double limit_s = std::max(0.01, until_s - Now());
@@ -212,6 +241,7 @@ void KernelAsker::AnswerCalls(const std::vector<AskTask>& calls, double until_s)
       caller_ != nullptr ? caller_->Call(asked, limit_s) : scorer_->Call(asked, limit_s);
   for (size_t i = 0; i < calls.size(); ++i) {
     AskResult result;
+    result.asked = true;
     result.job = calls[i].job;
     result.slot = calls[i].slot;
     NoteOutcome(answers[i].status != 0, answers[i].timed_out);
@@ -234,7 +264,7 @@ void KernelAsker::AnswerCalls(const std::vector<AskTask>& calls, double until_s)
   }
 }
 
-void KernelAsker::AnswerScores(const std::vector<AskTask>& scores, double until_s) {
+void ThreadedAsker::AnswerScores(const std::vector<AskTask>& scores, double until_s) {
   std::vector<TokenAsk> asked;
   for (const AskTask& task : scores) asked.push_back({*task.tokens, task.prompt_tokens});
   const double limit_s = std::max(0.01, until_s - Now());
@@ -242,6 +272,7 @@ void KernelAsker::AnswerScores(const std::vector<AskTask>& scores, double until_
   const std::string& build = scorer_->facts().build;
   for (size_t i = 0; i < scores.size(); ++i) {
     AskResult result;
+    result.asked = true;
     result.job = scores[i].job;
     result.slot = scores[i].slot;
     // A refusal in words is an answer: the kernel is there.
@@ -254,6 +285,27 @@ void KernelAsker::AnswerScores(const std::vector<AskTask>& scores, double until_
     result.scored = std::move(answers[i]);
     done_(std::move(result));
   }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KernelAsker>> KernelAsker::Start(AskerOptions options, Done done) {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return IoError("the kernel '" + options.name +
+                   "' cannot be asked: a pipe cannot be made: " + std::strerror(errno));
+  }
+  FileDescriptor stop_read(ends[0]), stop_write(ends[1]);
+  const std::string name = options.name;
+  auto asker = std::make_unique<ThreadedAsker>(std::move(options), std::move(done),
+                                               std::move(stop_read), std::move(stop_write));
+  try {
+    asker->StartThread();
+  } catch (const std::system_error& error) {
+    return IoError("the kernel '" + name +
+                   "' cannot be asked: a thread cannot be started: " + error.what());
+  }
+  return std::unique_ptr<KernelAsker>(std::move(asker));
 }
 
 }  // namespace kcc

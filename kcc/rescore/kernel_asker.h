@@ -3,18 +3,12 @@
 // itself, and always, whatever becomes of the kernel.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "kcc/base/descriptor.h"
 #include "kcc/base/result.h"
 #include "kcc/kernel/http_pool.h"
 #include "kcc/kernel/token_scorer.h"
@@ -44,6 +38,7 @@ struct AskResult {
   std::vector<int32_t> ids;  // kTokenize, where `fault` is empty
   CallAnswer called;         // kCall
   std::string fault;         // there is no answer
+  bool asked = false;        // the question was sent, or it was tried to
   bool timed_out = false;
   bool not_up = false;  // the kernel is not there (yet)
 };
@@ -73,44 +68,12 @@ class KernelAsker {
   using Done = std::function<void(AskResult result)>;
   // Fails where the process is out of descriptors or threads.
   static Result<std::unique_ptr<KernelAsker>> Start(AskerOptions options, Done done);
-  ~KernelAsker();  // answers what waits, that it was given up
-  KernelAsker(const KernelAsker&) = delete;
-  KernelAsker& operator=(const KernelAsker&) = delete;
+  virtual ~KernelAsker() = default;  // answers what waits, that it was given up
 
-  void Submit(AskTask task);
+  virtual void Submit(AskTask task) = 0;
   // None while it is not up. Any thread.
-  std::shared_ptr<const AskedKernel> kernel() const;
-  std::string fault() const;  // why it is not up; empty: it is
-
- private:
-  KernelAsker(AskerOptions options, Done done, FileDescriptor stop_read, FileDescriptor stop_write);
-  void Run();
-  bool OpenOnce();
-  std::vector<AskTask> TakeBatch();
-  void Answer(std::vector<AskTask> batch);
-  void AnswerCalls(const std::vector<AskTask>& calls, double until_s);
-  void AnswerScores(const std::vector<AskTask>& scores, double until_s);
-  void Refuse(const AskTask& task, const std::string& fault, bool timed_out, bool not_up);
-  void NoteOutcome(bool answered, bool timed_out);
-
-  const AskerOptions options_;
-  const Done done_;
-  std::unique_ptr<TokenScorer> scorer_;   // the thread's own
-  std::unique_ptr<ServerCaller> caller_;  // of calls_alone
-  // Of the batch: whether anything was answered, or at least held up; a kernel that refuses all
-  // connections is gone.
-  bool heard_ = false;
-  bool changed_ = false;  // another build answers
-
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<AskTask> waiting_;
-  std::shared_ptr<const AskedKernel> kernel_;
-  std::string fault_ = "it was not reached yet";
-  bool ending_ = false;
-  const FileDescriptor stop_read_;
-  const FileDescriptor stop_write_;
-  std::thread thread_;
+  virtual std::shared_ptr<const AskedKernel> kernel() const = 0;
+  virtual std::string fault() const = 0;  // why it is not up; empty: it is
 };
 
 }  // namespace kcc

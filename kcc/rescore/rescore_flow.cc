@@ -45,7 +45,7 @@ void LoseScores(RescoreJob* job, std::string why, std::string word) {
 }  // namespace
 
 RescoreFlow::RescoreFlow(const Contract& contract, const MonitorPolicy& policy,
-                         const RescoreOptions& options, const GatewayCore& core, Kernels& kernels,
+                         const RescoreOptions& options, GatewayCore& core, Kernels& kernels,
                          GradeStation* graders, Rescorer::TakeEvidence take)
     : policy_(policy),
       options_(options),
@@ -68,7 +68,11 @@ void RescoreFlow::Take(ServedRecord record) {
     if (IsNewStranger(record)) take_(maker_.OfFingerprint(record), record);
     return;
   }
-  if (jobs_.size() >= options_.waiting_max + options_.in_flight_max) {
+  if (!record.place) {
+    record.place = record.kind == RecordKind::kProbe ? core_.places().TakeShown(record.kernel)
+                                                     : core_.places().TakeServed(record.kernel);
+  }
+  if (!record.place) {
     return EmitLost(KernelName(record), "the queue of the scorer is full", "queue", record);
   }
   const uint64_t number = next_job_++;
@@ -92,20 +96,6 @@ bool RescoreFlow::IsNewStranger(const ServedRecord& record) {
   const bool is_new = builds.insert(HashBytes(0, record.fingerprint)).second;
   if (strangers_.size() > kMinutesMax) strangers_.erase(strangers_.begin());
   return is_new;
-}
-
-void RescoreFlow::TakeDropped(const std::shared_ptr<const GatewayPool>& pool, size_t kernel,
-                              uint64_t count) {
-  ServedRecord record;
-  record.kind = RecordKind::kLost;
-  record.pool = pool;
-  record.kernel = kernel;
-  record.started_at_ms = core_.clock().NowMs();
-  record.reason = "the ring to the scorer was full";
-  const bool known = pool != nullptr && kernel < pool->kernels.size();
-  for (uint64_t i = 0; i < count; ++i) {
-    EmitLost(known ? pool->kernels[kernel].name : "", record.reason, "ring", record);
-  }
 }
 
 void RescoreFlow::Ask(uint64_t number, Job& job, KernelAsker& asker, Question question,
@@ -139,13 +129,12 @@ bool RescoreFlow::AskAgain(uint64_t number, Job& job, const std::string& kernel,
   return true;
 }
 
-// A call that was made and has no answer is the kernel's failure; one that was never made is none.
+// A call that was made and has no answer is the kernel's failure. One that was never made, since
+// others waited for the kernel, says nothing: were it missing, a kernel that is well again could
+// never be released while there are more probes than it has places for.
 void RescoreFlow::OnProbed(uint64_t number, Job& job, const AskResult& result) {
-  if (!result.fault.empty() && result.called.fault.empty()) {
-    job.lost = "the probe was not asked: " + result.fault;
-    job.lost_word = "probe";
-    return;
-  }
+  job.unasked = !result.asked;
+  if (job.unasked) return;
   const int64_t asked_at_ms = job.record.started_at_ms;
   ReadAgain(job.probe_call, result.called, job.record.pool->answer_bytes_max, &job.record);
   if (job.record.started_at_ms == 0) job.record.started_at_ms = asked_at_ms;
@@ -296,6 +285,13 @@ void RescoreFlow::AskScores(uint64_t number, Job& job) {
   job.vocab_size = audit->facts.vocab_size;
   if (!CheckServed(job, *audit)) return;
   job.candidate_kernel = CandidateOf(job.record);
+  if (job.candidate_kernel) {
+    job.candidate_place = core_.places().TakeShown(*job.candidate_kernel);
+    if (!job.candidate_place) {
+      ++counts_.unasked;
+      job.candidate_kernel.reset();
+    }
+  }
   if (!job.lost_served.empty() && !job.candidate_kernel) return;
   const std::vector<int32_t>& prompt = job.prompt.empty() ? job.record.prompt_ids : job.prompt;
   job.sequence = prompt;
@@ -305,17 +301,21 @@ void RescoreFlow::AskScores(uint64_t number, Job& job) {
   task.tokens = &job.sequence;
   task.prompt_tokens = job.prompt_tokens;
   Ask(number, job, *asker, Question::kAudit, task);
-  if (job.candidate_kernel) {
-    const std::string& name = job.record.pool->kernels[*job.candidate_kernel].name;
-    if (KernelAsker* const candidate = kernels_.Scores(name)) {
-      Ask(number, job, *candidate, Question::kCandidate, task);
-    }
-  }
+  if (job.candidate_kernel) AskCandidate(number, job, task);
   if (!HasLogprobs(job.record)) {
     if (KernelAsker* const own = kernels_.Scores(KernelName(job.record))) {
       Ask(number, job, *own, Question::kInfer, task);
     }
   }
+}
+
+void RescoreFlow::AskCandidate(uint64_t number, Job& job, const AskTask& task) {
+  const std::string& name = job.record.pool->kernels[*job.candidate_kernel].name;
+  KernelAsker* const candidate = kernels_.Scores(name);
+  if (candidate == nullptr) return;
+  Ask(number, job, *candidate, Question::kCandidate, task);
+  --job.pending;  // what was served does not wait for it
+  job.candidate_pending = true;
 }
 
 std::optional<size_t> RescoreFlow::CandidateOf(const ServedRecord& record) const {
@@ -330,6 +330,14 @@ std::optional<size_t> RescoreFlow::CandidateOf(const ServedRecord& record) const
   }
   if (candidate >= kernels.size() || candidate == record.kernel) return std::nullopt;
   return candidate;
+}
+
+void RescoreFlow::OnAudit(Job& job, TokenAnswer scored) {
+  if (scored.ok && !audit_.fingerprint.empty() && scored.build != audit_.fingerprint) {
+    scored.ok = false;
+    scored.fault = OtherBuild(scored.build, audit_.fingerprint);
+  }
+  job.audit = std::move(scored);
 }
 
 void RescoreFlow::OnOwn(uint64_t number, Job& job, const AskResult& result) {
@@ -375,112 +383,6 @@ void RescoreFlow::AskTexts(uint64_t number, Job& job) {
     task.call = TokenizeTextCall(audit->facts, *text, false);
     Ask(number, job, *asker, question, std::move(task));
   }
-}
-
-void RescoreFlow::OnAnswer(AskResult result) {
-  const uint64_t number = result.job;
-  const auto found = jobs_.find(number);
-  KCC_CHECK(found != jobs_.end());
-  Job& job = *found->second;
-  --job.pending;
-  if (result.timed_out) ++counts_.timed_out;
-  TokenAnswer scored = std::move(result.scored);
-  if (!scored.ok && scored.fault.empty()) scored.fault = result.fault;
-  scored.timed_out = scored.timed_out || result.timed_out;
-  switch (static_cast<Question>(result.slot)) {
-    case Question::kProbe:
-      OnProbed(number, job, result);
-      break;
-    case Question::kPrompt:
-      OnPrompt(number, job, std::move(result));
-      break;
-    case Question::kAudit:
-      if (scored.ok && !audit_.fingerprint.empty() && scored.build != audit_.fingerprint) {
-        scored.ok = false;
-        scored.fault = OtherBuild(scored.build, audit_.fingerprint);
-      }
-      job.audit = std::move(scored);
-      break;
-    case Question::kCandidate:
-      job.candidate = std::move(scored);
-      break;
-    case Question::kInfer:
-      job.infer = std::move(scored);
-      break;
-    case Question::kOwn:
-      OnOwn(number, job, result);
-      break;
-    case Question::kAgain:
-      if (!result.fault.empty() && result.called.fault.empty()) break;  // it was not asked
-      job.again.emplace();
-      job.again->pool = job.record.pool;
-      ReadAgain(job.again_call, result.called, job.record.pool->answer_bytes_max, &*job.again);
-      if (!result.fault.empty()) job.again->reason = result.fault;
-      break;
-    case Question::kTextInfer:
-      job.text_ids = std::move(result.ids);
-      break;
-    case Question::kTextOwn:
-      job.own_text_ids = std::move(result.ids);
-      break;
-    case Question::kGrades:
-    case Question::kOwnGrades:
-      break;
-  }
-  FinishIfDone(number);
-}
-
-void RescoreFlow::OnGrades(uint64_t number, int slot, Grades grades) {
-  const auto found = jobs_.find(number);
-  KCC_CHECK(found != jobs_.end());
-  Job& job = *found->second;
-  --job.pending;
-  counts_.ungraded += grades.faults.size();
-  const bool own = static_cast<Question>(slot) == Question::kOwnGrades;
-  (own ? job.own_grades : job.grades) = std::move(grades);
-  FinishIfDone(number);
-}
-
-// The repeat comes right behind what it repeats, so that both are in one block.
-void RescoreFlow::FinishIfDone(uint64_t number) {
-  const auto found = jobs_.find(number);
-  if (found->second->pending > 0) return;
-  const std::unique_ptr<Job> done = std::move(found->second);
-  jobs_.erase(found);
-  counts_.waiting = jobs_.size();
-  Job& job = *done;
-  JobEvidence served = maker_.OfServed(job);
-  const bool repeats = job.again && served.observation && served.observation->broken.empty();
-  JobEvidence again = repeats ? maker_.OfRepeat(job) : JobEvidence{};
-  const bool shadowed = job.candidate_kernel.has_value();
-  JobEvidence candidate = shadowed ? maker_.OfCandidate(job) : JobEvidence{};
-  const std::string kernel = KernelName(job.record);
-  if (served.observation && !served.observation->audited) ++counts_.refused;
-  Emit(std::move(served), kernel, job.record);
-  if (repeats) Emit(std::move(again), kernel, job.record);
-  if (!shadowed) return;
-  // To whom the evidence is given, it is of the candidate, which was shown the request.
-  job.record.kernel = *job.candidate_kernel;
-  job.record.kind = RecordKind::kProbe;
-  Emit(std::move(candidate), KernelName(job.record), job.record);
-}
-
-void RescoreFlow::Emit(JobEvidence evidence, const std::string& kernel,
-                       const ServedRecord& record) {
-  if (!evidence.observation) return EmitLost(kernel, evidence.lost, evidence.lost_word, record);
-  ++counts_.scored;
-  take_(std::move(*evidence.observation), record);
-}
-
-void RescoreFlow::EmitLost(const std::string& kernel, const std::string& why,
-                           const std::string& word, const ServedRecord& record) {
-  ++counts_.lost;
-  ++counts_.reasons[word];
-  // As a line that could not be read is cut and named.
-  UnreadLine line =
-      UnreadLineOf(std::nullopt, InvalidError(why.empty() ? "it was lost" : why), policy_);
-  if (policy_.FindKernel(kernel) != nullptr) line.kernel = kernel;
-  take_(std::move(line), record);
 }
 
 }  // namespace kcc

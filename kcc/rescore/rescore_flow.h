@@ -3,7 +3,11 @@
 // askers and graders answer through OnAnswer and OnGrades.
 //
 //   probe -> answered -> prompt known -> scored -> evidence
-//               |  \-> graded, asked again, answered by the audit kernel itself
+//               |  \          \-> scored by the candidate -> evidence of it
+//               |   \-> graded, asked again, answered by the audit kernel itself
+//
+// Every record holds a place (gateway/scorer_places.h) until its evidence is given, and a mirror
+// one of the candidate's. What was served never waits for a candidate or for another's probe.
 #pragma once
 
 #include <functional>
@@ -35,12 +39,12 @@ class RescoreFlow {
  public:
   // All outlive it. `graders` may be null.
   RescoreFlow(const Contract& contract, const MonitorPolicy& policy, const RescoreOptions& options,
-              const GatewayCore& core, Kernels& kernels, GradeStation* graders,
+              GatewayCore& core, Kernels& kernels, GradeStation* graders,
               Rescorer::TakeEvidence take);
 
   void Take(ServedRecord record);
-  // Sampled requests of which a ring kept nothing.
-  void TakeDropped(const std::shared_ptr<const GatewayPool>& pool, size_t kernel, uint64_t count);
+  // Nobody answers any more: what is under way is lost.
+  void Abandon();
   void OnAnswer(AskResult result);
   void OnGrades(uint64_t job, int slot, Grades grades);
 
@@ -58,6 +62,7 @@ class RescoreFlow {
   void AskGrades(uint64_t number, Job& job, Question question, const ServedRecord& answer);
   void OnProbed(uint64_t number, Job& job, const AskResult& result);
   void OnPrompt(uint64_t number, Job& job, AskResult result);
+  void OnAudit(Job& job, TokenAnswer scored);
   void OnOwn(uint64_t number, Job& job, const AskResult& result);
   void Answered(uint64_t number, Job& job);
   void PromptKnown(uint64_t number, Job& job);
@@ -65,14 +70,17 @@ class RescoreFlow {
   bool CheckServed(Job& job, const AskedKernel& audit);
   std::optional<size_t> CandidateOf(const ServedRecord& record) const;
   bool IsNewStranger(const ServedRecord& record);
+  void AskCandidate(uint64_t number, Job& job, const AskTask& task);
+  void OnCandidate(Job& job, TokenAnswer scored, bool asked, bool not_up);
   void FinishIfDone(uint64_t number);
+  void TellServed(Job& job);
   void Emit(JobEvidence evidence, const std::string& kernel, const ServedRecord& record);
   void EmitLost(const std::string& kernel, const std::string& why, const std::string& word,
                 const ServedRecord& record);
 
   const MonitorPolicy& policy_;
   const RescoreOptions& options_;
-  const GatewayCore& core_;
+  GatewayCore& core_;
   Kernels& kernels_;
   GradeStation* const graders_;
   const Rescorer::TakeEvidence take_;

@@ -48,7 +48,9 @@ struct RescoreJob {
   ServedRecord record;  // of a probe: with its answer, once it is there
   AskedRecord asked;
   Served served = Served::kWhole;
-  int pending = 0;
+  int pending = 0;       // questions about what was served, a probe or a repeat
+  bool told = false;     // their evidence is given
+  bool unasked = false;  // the probe never went to its kernel: evidence of nothing
 
   // Why nothing can be said; empty: something can. `lost_word` is the reason in a word.
   std::string lost, lost_word;
@@ -66,6 +68,9 @@ struct RescoreJob {
   std::optional<TokenAnswer> audit, candidate, infer;
   int64_t vocab_size = 0;
   std::optional<size_t> candidate_kernel;  // of the record's pool
+  // Of the mirror. What was served does not wait for it.
+  ScorerPlace candidate_place;
+  bool candidate_pending = false;
 
   AgainCall probe_call, own_call, again_call;
   std::optional<ServedRecord> own;    // the audit kernel's answer; it may have failed

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kcc/base/descriptor.h"
+#include "kcc/gateway/background_thread.h"
 #include "kcc/gateway/record_ring.h"
 #include "kcc/rescore/grade_station.h"
 #include "kcc/rescore/kernel_asker.h"
@@ -47,7 +48,7 @@ class Outbox {
     }
     wake_.notify_one();
   }
-  // Waits no longer than kLook. False: it is to end.
+  // Waits no longer than kLook. False: it is to end, and these are the last.
   bool Take(std::deque<Letter>* letters) {
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, kLook, [this] { return ending_ || !letters_.empty(); });
@@ -86,7 +87,9 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
                    const RescoreOptions& options, GatewayCore& core)
       : contract_(contract), policy_(policy), options_(options), core_(core) {}
 
-  ~ThreadedRescorer() override {
+  ~ThreadedRescorer() override { (void)Finish(); }
+
+  RescoreCounts Finish() override {
     outbox_.End();
     if (thread_.joinable()) thread_.join();
     if (stop_write_.get() >= 0) {
@@ -95,9 +98,21 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
     graders_ = nullptr;
     scores_.clear();
     calls_.clear();
+    if (flow_) {
+      flow_->Abandon();
+      PublishCounts();
+    }
+    return counts();
   }
 
-  Result<> Start(TakeEvidence take) {
+  Result<> Start(TakeEvidence take, TakeDropped take_dropped) {
+    take_dropped_ = std::move(take_dropped);
+    const size_t places = options_.waiting_max + options_.in_flight_max;
+    const auto& kernels = core_.pool()->kernels;
+    const auto judged = std::count_if(kernels.begin(), kernels.end(), [](const PoolKernel& kernel) {
+      return kernel.role != KernelRole::kAudit;
+    });
+    core_.places().SetLimits(places, options_.in_flight_max, static_cast<size_t>(judged));
     int ends[2] = {-1, -1};
     if (::pipe2(ends, O_CLOEXEC) != 0) return IoError("the scorer cannot make a pipe");
     stop_read_ = FileDescriptor(ends[0]);
@@ -158,7 +173,9 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
     asker.ask_generated = !calls_alone && row != nullptr && row->role != KernelRole::kAudit;
     asker.limit_s = calls_alone ? options_.generate_timeout_s : options_.timeout_s;
     asker.retry_s = options_.retry_s;
-    asker.waiting_max = 2 * (options_.waiting_max + options_.in_flight_max);
+    // Every record has at most three questions for one kernel at a time.
+    const size_t shown = policy_.kernels.size() * options_.in_flight_max;
+    asker.waiting_max = 3 * (options_.waiting_max + options_.in_flight_max + shown);
     asker.scorer = ScorerOptions(
         options_, uri,
         calls_alone ? options_.generate_timeout_s : std::max(kOpenCallsS, options_.timeout_s));
@@ -173,8 +190,10 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
   }
 
   void Run() {
+    GoBehindTraffic("kcc-scorer");
     std::deque<Letter> letters;
-    while (outbox_.Take(&letters)) {
+    for (bool more = true; more;) {
+      more = outbox_.Take(&letters);
       for (Letter& letter : letters) {
         if (letter.grades) {
           flow_->OnGrades(letter.job, letter.slot, std::move(letter.graded));
@@ -182,7 +201,7 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
           flow_->OnAnswer(std::move(letter.answer));
         }
       }
-      LookIntoRings();
+      if (more) LookIntoRings();
       PublishCounts();
     }
   }
@@ -202,15 +221,21 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
       }
       const std::vector<uint64_t> dropped = ring.TakeDropped();
       for (size_t kernel = 0; kernel < dropped.size(); ++kernel) {
-        if (dropped[kernel] > 0) flow_->TakeDropped(core_.pool(), kernel, dropped[kernel]);
+        if (dropped[kernel] > 0) take_dropped_(KernelAt(kernel), dropped[kernel]);
       }
     }
+  }
+
+  std::string KernelAt(size_t kernel) const {
+    const auto pool = core_.pool();
+    return kernel < pool->kernels.size() ? pool->kernels[kernel].name : std::string();
   }
 
   const Contract contract_;
   const MonitorPolicy policy_;
   const RescoreOptions options_;
   GatewayCore& core_;
+  TakeDropped take_dropped_;
   Outbox outbox_;
   FileDescriptor stop_read_, stop_write_;  // of graders
   std::unique_ptr<GradeStation> graders_;
@@ -223,10 +248,22 @@ class ThreadedRescorer final : public Rescorer, public Kernels {
 
 }  // namespace
 
+RescoreCounts& RescoreCounts::operator+=(const RescoreCounts& other) {
+  scored += other.scored;
+  lost += other.lost;
+  timed_out += other.timed_out;
+  refused += other.refused;
+  waiting += other.waiting;
+  ungraded += other.ungraded;
+  unasked += other.unasked;
+  for (const auto& [reason, count] : other.reasons) reasons[reason] += count;
+  return *this;
+}
+
 Result<std::unique_ptr<Rescorer>> Rescorer::Start(const Contract& contract,
                                                   const MonitorPolicy& policy,
                                                   const RescoreOptions& options, GatewayCore& core,
-                                                  TakeEvidence take) {
+                                                  TakeEvidence take, TakeDropped take_dropped) {
   const MonitorKernel* const audit = policy.FirstOf(KernelRole::kAudit);
   if (audit == nullptr) {
     return InvalidError("the monitor policy '" + policy.name +
@@ -241,7 +278,7 @@ Result<std::unique_ptr<Rescorer>> Rescorer::Start(const Contract& contract,
     if (!checked.has_value()) return std::move(checked.error());
   }
   auto rescorer = std::make_unique<ThreadedRescorer>(contract, policy, options, core);
-  KCC_TRY_VOID(rescorer->Start(std::move(take)));
+  KCC_TRY_VOID(rescorer->Start(std::move(take), std::move(take_dropped)));
   return std::unique_ptr<Rescorer>(std::move(rescorer));
 }
 

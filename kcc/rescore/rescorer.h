@@ -35,8 +35,10 @@ struct RescoreOptions {
   // "openai+http://127.0.0.1:8000?server=vllm".
   std::map<std::string, std::string> uris;
   int32_t top = 20;
-  size_t in_flight_max = 64;       // calls to one kernel at once
-  size_t waiting_max = 256;        // records; what comes beyond is lost, and said to be
+  // Calls to one kernel at once; and probes or mirrors of a kernel that have no answer yet.
+  size_t in_flight_max = 64;
+  // Records of served requests, with those that are asked about: what comes beyond is dropped.
+  size_t waiting_max = 256;
   double timeout_s = 2;            // of one record's calls
   double generate_timeout_s = 60;  // of an answer that is written for the scorer: probes, repeats
   double retry_s = 3;              // between attempts to reach a kernel that does not answer
@@ -51,8 +53,12 @@ using Evidence = std::variant<MonitorObservation, UnreadLine>;
 struct RescoreCounts {
   // refused: by the kernel and by the audit kernel alike, so the client's fault. ungraded: fields
   // that a hook could not tell.
-  uint64_t scored = 0, lost = 0, timed_out = 0, refused = 0, waiting = 0, ungraded = 0;
+  // unasked: probes and mirrors that never went to their kernel, since others waited for it; they
+  // are evidence of nothing.
+  uint64_t scored = 0, lost = 0, timed_out = 0, refused = 0, waiting = 0, ungraded = 0, unasked = 0;
   std::map<std::string, uint64_t> reasons;  // of lost ones, by a short word
+
+  RescoreCounts& operator+=(const RescoreCounts& other);
 };
 
 class Rescorer {
@@ -60,12 +66,18 @@ class Rescorer {
   // Starts its thread, which takes records from the core's workers. `take` is called by that thread
   // alone, with the record it is made of. A kernel that does not answer yet is asked again later.
   using TakeEvidence = std::function<void(Evidence evidence, const ServedRecord& record)>;
+  // So many requests of a kernel were sampled, and nothing of them was kept.
+  using TakeDropped = std::function<void(const std::string& kernel, uint64_t count)>;
   static Result<std::unique_ptr<Rescorer>> Start(const Contract& contract,
                                                  const MonitorPolicy& policy,
                                                  const RescoreOptions& options, GatewayCore& core,
-                                                 TakeEvidence take);
-  virtual ~Rescorer() = default;  // ends the thread; what waits is lost
+                                                 TakeEvidence take, TakeDropped take_dropped);
+  // Ends as Finish does.
+  virtual ~Rescorer() = default;
   virtual RescoreCounts counts() const = 0;
+  // Ends the thread, once. What waits is lost, and given to `take` as such by the thread that calls
+  // this. What it counted from its start to now.
+  virtual RescoreCounts Finish() = 0;
 };
 
 }  // namespace kcc

@@ -86,10 +86,16 @@ class RescorerTest : public ::testing::Test {
     options_.timeout_s = timeout_s_;
     options_.generate_timeout_s = 20;
     auto started = Rescorer::Start(
-        contract, policy_, options_, *core_, [this](Evidence evidence, const ServedRecord& record) {
+        contract, policy_, options_, *core_,
+        [this](Evidence evidence, const ServedRecord& record) {
           const std::lock_guard lock(mutex_);
           taken_.push_back({std::move(evidence), record.pool->kernels[record.kernel].name,
                             record.kind == RecordKind::kProbe});
+          wake_.notify_all();
+        },
+        [this](const std::string& kernel, uint64_t count) {
+          const std::lock_guard lock(mutex_);
+          dropped_[kernel] += count;
           wake_.notify_all();
         });
     ASSERT_TRUE(started.has_value()) << started.error().Format();
@@ -132,6 +138,7 @@ class RescorerTest : public ::testing::Test {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<Taken> taken_;
+  std::map<std::string, uint64_t> dropped_;
   std::unique_ptr<Rescorer> rescorer_;
 };
 

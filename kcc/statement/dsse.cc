@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kcc/base/json_writer.h"
-#include "kcc/statement/base64.h"
+#include "kcc/format/base64.h"
 #include "kcc/statement/json_fields.h"
 
 namespace kcc {

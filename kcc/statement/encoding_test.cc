@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "kcc/statement/base64.h"
+#include "kcc/format/base64.h"
 #include "kcc/statement/dsse.h"
 #include "kcc/statement/timestamp.h"
 

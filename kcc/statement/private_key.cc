@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "kcc/statement/base64.h"
+#include "kcc/format/base64.h"
 
 namespace kcc {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kcc/statement/base64.h"
+#include "kcc/format/base64.h"
 #include "kcc/statement/statement_test_data.h"
 
 namespace kcc {

@@ -13,7 +13,7 @@
 
 #include "kcc/base/check.h"
 #include "kcc/base/sha256.h"
-#include "kcc/statement/base64.h"
+#include "kcc/format/base64.h"
 #include "kcc/statement/private_key.h"
 
 namespace kcc {

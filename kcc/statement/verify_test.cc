@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kcc/statement/base64.h"
+#include "kcc/format/base64.h"
 #include "kcc/statement/chain_head.h"
 #include "kcc/statement/dsse.h"
 #include "kcc/statement/generic_predicates.h"

@@ -15,6 +15,7 @@
 #include "tests/faults/monitor_commands.h"
 #include "tests/faults/register_commands.h"
 #include "tests/faults/serve_commands.h"
+#include "tests/faults/train_commands.h"
 
 // apps/kcc/main.cc, whose main has this name here.
 int KccMain(int argc, char** argv);
@@ -310,7 +311,7 @@ std::vector<Case> CommandCases() {
   AddRlCommands(&list);
   AddEngineCommands(&list);
   std::vector<Case> cases = list.Take();
-  for (const auto& more : {RegisterCases(), MonitorCases(), ServeCases()}) {
+  for (const auto& more : {RegisterCases(), MonitorCases(), ServeCases(), TrainCases()}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
   return cases;

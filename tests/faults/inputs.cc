@@ -13,6 +13,7 @@
 
 #include "tests/faults/commands.h"
 #include "tests/faults/monitor_commands.h"
+#include "tests/faults/train_commands.h"
 
 namespace kcc::faults {
 namespace {
@@ -180,7 +181,7 @@ std::vector<std::vector<std::string>> Recipes(const Inputs& inputs) {
       {"judge", contract, in("all.kccs"), "--report", in("report"), "--sarif"},
       {"rl", "diagnose", train, infer, "-o", in("step.kccrl")},
   };
-  for (const auto& more : {RegisterRecipes(inputs), MonitorRecipes(inputs)}) {
+  for (const auto& more : {RegisterRecipes(inputs), MonitorRecipes(inputs), TrainRecipes(inputs)}) {
     recipes.insert(recipes.end(), more.begin(), more.end());
   }
   return recipes;

@@ -96,6 +96,45 @@ def test_train_equals_pytorch_float64(kcc, checkpoint, requests_file, tmp_path):
     assert worst < 1e-6 * size, "activations are stored in float32, so the gap is relative to the logits"
 
 
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+
+
+@pytest.mark.parametrize(
+    "family, more",
+    [
+        ("llama", {"attention_bias": True}),
+        ("llama", {"rope_parameters": LLAMA3 | {"rope_theta": 500.0, "original_max_position_embeddings": 64}}),
+        ("llama", {"rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}}),
+        ("qwen2", {}),
+        ("qwen2", {"tie_word_embeddings": True}),
+        ("qwen3", {"head_dim": 32}),
+    ],
+    ids=["llama with biases", "llama3 RoPE", "linear RoPE", "qwen2", "qwen2 tied", "qwen3"],
+)
+def test_train_equals_transformers_on_other_families(kcc, requests_file, tmp_path, family, more):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+
+    shape = {
+        "vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "max_position_embeddings": 512, "tie_word_embeddings": False,
+    }  # fmt: skip
+    torch.manual_seed(6)
+    config = transformers.AutoConfig.for_model(family, **shape | more)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.mul_(4) if weight.dim() == 2 else weight.add_(torch.randn_like(weight) * 0.3)
+    model.save_pretrained(tmp_path / "model")
+    done = kcc("score", f"lab:train?model={tmp_path / 'model'}", "--requests", requests_file, "-o", tmp_path / "t")
+    assert done.code == 0, done.err
+    double = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float64)
+    requests = [json.loads(line) for line in requests_file.read_text().splitlines()]
+    worst, size = worst_gap(lambda tokens: double(tokens).logits, requests, tmp_path / "t")
+    # transformers forms the angles of RoPE in float32, whatever the dtype of the model.
+    assert worst < 1e-4 * size
+
+
 @pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.slow)], ids=["a tenth", "all"])
 def test_train_equals_pytorch_float64_on_the_evaluation_set(kcc, tmp_path, every):
     torch = pytest.importorskip("torch")

@@ -79,7 +79,8 @@ function kernelsPart() {
     h('span', null, h('b', null, kernel.name), h('small', null, kernel.role + ', ' + (ROLE_WORDS[kernel.role] || ''))),
     h('span', null, place(kernel), kernel.since ? h('small', null, 'since ', moment(kernel.since)) : null),
     judged(kernel) ? verdictMark(kernel.verdict) : '–', judged(kernel) ? riskText(kernel) : '–', percent(num(kernel.share) || 0), grouped(kernel.served || 0),
-    judged(kernel) ? h('span', null, grouped(kernel.audited || 0), h('small', null, ' at ' + percent(num(kernel.auditRate) || 0))) : '–',
+    judged(kernel) ? h('span', null, grouped(kernel.audited || 0), h('small', null, ' at ' + percent(num(kernel.auditRate) || 0)),
+      kernel.evidenceAtMs ? h('small', { 'data-newest': kernel.name }, ', the newest ', ago(kernel.evidenceAtMs)) : null) : '–',
     grouped((kernel.failed || 0) + (kernel.cut || 0)), orderText(kernel)] }));
   return cardTable(heads, rows, 'Kernels');
 }
@@ -200,7 +201,8 @@ function trafficPart() {
     tile('sampled', 'sampled', grouped(rates.sampled || 0), share(rates.sampled, rates.came) + ' of all'),
     tile('scored', 'scored', grouped(rates.scored || 0), share(rates.scored, rates.sampled) + ' of the sampled'),
     tile('lost', 'lost', grouped(rates.lost || 0), share(rates.lost, rates.sampled) + ' gave no evidence', rates.lost > 0),
-    tile('dropped', 'dropped', grouped(rates.dropped || 0), share(rates.dropped, rates.sampled) + ' had no place', rates.dropped > 0),
+    tile('dropped', 'dropped', grouped(rates.dropped || 0), share(rates.dropped, (rates.sampled || 0) + (rates.dropped || 0)) + ' had no place', rates.dropped > 0),
+    rates.unasked ? tile('unasked', 'not asked', grouped(rates.unasked), 'probes and mirrors: evidence of nothing') : null,
     tile('waiting', 'waiting', grouped(rates.waiting || 0), 'to be scored')),
   reasons.length ? cardTable([['why evidence was lost', 'id'], ['requests', 'n']], reasons.map(([reason, count]) => ({ cells: [reason, grouped(count)] })), 'Why evidence was lost') : null];
 }

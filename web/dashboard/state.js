@@ -66,6 +66,7 @@ function outcome() {
   if (broken) return [broken, broken === 'error' ? 'Broken evidence' : 'Violated', `${serving.name} serves, and ${broken === 'error' ? 'its evidence contradicts itself' : 'a clause of it is violated'}.`];
   if (guarded.length) return [serving.role === 'fallback' ? 'violated' : 'inconclusive', serving.role === 'fallback' ? 'Fallback' : 'Guarded', `${serving.name} serves in place of ${andList(guarded)}.`];
   if (serving.state === 'probation') return ['inconclusive', 'On probation', `${serving.name} serves again, and is watched for ${plural(serving.probationLeft || 0, 'more request')}.`];
+  if (serving.stale) return ['inconclusive', 'No evidence', `${serving.name} serves, and nobody knows how it does now: ${serving.stale}.`];
   if (serving.verdict === 'satisfied') return ['satisfied', 'Healthy', `${serving.name} serves, and every clause is satisfied.`];
   const open = pairs.filter((pair) => pair.verdict !== 'satisfied').length;
   return ['inconclusive', 'No alarm', `${serving.name} serves; ${open} of ${plural(pairs.length, 'clause')} on slices ${open === 1 ? 'is' : 'are'} not decided yet.`];
@@ -75,11 +76,13 @@ function outcome() {
 function warnings() {
   const rates = (view.status && view.status.rates) || {};
   const missing = (rates.lost || 0) + (rates.dropped || 0);
+  const picked = (rates.sampled || 0) + (rates.dropped || 0);
   const found = [];
-  if (rates.sampled > 0 && missing / rates.sampled > 0.01) {
-    found.push(`${percent(missing / rates.sampled)} of the sampled requests gave no evidence (Traffic says why).`);
+  if (picked > 0 && missing / picked > 0.01) {
+    found.push(`${percent(missing / picked)} of the sampled requests gave no evidence (Traffic says why).`);
   }
   for (const kernel of kernels()) {
+    if (kernel.stale && kernel.name !== route().serves) found.push(`${kernel.name} has no verdict now: ${kernel.stale}.`);
     if (kernel.strangers > 0) found.push(`${plural(kernel.strangers, 'answer')} of ${kernel.name} carried another fingerprint than the registered one.`);
   }
   return found;
