@@ -89,10 +89,12 @@ bool IsLoopbackHost(std::string_view host) {
                           port.substr(1).find_first_not_of("0123456789") == port.npos);
 }
 
-AdminGuard::AdminGuard(std::string token, std::string_view secret, uint16_t port)
+AdminGuard::AdminGuard(std::string_view token, std::string_view secret, uint16_t port)
     : token_hash_(token.empty() ? "" : Sha256Of(token)),
       cookie_name_("kcc_admin_" + std::to_string(port)),
-      cookie_(token.empty() ? "" : Sha256Of(std::string(secret) + "\n" + token).substr(7)) {}
+      cookie_(token.empty() ? ""
+                            : Sha256Of(std::string(secret) + "\n" + std::string(token)).substr(7)) {
+}
 
 bool AdminGuard::IsToken(std::string_view text) const {
   return EqualInConstantTime(Sha256Of(text), token_hash_);

@@ -32,7 +32,7 @@ struct AdminDecision {
 class AdminGuard {
  public:
   // `token` empty: none is asked for. `secret`: random bytes of this process.
-  AdminGuard(std::string token, std::string_view secret, uint16_t port);
+  AdminGuard(std::string_view token, std::string_view secret, uint16_t port);
 
   AdminDecision Check(std::string_view method, std::string_view target,
                       std::span<const HeaderField> headers) const;

@@ -96,8 +96,8 @@ class AdminConnection final : public std::enable_shared_from_this<AdminConnectio
   void ExpireIn(std::chrono::seconds time);
   void OnRequest(ErrorCodeOf failed);
   void Handle(const http::request<http::string_body>& request);
-  void Say(GatewayAnswer answer);
-  void Stream(GatewayAnswer answer);
+  void Say(const GatewayAnswer& answer);
+  void Stream(const GatewayAnswer& answer);
   void Write(std::string bytes);
   void OnWritten();
   void Beat();
@@ -230,10 +230,10 @@ void AdminConnection::Handle(const http::request<http::string_body>& request) {
   if (sink && answer.status == 200 && answer.body.empty() &&
       answer.content_type.starts_with("text/event-stream")) {
     outbox_ = std::move(sink);
-    return Stream(std::move(answer));
+    return Stream(answer);
   }
   if (sink) sink->Close();
-  Say(std::move(answer));
+  Say(answer);
 }
 
 std::string AdminConnection::Head(const GatewayAnswer& answer) const {
@@ -256,14 +256,14 @@ std::string AdminConnection::Head(const GatewayAnswer& answer) const {
   return head;
 }
 
-void AdminConnection::Say(GatewayAnswer answer) {
+void AdminConnection::Say(const GatewayAnswer& answer) {
   std::string bytes = Head(answer) + "content-length: " + std::to_string(answer.body.size());
   bytes += "\r\n\r\n";
   if (!head_only_) bytes += answer.body;
   Write(std::move(bytes));
 }
 
-void AdminConnection::Stream(GatewayAnswer answer) {
+void AdminConnection::Stream(const GatewayAnswer& answer) {
   keep_alive_ = false;
   WatchClient();
   Write(Head(answer) + "\r\n");

@@ -29,7 +29,7 @@ void ClientConnection::Do(Step step) {
   switch (step.kind) {
     case StepKind::kSend:
       DropKernel();
-      return Send(std::move(step.ask));
+      return Send(step.ask);
     case StepKind::kAnswer:
       DropKernel();
       return head_said_ ? BreakOff() : SayAnswer(step.answer);
@@ -54,7 +54,7 @@ void ClientConnection::Do(Step step) {
   Write(Then::kFinish);
 }
 
-void ClientConnection::Send(UpstreamAsk ask) {
+void ClientConnection::Send(const UpstreamAsk& ask) {
   const std::shared_ptr<const GatewayPool> pool = thread_.core().PoolFor(thread_.worker());
   if (ask.kernel >= pool->kernels.size()) return OnKernelFailure(UpstreamFailure::kConnect);
   const PoolKernel& kernel = pool->kernels[ask.kernel];

@@ -208,13 +208,13 @@ void ClientConnection::OnHead() {
       GatewayAnswer answer = ErrorAnswer(
           401, "a known API key is needed, as 'Authorization: Bearer KEY'", "", "invalid_api_key");
       answer.headers.emplace_back("www-authenticate", "Bearer");
-      return Refuse(std::move(answer));
+      return Refuse(answer);
     }
     ++thread_.counts().rate_limited;
     GatewayAnswer answer =
         ErrorAnswer(429, "too many requests from this address", "", "rate_limit_exceeded");
     answer.headers.emplace_back("retry-after", std::to_string(wait_s));
-    return Refuse(std::move(answer));
+    return Refuse(answer);
   }
   if (head_.chunked) chunks_.emplace(options.body_bytes_max);
   body_.reserve(static_cast<size_t>(std::min<uint64_t>(head_.length, kBodyReserveMax)));
@@ -259,7 +259,7 @@ void ClientConnection::Begin() {
 }
 
 // An answer of the plane's own, for a request that no exchange hears of.
-void ClientConnection::Refuse(GatewayAnswer answer) {
+void ClientConnection::Refuse(const GatewayAnswer& answer) {
   phase_ = Phase::kAnswer;
   deadline_us = kNever;
   ++requests_;

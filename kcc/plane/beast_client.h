@@ -60,12 +60,12 @@ class ClientConnection final : public Timed, private KernelListener {
   void OnHead();
   bool TakeBody();
   void Begin();
-  void Refuse(GatewayAnswer answer);
+  void Refuse(const GatewayAnswer& answer);
   void RefuseBadRequest(const HeadFault& fault);
 
   // beast_answer.cc: answers.
   void Do(Step step);
-  void Send(UpstreamAsk ask);
+  void Send(const UpstreamAsk& ask);
   void SayAnswer(const GatewayAnswer& answer);
   void AppendHead(int status, const HeaderList& headers, std::optional<uint64_t> length);
   void AppendBody(std::string_view bytes);
