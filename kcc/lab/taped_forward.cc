@@ -61,7 +61,7 @@ Result<> TapedForward::Run(std::span<const TapedSequence> sequences, Tape* tape)
     runs.push_back({&made[i], made[i].tokens.size()});
   }
   stepper_.forward().set_tape(tape);
-  const Result<> done = stepper_.Step(
+  Result<> done = stepper_.Step(
       runs, cache_.get(), [](Sequence*, size_t, std::span<const float>) { return Result<>(); });
   stepper_.forward().set_tape(nullptr);
   for (Sequence& sequence : made) cache_->Release(&sequence.table);
