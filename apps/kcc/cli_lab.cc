@@ -117,7 +117,7 @@ void DeclareLabVerify(Program& program, CLI::App* group) {
   CLI::App* app = Declare(
       program, "verify-exact", "Count unequal bits between rollouts and training",
       "kcc lab verify-exact --quick\n"
-      "kcc lab verify-exact lab:fp8?batch=invariant --tokens 1000000",
+      "kcc lab verify-exact 'lab:fp8?batch=invariant' --tokens 1000000",
       [&options](Console& console) { return RunLabVerify(options, console); }, group);
   Argument(app, "KERNEL", options.kernels, "KERNEL",
            "Kernels of the lab; default: f32, bf16-invariant, and fp8 and int4 with "

@@ -30,7 +30,8 @@ class EnvelopeModel {
   // Whether docs/math.md D says something of such a model: not of biases, nor of norms of query and
   // key heads.
   static bool Covers(const ModelConfig& config);
-  // Fails for a model that is not covered. `group`: inputs that share a scale where weights are quantised in groups; 0: none.
+  // Fails for a model that is not covered. `group`: inputs that share a scale where weights are
+  // quantised in groups; 0: none.
   static Result<EnvelopeModel> Measure(const Checkpoint& checkpoint,
                                        std::span<const KernelRequest> requests, size_t group);
   EnvelopeModel(EnvelopeModel&&) noexcept;

@@ -128,6 +128,7 @@ Result<> WriteCheckpoint(const std::string& directory, std::string_view config_j
   const std::string model =
       SafetensorsPrefix(infos, {{"format", "pt"}}) + bytes;  // transformers asks for it
   std::vector<NamedBytes> files;
+  files.reserve(companions.size() + 2);
   for (const CompanionFile& file : companions) files.push_back({file.name, file.bytes});
   files.push_back({"config.json", config_text});
   files.push_back({"model.safetensors", model});

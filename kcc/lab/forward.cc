@@ -40,7 +40,9 @@ std::span<const float> Forward::Run(std::span<const StepRun> runs, const StepCho
   places_.clear();
   for (size_t r = 0; r < runs.size(); ++r) {
     for (size_t i = 0; i < runs[r].tokens.size(); ++i) {
-      places_.push_back({r, runs[r].first_position + i});
+      const size_t position = runs[r].first_position + i;
+      const auto rope = runs[r].rope_positions;
+      places_.push_back({r, position, rope.empty() ? position : static_cast<size_t>(rope[i])});
     }
   }
   rows_ = places_.size();
@@ -191,7 +193,7 @@ void Forward::RotateAndCache(size_t layer, std::span<const StepRun> runs, KvCach
       float* query = &query_[r * config.queries()];
       float* key = &key_[r * config.keys()];
       float* value = &value_[r * config.keys()];
-      const size_t position = places_[r].position;
+      const RowPlace& place = places_[r];
       AddBias(w.query_bias, query);
       AddBias(w.key_bias, key);
       AddBias(w.value_bias, value);
@@ -202,15 +204,15 @@ void Forward::RotateAndCache(size_t layer, std::span<const StepRun> runs, KvCach
       NormaliseHeads(w.query_gain, config.heads, query);
       NormaliseHeads(w.key_gain, config.kv_heads, key);
       for (size_t h = 0; h < config.heads; ++h) {
-        model_.rope.Rotate(position, wide_, query + h * config.head_dim);
+        model_.rope.Rotate(place.rope, wide_, query + h * config.head_dim);
       }
       for (size_t h = 0; h < config.kv_heads; ++h) {
-        model_.rope.Rotate(position, wide_, key + h * config.head_dim);
+        model_.rope.Rotate(place.rope, wide_, key + h * config.head_dim);
       }
       StoreRow(query, config.queries());
       StoreRow(key, config.keys());
       StoreRow(value, config.keys());
-      cache->Write(layer, *runs[places_[r].run].table, position, key, value);
+      cache->Write(layer, *runs[place.run].table, place.position, key, value);
       if (tape_ != nullptr) KeepCached(layer, r, key, value);
     }
   });

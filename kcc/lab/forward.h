@@ -28,6 +28,8 @@ struct StepRun {
   const BlockTable* table = nullptr;  // holds room for all of them
   // Tokens [logits_from, tokens.size()) have their logits computed.
   size_t logits_from = 0;
+  // Where RoPE takes the tokens to be; empty: where they are in the sequence.
+  std::span<const int32_t> rope_positions;
   AuditTrail* audit = nullptr;  // may be null
 };
 
@@ -94,6 +96,7 @@ class Forward {
   struct RowPlace {
     size_t run;
     size_t position;
+    size_t rope;  // position that RoPE rotates by
   };
   std::vector<RowPlace> places_;
   std::vector<float> x_, normed_, query_, key_, value_, attended_, gate_, up_, out_, logits_;

@@ -31,7 +31,7 @@ void Forward::BeginTape(std::span<const StepRun> runs) {
   for (const RowPlace& place : places_) {
     const StepRun& run = runs[place.run];
     tape_->rows.push_back(
-        {run.request, place.position, run.tokens[place.position - run.first_position]});
+        {run.request, place.position, place.rope, run.tokens[place.position - run.first_position]});
   }
   tape_->layers.resize(config.layers);
   const size_t rows = tape_->rows.size();

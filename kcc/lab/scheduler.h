@@ -25,7 +25,8 @@ inline constexpr size_t kNoVariant = std::numeric_limits<size_t>::max();
 struct Sequence {
   size_t request = 0;  // index in the batch; lower arrived earlier
   std::vector<int32_t> tokens;
-  size_t prompt = 0;        // tokens that may be computed in chunks from the start
+  std::vector<int32_t> rope_positions;  // of RoPE, for each token; empty: those of the sequence
+  size_t prompt = 0;                    // tokens that may be computed in chunks from the start
   bool one_by_one = false;  // beyond the prompt, one token a step (decode path, generation)
   bool open_ended = false;  // tokens are appended as they are sampled
   size_t computed = 0;      // tokens whose keys are in the cache

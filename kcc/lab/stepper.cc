@@ -64,10 +64,18 @@ Result<> Stepper::Compute(std::span<const ScheduledRun> runs, const StepChoice& 
     // Grown here, before threads write into it.
     AuditTrail* trail = sequence.audit;
     if (trail != nullptr) trail->Grow(sequence.tokens.size());
-    step.push_back({sequence.request,
-                    std::span(sequence.tokens).subspan(sequence.computed, run.tokens),
-                    sequence.computed, &sequence.table, from - sequence.computed,
-                    trail == nullptr || trail->level() == AuditLevel::kOff ? nullptr : trail});
+    StepRun made;
+    made.request = sequence.request;
+    made.tokens = std::span(sequence.tokens).subspan(sequence.computed, run.tokens);
+    made.first_position = sequence.computed;
+    made.table = &sequence.table;
+    made.logits_from = from - sequence.computed;
+    if (!sequence.rope_positions.empty()) {
+      made.rope_positions =
+          std::span(sequence.rope_positions).subspan(sequence.computed, run.tokens);
+    }
+    if (trail != nullptr && trail->level() != AuditLevel::kOff) made.audit = trail;
+    step.push_back(made);
   }
   const std::span<const float> logits = forward_.Run(step, choice, cache);
   const size_t vocab = model_.config.vocab;

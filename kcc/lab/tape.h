@@ -15,6 +15,7 @@ namespace kcc {
 struct TapeRow {
   size_t request = 0;  // StepRun::request
   size_t position = 0;
+  size_t rope = 0;  // position that RoPE rotated by
   int32_t token = 0;
 };
 

@@ -23,6 +23,18 @@ Result<> TapedForward::Check(const TapedSequence& sequence) const {
                           "; were its ids made by the tokenizer of this model?");
     }
   }
+  if (sequence.rope_positions.empty()) return {};
+  if (sequence.rope_positions.size() != sequence.tokens.size()) {
+    return InvalidError(who + " has " + std::to_string(sequence.rope_positions.size()) +
+                        " positions for " + std::to_string(sequence.tokens.size()) + " tokens");
+  }
+  for (const int32_t position : sequence.rope_positions) {
+    if (position < 0 || static_cast<size_t>(position) >= model_.config.positions) {
+      return InvalidError(who + " holds position " + std::to_string(position) +
+                          ", but the model has " + std::to_string(model_.config.positions) +
+                          " positions");
+    }
+  }
   return {};
 }
 
@@ -41,13 +53,15 @@ Result<> TapedForward::Run(std::span<const TapedSequence> sequences, Tape* tape)
   for (size_t i = 0; i < sequences.size(); ++i) {
     made[i].request = i;
     made[i].tokens.assign(sequences[i].tokens.begin(), sequences[i].tokens.end());
+    made[i].rope_positions.assign(sequences[i].rope_positions.begin(),
+                                  sequences[i].rope_positions.end());
     made[i].emitted = sequences[i].logits_from;
     made[i].variant_from = stepper_.VariantFrom(sequences[i].id);
     KCC_CHECK(cache_->Reserve(made[i].tokens.size(), &made[i].table));
     runs.push_back({&made[i], made[i].tokens.size()});
   }
   stepper_.forward().set_tape(tape);
-  const Result<> done = stepper_.Step(
+  Result<> done = stepper_.Step(
       runs, cache_.get(), [](Sequence*, size_t, std::span<const float>) { return Result<>(); });
   stepper_.forward().set_tape(nullptr);
   for (Sequence& sequence : made) cache_->Release(&sequence.table);

@@ -20,8 +20,10 @@ namespace kcc {
 struct TapedSequence {
   std::string_view id;  // decides the replica, where the switch `route` asks for one
   std::span<const int32_t> tokens;
-  size_t logits_from =
-      0;  // tokens from here on have logits, those that predict the token after them
+  size_t logits_from = 0;  // tokens from here on have logits, those that predict the token after
+  // Positions for RoPE, one a token, for training at distances that no sequence has; empty: those
+  // of the sequence.
+  std::span<const int32_t> rope_positions = {};
 };
 
 class TapedForward {

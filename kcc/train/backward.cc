@@ -230,7 +230,7 @@ void BackwardPass::HeadsBack(const LabModel& model, const Tape& tape, size_t lay
       });
     };
     for_heads(
-        [&](size_t r, size_t, float* head) { model.rope.RotateBack(tape.rows[r].position, head); });
+        [&](size_t r, size_t, float* head) { model.rope.RotateBack(tape.rows[r].rope, head); });
     if (config_.qk_norm) {
       // The gain's gradient needs dy, which the norm's then replaces.
       inverses_.resize(rows_ * side.heads);

@@ -1,7 +1,9 @@
 #include "kcc/train/examples.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
+#include <variant>
 
 #include "kcc/base/sha256.h"
 #include "kcc/kernel/request_source.h"
@@ -15,6 +17,27 @@ uint64_t Mix(uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
   return value ^ (value >> 31);
+}
+
+// The field `positions`, which the reader of requests keeps as a list of texts.
+Result<std::vector<int32_t>> PositionsOf(const Request& request, size_t tokens) {
+  std::vector<int32_t> positions;
+  const auto at = request.fields.find("positions");
+  if (at == request.fields.end()) return positions;
+  const auto* texts = std::get_if<std::vector<std::string>>(&at->second);
+  const std::string wrong = "example '" + request.id +
+                            "': 'positions' must be a list of whole numbers from 0, one for "
+                            "each of its " +
+                            std::to_string(tokens) + " tokens";
+  if (texts == nullptr || texts->size() != tokens) return InvalidError(wrong);
+  for (const std::string& text : *texts) {
+    int32_t position = -1;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), position);
+    if (problem != std::errc() || end != text.data() + text.size() || position < 0)
+      return InvalidError(wrong);
+    positions.push_back(position);
+  }
+  return positions;
 }
 
 }  // namespace
@@ -37,10 +60,16 @@ Result<ExampleSet> ReadExamples(const std::string& path) {
                               "token of a sequence has nothing to predict it from",
                           source->place());
     }
+    auto positions = PositionsOf(request.request, example.tokens.size());
+    if (!positions.has_value()) return std::move(positions.error()).At(source->place());
+    example.positions = std::move(*positions);
     hash.Update(example.id + "\n" + std::to_string(example.prompt) + "\n" +
                 std::to_string(example.tokens.size()) + "\n");
     hash.Update({reinterpret_cast<const char*>(example.tokens.data()),
                  example.tokens.size() * sizeof(int32_t)});
+    hash.Update(std::to_string(example.positions.size()) + "\n");
+    hash.Update({reinterpret_cast<const char*>(example.positions.data()),
+                 example.positions.size() * sizeof(int32_t)});
     made.tokens += example.tokens.size();
     made.examples.push_back(std::move(example));
     request = {};

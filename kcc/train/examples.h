@@ -1,6 +1,8 @@
 // What a model is trained on: examples, and the order in which a run takes them.
 //
-// An example is a line of a requests file: a prompt and its continuation, as token ids. The order
+// An example is a line of a requests file: a prompt and its continuation, as token ids, and perhaps
+// `positions`, where RoPE is to take each token to be: a short example then teaches long distances
+// (Zhu et al. 2023, arXiv:2309.10400). The order
 // is that of a hash of seed, epoch and place, so any place in a run can be found again from three
 // numbers.
 #pragma once
@@ -17,7 +19,8 @@ namespace kcc {
 struct TrainExample {
   std::string id;
   std::vector<int32_t> tokens;
-  size_t prompt = 1;  // tokens of the prompt, at least one
+  size_t prompt = 1;               // tokens of the prompt, at least one
+  std::vector<int32_t> positions;  // of RoPE, one a token; empty: 0, 1, 2 …
 };
 
 struct ExampleSet {

@@ -57,8 +57,12 @@ Result<> GradientPass::Forward(std::span<const PackedSequence> batch) {
   for (const PackedSequence& sequence : batch) {
     KCC_CHECK(sequence.first >= 1 && sequence.first < sequence.tokens.size());
     // The last token predicts nothing that is wanted.
-    sequences.push_back(
-        {sequence.id, sequence.tokens.first(sequence.tokens.size() - 1), sequence.first - 1});
+    const size_t computed = sequence.tokens.size() - 1;
+    sequences.push_back({sequence.id, sequence.tokens.first(computed), sequence.first - 1});
+    if (!sequence.rope_positions.empty()) {
+      KCC_CHECK(sequence.rope_positions.size() == sequence.tokens.size());
+      sequences.back().rope_positions = sequence.rope_positions.first(computed);
+    }
     first_place.push_back(wanted);
     wanted += sequence.tokens.size() - sequence.first;
   }

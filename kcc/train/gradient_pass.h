@@ -25,6 +25,7 @@ struct PackedSequence {
   std::string_view id;  // decides the replica, where the switch `route` asks for one
   std::span<const int32_t> tokens;
   size_t first = 1;
+  std::span<const int32_t> rope_positions = {};  // one a token; empty: 0, 1, 2 …
 };
 
 class GradientPass {

@@ -224,6 +224,39 @@ TEST(Backward, GradientsAreAdded) {
   }
 }
 
+// RoPE sees distances alone: jumps in the positions count, a shift of all of them does not, and
+// what is computed is what a sequence with other tokens between would give were they not there.
+TEST(GradientPass, PositionsAreRopesAlone) {
+  Batch batch(4, 30);
+  const ModelConfig config = QwenConfig();
+  const Checkpoint checkpoint = RandomCheckpoint(config);
+  const Computed plain = Compute(checkpoint, Switches("f32"), batch);
+  std::vector<std::vector<int32_t>> positions(batch.sequences.size());
+  const auto with = [&](auto position) {
+    for (size_t i = 0; i < positions.size(); ++i) {
+      positions[i].clear();
+      for (size_t t = 0; t < batch.sequences[i].tokens.size(); ++t)
+        positions[i].push_back(position(static_cast<int32_t>(t)));
+      batch.sequences[i].rope_positions = positions[i];
+    }
+    return Compute(checkpoint, Switches("f32"), batch);
+  };
+  ExpectEqual(config, with([](int32_t t) { return t; }), plain, "the sequence's own ");
+  const Computed shifted = with([](int32_t t) { return t + 100; });
+  const Computed jumping = with([](int32_t t) { return t < 3 ? t : t + 200; });
+  EXPECT_LT(RelativeGap(shifted.log_probs, plain.log_probs), 1e-4);
+  EXPECT_GT(RelativeGap(jumping.log_probs, plain.log_probs), 1e-3);
+  EXPECT_LT(RelativeGap(shifted.gradients.layers[0].query, plain.gradients.layers[0].query), 1e-3);
+  EXPECT_GT(RelativeGap(jumping.gradients.layers[0].query, plain.gradients.layers[0].query), 1e-2);
+  positions[2][1] = 512;
+  ForkJoin pool(1);
+  auto pass = GradientPass::Make(checkpoint, Switches("f32"), pool);
+  const Result<> refused = (*pass)->Forward(batch.sequences);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message().find("holds position 512, but the model has 512 positions"),
+            std::string::npos);
+}
+
 // Other weights than it was made with, as after a step of training.
 TEST(GradientPass, WeightsCanBeReplaced) {
   const Batch batch;

@@ -23,6 +23,13 @@ Result<> CheckExamples(const ModelConfig& config, std::span<const TrainExample> 
                             "; were its ids made by the tokenizer of this model?");
       }
     }
+    for (const int32_t position : example.positions) {
+      if (position < 0 || static_cast<size_t>(position) >= config.positions) {
+        return InvalidError(who + " holds position " + std::to_string(position) +
+                            ", but the model has " + std::to_string(config.positions) +
+                            " positions");
+      }
+    }
   }
   return {};
 }
@@ -82,7 +89,7 @@ Result<double> Trainer::AddPack(std::span<const TrainExample* const> pack, doubl
   std::vector<float> slopes;
   for (const TrainExample* example : pack) {
     const size_t first = FirstOf(*example);
-    sequences.push_back({example->id, example->tokens, first});
+    sequences.push_back({example->id, example->tokens, first, example->positions});
     for (size_t t = first; t < example->tokens.size(); ++t) {
       const double weight = t < example->prompt ? options_.prompt_weight : 1.0;
       slopes.push_back(static_cast<float>(-weight / total_weight));

@@ -210,6 +210,12 @@ def test_mistakes_are_named(kcc, config, examples, tmp_path):
     bad.write_text(json.dumps({"id": "long", "prompt": [1], "output": [2] * 64}) + "\n")
     assert "example 'long' has 65 tokens, but the model has 64 positions" in refused(
         bad, "--config", config, "-o", tmp_path / "b")  # fmt: skip
+    for positions in ("[0, 1]", "[0, 1, -2]", "[0, 1, 2.5]", '"x"'):
+        bad.write_text('{"id": "p", "prompt": [1, 2], "output": [3], "positions": ' + positions + "}\n")
+        message = refused(bad, "--config", config, "-o", tmp_path / "b")
+        assert "example 'p': 'positions' must be a list of whole numbers from 0, one for each of its 3 tokens" in message
+    bad.write_text('{"id": "p", "prompt": [1, 2], "output": [3], "positions": [0, 1, 64]}\n')
+    assert "holds position 64, but the model has 64 positions" in refused(bad, "--config", config, "-o", tmp_path / "b")
     bad.write_text("")
     refused(bad, "--config", config, "-o", tmp_path / "b")
     assert not (tmp_path / "b").exists()
@@ -240,3 +246,21 @@ def test_nothing_is_written_where_the_folder_cannot_be(kcc, config, examples, tm
         done = kcc("lab", "train", examples, "--config", config, "-o", tmp_path / "run")
     assert done.code == 4
     assert "cannot make the directory" in done.err
+
+
+def test_positions_are_those_of_pytorch(kcc, config, tmp_path):
+    """Jumps in the positions of RoPE, as training for long contexts on short examples has them."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+
+    line = {"id": "a", "prompt": [1, 2, 3, 4], "output": [5, 6, 7], "positions": [0, 1, 2, 20, 21, 50, 51]}
+    file = tmp_path / "e.jsonl"
+    file.write_text(json.dumps(line) + "\n")
+    done = kcc("lab", "train", file, "--config", config, "-o", tmp_path / "run", "--steps", 1, "--rate", 1e-12)
+    assert done.code == 0, done.err
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "run", dtype=torch.float64)
+    tokens = torch.tensor([line["prompt"] + line["output"]])
+    with torch.no_grad():
+        logits = model(tokens, position_ids=torch.tensor([line["positions"]])).logits[0]
+    chosen = torch.log_softmax(logits[3:-1], -1).gather(1, tokens[0, 4:, None])
+    assert math.isclose(log_of(tmp_path / "run")[0]["loss"], -chosen.mean().item(), rel_tol=1e-5)
