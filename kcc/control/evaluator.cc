@@ -23,7 +23,9 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Start(EvaluatorOptions options, Ro
   return evaluator;
 }
 
-Evaluator::~Evaluator() {
+Evaluator::~Evaluator() { End(); }
+
+void Evaluator::End() {
   if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -37,7 +39,7 @@ Evaluator::~Evaluator() {
 void Evaluator::Take(Evidence evidence, EvidenceOrigin origin) {
   {
     const std::lock_guard lock(mutex_);
-    if (queue_.size() >= options_.queue_max) {
+    if (end_ || queue_.size() >= options_.queue_max) {
       ++lost_[origin.kernel];
       return;
     }
@@ -52,7 +54,16 @@ void Evaluator::TakeLost(const std::string& kernel, uint64_t count) {
 }
 
 Result<> Evaluator::Wish(const MakeWish& wish, const std::string& kind, const std::string& reason) {
-  const auto asked = std::make_shared<Asked>(Asked{wish, kind, reason, std::nullopt, false});
+  return Do([this, wish, kind, reason](LiveMonitor& live) -> Result<> {
+    KCC_TRY(const RouteWishes wishes, wish(*view()));
+    live.Wish(wishes, kind, reason);
+    return {};
+  });
+}
+
+Result<> Evaluator::Do(Task task) {
+  const auto asked = std::make_shared<Asked>();
+  asked->task = std::move(task);
   std::unique_lock lock(mutex_);
   asked_.push_back(asked);
   wake_.notify_one();
@@ -85,6 +96,15 @@ double Evaluator::silent_s() const {
 size_t Evaluator::queued() const {
   const std::lock_guard lock(mutex_);
   return queue_.size();
+}
+
+std::map<std::string, uint64_t> Evaluator::queued_by_kernel() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, uint64_t> queued;
+  for (const Item& item : queue_) {
+    if (item.origin.inbox == 0) ++queued[item.origin.kernel];
+  }
+  return queued;
 }
 
 double Evaluator::lag_s() const {
@@ -152,14 +172,8 @@ void Evaluator::Answer(Asked& asked) {
     asked.begun = true;
   }
   Look(true);
-  Result<> answer;
-  auto wishes = asked.wish(*view());
-  if (!wishes.has_value()) {
-    answer = std::move(wishes.error());
-  } else {
-    live_->Wish(*wishes, asked.kind, asked.reason);
-    Look(true);
-  }
+  Result<> answer = asked.task(*live_);
+  if (answer.has_value()) Look(true);
   {
     const std::lock_guard lock(mutex_);
     asked.answer = std::move(answer);

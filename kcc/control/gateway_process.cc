@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kcc/control/gateway_api.h"
+#include "kcc/control/gateway_decisions.h"
 #include "kcc/control/gateway_parts.h"
 #include "kcc/control/gateway_reload.h"
 #include "kcc/control/kept_canary.h"
@@ -57,13 +58,9 @@ class GatewayProcess {
   ~GatewayProcess() {
     if (api_) api_->ForgetListeners();
     StopPlane();
-    if (evaluator_) StopScorer();
+    StopScorer();
     otlp_.reset();
-    // The evaluator tells the link, and the link asks the evaluator: neither may find the other
-    // gone.
-    if (link_) link_->StopWishing();
-    evaluator_.reset();
-    link_.reset();
+    if (decisions_) decisions_->Stop();
   }
 
   Result<> Run() {
@@ -90,28 +87,15 @@ class GatewayProcess {
  private:
   Result<> Start() {
     KCC_TRY_VOID(MakeDirectory(paths_.folder));
-    KCC_TRY_VOID(OpenRegister());
+    decisions_.emplace(documents_, paths_, run_.kcc_version, &history_, run_.clock);
+    KCC_TRY_VOID(decisions_->Open());
     TellHistory();
     core_.emplace(PoolOf(documents_), static_cast<size_t>(documents_.config.threads), kRing,
                   run_.clock);
-    KCC_TRY(evaluator_,
-            Evaluator::Start(EvaluatorOptionsOf(documents_, paths_, run_.kcc_version, WishesNow()),
-                             &core_->route(), &history_, run_.clock));
+    KCC_TRY_VOID(decisions_->Start(&*core_));
     facts_ = std::make_shared<GatewayFacts>(
         FactsOf(documents_, paths_, run_.kcc_version, run_.clock->NowMs()));
     rate_.Take(run_.clock->MonotonicSeconds(), 0);
-    if (link_) {
-      link_->Begin([this](const RouteWishes& wishes, const std::string& reason) {
-        // Without a promotion the register rules kernels out, and the share is the operator's.
-        const bool follows = link_->promotion_followed();
-        const auto make = [wishes, follows](const EvaluatorView& view) -> Result<RouteWishes> {
-          RouteWishes next = follows ? wishes : view.wishes;
-          next.barred = wishes.barred;
-          return next;
-        };
-        return evaluator_->Wish(make, "promotion", reason).has_value();
-      });
-    }
     MakeApi();
     KCC_TRY_VOID(StartTelemetry());
     KCC_TRY(scorer_, StartScorer(documents_));
@@ -123,12 +107,6 @@ class GatewayProcess {
     facts->url = started_.url;
     facts->admin_url = started_.admin_url;
     facts_ = facts;
-    return {};
-  }
-
-  Result<> OpenRegister() {
-    if (documents_.config.register_url.empty()) return {};
-    KCC_TRY(link_, RegisterLink::Open(LinkOptionsOf(documents_), run_.clock));
     return {};
   }
 
@@ -147,7 +125,7 @@ class GatewayProcess {
       while (!line.empty() && line.back() == '\n') line.pop_back();
       events_.Write(line);
       Say(entry.kind, entry.reason, &entry);
-      if (link_) link_->Tell(entry);
+      decisions_->OnHistory(entry);
       if (api_told_.load()) api_->OnHistory(entry);
     });
   }
@@ -158,10 +136,10 @@ class GatewayProcess {
     parts.core_metrics = [this] { return GatewayMetricsText(*core_); };
     parts.reload = [this] { return Reload(); };
     parts.history = &history_;
-    parts.evaluator = evaluator_.get();
-    if (link_) {
-      parts.share_allowed = [this](const std::string& kernel) {
-        return link_->share_allowed(kernel);
+    parts.decider = &decisions_->decider();
+    if (RegisterLink* const link = decisions_->link()) {
+      parts.share_allowed = [link](const std::string& kernel) {
+        return link->share_allowed(kernel);
       };
     }
     // A promotion says its share itself, again and again.
@@ -188,7 +166,8 @@ class GatewayProcess {
                              origin.at_ms = record.started_at_ms;
                              origin.probe = record.kind == RecordKind::kProbe;
                              if (otlp_) otlp_->Take(record);
-                             evaluator_->Take(std::move(evidence), std::move(origin));
+                             decisions_->decider().Take(std::move(evidence), std::move(origin));
+                             decisions_->counts().Finish(record);
                            });
   }
 
@@ -228,18 +207,22 @@ class GatewayProcess {
     if (!scorer) return;
     const uint64_t waiting = scorer->counts().waiting;
     scorer.reset();
-    evaluator_->TakeLost("", waiting);
+    decisions_->decider().TakeLost("", waiting);
+    decisions_->counts().FinishAll();
+  }
+  void TakeLost(const std::string& kernel, uint64_t count) {
+    decisions_->decider().TakeLost(kernel, count);
   }
   // What nobody took any more, once the plane puts nothing.
   void EmptyRings() {
     for (const auto& worker : core_->workers()) {
       while (const auto record = worker->ring().Take()) {
-        if (record->pool) evaluator_->TakeLost(record->pool->kernels[record->kernel].name, 1);
+        if (record->pool) TakeLost(record->pool->kernels[record->kernel].name, 1);
       }
       const std::vector<uint64_t> dropped = worker->ring().TakeDropped();
       const auto pool = core_->pool();
       for (size_t i = 0; i < dropped.size() && i < pool->kernels.size(); ++i) {
-        if (dropped[i] > 0) evaluator_->TakeLost(pool->kernels[i].name, dropped[i]);
+        if (dropped[i] > 0) TakeLost(pool->kernels[i].name, dropped[i]);
       }
     }
   }
@@ -261,6 +244,7 @@ class GatewayProcess {
     StopScorer();
     StopPlane();
     EmptyRings();
+    decisions_->counts().FinishAll();
   }
 
   RescoreCounts Scorer() {
@@ -284,17 +268,19 @@ class GatewayProcess {
   }
 
   void WatchLease() {
-    const bool silent = evaluator_->silent();
+    const Decider& decider = decisions_->decider();
+    const bool silent = decider.silent();
     if (silent == told_silent_) return;
     told_silent_ = silent;
     HistoryEntry entry;
     entry.at_ms = run_.clock->NowMs();
     entry.kind = "stale";
-    const auto view = evaluator_->view();
-    entry.serves = view->plan.serves;
-    entry.reason = silent ? "the evaluator has been silent for longer than its lease; the last "
-                            "route is held and no share grows"
-                          : "the evaluator is heard of again";
+    entry.serves = decider.view()->plan.serves;
+    const std::string who = decider.follows() ? "the gateway that decides" : "the evaluator";
+    entry.reason = silent ? who +
+                                " has been silent for longer than its lease; the last route is "
+                                "held and no share grows"
+                          : who + " is heard of again";
     history_.Add(std::move(entry));
   }
 
@@ -308,20 +294,23 @@ class GatewayProcess {
   GatewayNow Gather() {
     GatewayNow now;
     now.at_ms = run_.clock->NowMs();
-    now.view = evaluator_->view();
-    now.silent_s = evaluator_->silent_s();
-    now.silent = evaluator_->silent();
-    now.lag_s = evaluator_->lag_s();
-    now.queued = evaluator_->queued();
+    const Decider& decider = decisions_->decider();
+    now.view = decider.view();
+    now.silent_s = decider.silent_s();
+    now.silent = now.silent_s > Decider::kLeaseS;
+    now.lag_s = decider.lag_s();
+    now.queued = decider.queued();
+    now.peers = decisions_->peers();
     now.counts = CountsOf(*core_);
     now.requests_per_second = rate_.PerSecond();
     now.history = history_.Latest(kHistoryShown);
-    now.risk = evaluator_->risk();
+    now.risk = decider.risk();
     now.event_errors = events_.errors();
-    if (link_) {
-      now.promotion = link_->promotion();
-      now.register_error = link_->error();
+    if (const RegisterLink* const link = decisions_->link()) {
+      now.promotion = link->promotion();
+      now.register_error = link->error();
     }
+    if (now.peers && !now.peers->error.empty()) now.register_error = now.peers->error;
     const std::lock_guard lock(mutex_);
     now.facts = facts_;
     if (scorer_) now.scorer = scorer_->counts();
@@ -398,7 +387,7 @@ class GatewayProcess {
     HistoryEntry entry;
     entry.at_ms = run_.clock->NowMs();
     entry.kind = "reload";
-    entry.serves = evaluator_->view()->plan.serves;
+    entry.serves = decisions_->decider().view()->plan.serves;
     entry.reason = reason;
     history_.Add(std::move(entry));
   }
@@ -418,14 +407,6 @@ class GatewayProcess {
     log_.Write(line);
   }
 
-  // Of the promotion, which says its share itself, or of the configuration and the operator.
-  RouteWishes WishesNow() const {
-    if (documents_.promotion && link_) return link_->wishes();
-    RouteWishes wishes = WithKeptCanary(paths_.canary, WishesOf(documents_.config));
-    if (link_) wishes.barred = link_->wishes().barred;
-    return wishes;
-  }
-
   GatewayRun run_;
   GatewayDocuments documents_;  // changed by Reload alone
   const StatePaths paths_;
@@ -433,8 +414,7 @@ class GatewayProcess {
   LineLog events_;
   History history_;
   std::optional<GatewayCore> core_;
-  std::unique_ptr<RegisterLink> link_;  // none: there is no register
-  std::unique_ptr<Evaluator> evaluator_;
+  std::optional<GatewayDecisions> decisions_;
   std::optional<GatewayApi> api_;
   std::unique_ptr<OtlpExporter> otlp_;  // none: nothing is exported
   std::atomic<bool> api_told_{false};

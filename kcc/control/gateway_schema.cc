@@ -141,6 +141,7 @@ Schema EvaluatorSchema() {
                  {"waitingForLog", Count("")},
                  {"lost", Count("evidence for which there was no room")},
                  {"logErrors", Count("")},
+                 {"logFileError", Text("why a file grows beyond its size; empty: it does not")},
                  {"logError", Text("empty: the log is written")},
                  {"logHead", Text("digest of its last line")},
                  {"observations", Count("")},
@@ -153,6 +154,24 @@ Schema EvaluatorSchema() {
                  {"alarmLevel", Number("")},
                  {"eventErrors", Count("")},
                  {"registerError", Text("empty: it was read")}});
+}
+
+Schema PeersSchema() {
+  const Schema follower = Object({{"gateway", Text("its name")},
+                                  {"instance", Text("of its state folder")},
+                                  {"ageMs", Count("since it was heard of")}});
+  return OrNull(Object({{"decides", Bool("this gateway does")},
+                        {"gateway", Text("that decides; empty: none was heard of")},
+                        {"instance", Text("of its state folder")},
+                        {"self", Text("instance of this gateway")},
+                        {"term", Count("how often one began to decide")},
+                        {"since", TimeMs("this gateway decides, or follows")},
+                        {"event", Count("of the register, with the route in force")},
+                        {"error", Text("empty: the register was read and written")},
+                        {"held", Text("why nothing is released; empty: it may be")},
+                        {"waiting", Count("own evidence that waits for the register")},
+                        {"lost", Count("own evidence for which there was no room")},
+                        {"followers", ListOf(follower, "of the one that decides")}}));
 }
 
 Schema PromotionSchema() {
@@ -216,6 +235,7 @@ std::string GatewayStatusSchema() {
                               {"evaluator", EvaluatorSchema()},
                               {"sampling", SamplingSchema()},
                               {"plane", PlaneSchema()},
+                              {"peers", PeersSchema()},
                               {"promotion", PromotionSchema()},
                               {"incidents", ListOf(IncidentSchema(), "oldest first")}});
   return json_schema::Document("Status of a kcc gateway", definitions, root);

@@ -50,7 +50,7 @@ Result<std::optional<KeptPromotion>> FindPromotion(Register& source, const std::
 Result<std::unique_ptr<RegisterLink>> RegisterLink::Open(RegisterLinkOptions options,
                                                          const Clock* clock) {
   std::unique_ptr<RegisterLink> link(new RegisterLink(std::move(options), clock));
-  KCC_TRY_VOID(link->TakeLock());
+  if (link->options_.claims) KCC_TRY_VOID(link->TakeLock());
   KCC_TRY_VOID(Register::Create(link->options_.uri));
   KCC_TRY_VOID(link->AddContract());
   link->wishes_ = link->options_.wishes;
@@ -72,10 +72,10 @@ RegisterLink::~RegisterLink() {
 Result<> RegisterLink::TakeLock() {
   KCC_TRY(claim_, RegisterClaim::Take(options_.uri));
   if (claim_) return {};
-  const bool file = options_.uri.find("://") == std::string::npos;
-  return InvalidError(std::string("another gateway has this ") + (file ? "SQLite" : "PostgreSQL") +
-                      " register; each gateway needs one of its own, since one alone may decide by "
-                      "the evidence in it");
+  return InvalidError(
+      "another gateway has this SQLite register, and one alone may decide by the evidence in it: "
+      "give this gateway a register of its own, or both one in PostgreSQL, where one decides and "
+      "the others follow it");
 }
 
 Result<> RegisterLink::AddContract() {
@@ -214,13 +214,7 @@ void RegisterLink::Run() {
 }
 
 void RegisterLink::Look() {
-  // Before anything is believed: after a restart of the server another gateway may have come.
-  Result<> read;
-  if (!claim_ || !claim_->Check().has_value()) {
-    claim_.reset();
-    read = TakeLock();
-  }
-  if (read.has_value()) read = Read();
+  const Result<> read = Read();
   if (!read.has_value()) {
     const std::lock_guard lock(mutex_);
     error_ = read.error().Format();

@@ -42,6 +42,7 @@ struct RegisterLinkOptions {
   std::string contract_text;
   std::vector<LinkedKernel> kernels;
   bool follows_promotion = false;  // the configuration names a PromotionPolicy
+  bool claims = true;              // the register is this gateway's alone; else peer_link.h
   RouteWishes wishes;              // of the configuration
   int64_t every_ms = 5000;
 };

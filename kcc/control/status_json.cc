@@ -104,6 +104,26 @@ void WriteEvaluator(const GatewayNow& now, JsonWriter* json) {
   json->Field("rateLimited", now.plane.rate_limited).EndObject();
 }
 
+// The gateways at one register; null where there is none that several may have.
+void WritePeers(const GatewayNow& now, JsonWriter* json) {
+  json->Key("peers");
+  if (!now.peers) {
+    json->Null();
+    return;
+  }
+  const PeersNow& peers = *now.peers;
+  json->BeginObject().Field("decides", peers.decides).Field("gateway", peers.gateway);
+  json->Field("instance", peers.instance).Field("self", peers.self).Field("term", peers.term);
+  json->Field("since", peers.since_ms).Field("event", peers.event).Field("error", peers.error);
+  json->Field("held", peers.held).Field("waiting", peers.waiting).Field("lost", peers.lost);
+  json->Key("followers").BeginArray();
+  for (const PeerNow& follower : peers.followers) {
+    json->BeginObject().Field("gateway", follower.gateway).Field("instance", follower.instance);
+    json->Field("ageMs", follower.age_ms).EndObject();
+  }
+  json->EndArray().EndObject();
+}
+
 void WriteRisk(const GatewayNow& now, JsonWriter* json) {
   json->Key("risk").BeginArray();
   for (const RiskSample& sample : now.risk) {
@@ -185,6 +205,7 @@ std::string StatusJson(const GatewayNow& now) {
   WriteRisk(now, &json);
   WriteRates(now, &json);
   WriteEvaluator(now, &json);
+  WritePeers(now, &json);
   WritePromotion(now, &json);
   WriteIncidents(now, &json);
   std::string text = json.EndObject().Take();
