@@ -34,6 +34,7 @@ void Evaluator::End() {
   wake_.notify_all();
   answered_.notify_all();
   thread_.join();
+  live_.reset();  // with the lock on its log
 }
 
 void Evaluator::Take(Evidence evidence, EvidenceOrigin origin) {

@@ -2,6 +2,7 @@
 // more.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "kcc/control/control_test_data.h"
@@ -125,10 +126,11 @@ TEST_F(TakeOverTest, NothingIsLostBetweenTheEvaluatorAndTheRegister) {
   ASSERT_NE(decider.view(), nullptr);
   auto evaluator = Evaluator::Start(options, &words_, &history_, &TheSystemClock());
   ASSERT_TRUE(evaluator.has_value());
-  constexpr int kGiven = 2000;
+  std::atomic<bool> over{false};
+  int64_t given = 0;
   std::thread giver([&] {
-    for (int i = 0; i < kGiven; ++i) {
-      decider.Take(GoodOrBad(i, false), {"r" + std::to_string(i), "fast", 0, false});
+    for (; !over.load(); ++given) {
+      decider.Take(GoodOrBad(given, false), {"r" + std::to_string(given), "fast", 0, false});
     }
   });
   while (outbox.waiting() < 10) std::this_thread::yield();
@@ -138,10 +140,11 @@ TEST_F(TakeOverTest, NothingIsLostBetweenTheEvaluatorAndTheRegister) {
     std::this_thread::yield();
   }
   const auto own = decider.Set(nullptr);
+  over.store(true);
   giver.join();
   own->End();
   const auto folded = static_cast<size_t>(Open()->resumed());
-  EXPECT_EQ(folded + outbox.waiting() + outbox.lost(), static_cast<size_t>(kGiven));
+  EXPECT_EQ(folded + outbox.waiting() + outbox.lost(), static_cast<size_t>(given));
   EXPECT_EQ(decider
                 .Wish([](const EvaluatorView& view) -> Result<RouteWishes> { return view.wishes; },
                       "canary", "x")
