@@ -103,6 +103,11 @@ class PeerLink {
   Result<std::optional<RouteRecord>> ReadRoute(int64_t event) const;
 
   // While it decides (peer_link_decide.cc).
+  struct LastRoute {
+    std::optional<RouteRecord> record;  // none: no gateway has recorded one under the contract
+    int64_t event = 0;
+  };
+  Result<LastRoute> ReadLastRoute() const;
   Result<> BeginToDecide();
   Result<> SettleBefore(const PeerNotice& before, bool own);
   Result<> Decide();

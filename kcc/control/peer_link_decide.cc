@@ -65,13 +65,14 @@ Result<> PeerLink::BeginToDecide() {
     if (!state.has_value() && state.error().code() == ErrorCode::kIo) return Error(state.error());
     if (!state.has_value()) Tell("the recorded state is not used: " + state.error().message());
     if (state.has_value() && *state && (*state)->documents == documents_) from.state = **state;
-    KCC_TRY(from.route, ReadRoute(notice->event));
   }
+  KCC_TRY(const LastRoute last, ReadLastRoute());
+  if (last.record && last.record->documents == parts_.documents) from.route = last.record;
   from.own = from.state   ? from.state->instance == parts_.instance
              : from.route ? from.route->instance == parts_.instance
                           : false;
-  term_ = (notice ? notice->term : 0) + 1;
-  event_ = same ? notice->event : 0;
+  term_ = std::max(notice ? notice->term : 0, last.record ? last.record->term : 0) + 1;
+  event_ = from.route ? last.event : 0;
   states_ = (notice ? notice->states : 0) + 1;
   taken_ = from.state ? from.state->inbox : 0;
   recorded_.clear();
@@ -99,6 +100,15 @@ Result<> PeerLink::BeginToDecide() {
   Tell("this gateway decides, in term " + std::to_string(term_) + "; " + before);
   if (notice) KCC_TRY_VOID(SettleBefore(*notice, from.own));
   return Decide();
+}
+
+// By the register's log, which outlives the notice.
+Result<PeerLink::LastRoute> PeerLink::ReadLastRoute() const {
+  KCC_TRY(Register source, Register::Open(parts_.uri));
+  KCC_TRY(const auto entry, source.Find({EntryTable::kRoutes, parts_.documents.contract}));
+  if (!entry) return LastRoute();
+  KCC_TRY(RouteRecord record, ReadRouteBody(entry->event.body));
+  return LastRoute{std::move(record), entry->state.changed};
 }
 
 // Who decided before and did not hand over. Its own earlier process did all in the same log; what

@@ -239,3 +239,22 @@ def test_a_share_is_set_where_it_is_decided(scripted_group, until):
     refused = second.admin_ask("/v1/canary", "POST", {"kernel": "b", "share": 0})
     assert refused.status == 409 and "another gateway decides" in refused.json["error"]["message"]
     assert first.admin_ask("/v1/canary", "POST", {"kernel": "b", "share": 0}).status == 200
+
+
+def test_the_log_alone_keeps_a_guard_where_the_tables_beside_it_are_gone(kcc, scripted_group, until, postgres):
+    group, kernels = scripted_group, scripted_group.kernels
+    first = group.start("first")
+    first.until_scored(lambda: say(first))
+    kernels["a"].behave(shift=-4)
+    with Load(first):
+        until(lambda: serves(first) == "b", 60)
+    until(lambda: "b serves" in kcc("register", "list", "routes", "--register", group.register).out)
+    assert first.end()[0] == 0
+    for table in ("notice", "state", "member", "inbox"):
+        postgres.psql(f"DROP TABLE kcc_gateway_{table}", group.register)
+    kernels["a"].behave()
+    other = group.start("other")  # with a folder that knows nothing
+    assert other.status["peers"]["decides"] and serves(other) == "b"
+    assert kernel(other, "a")["verdict"] == "inconclusive"
+    with Load(other):
+        until(lambda: serves(other) == "a", 60, "evidence does not bring it back")
