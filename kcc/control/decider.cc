@@ -70,6 +70,14 @@ Result<> Decider::Wish(const Evaluator::MakeWish& wish, const std::string& kind,
   return own->Wish(wish, kind, reason);
 }
 
+Result<> Decider::Renew(const std::string& kernel, const std::string& reason) {
+  const auto own = evaluator();
+  if (own) return own->Do([=](LiveMonitor& live) { return live.Renew(kernel, reason); });
+  if (outbox_ == nullptr) return IoError("nobody decides");
+  outbox_->PutRenewal(kernel, reason);
+  return {};
+}
+
 std::shared_ptr<const EvaluatorView> Decider::view() const {
   const auto own = evaluator();
   if (own) return own->view();

@@ -38,6 +38,8 @@ class Decider {
   void TakeLost(const std::string& kernel, uint64_t count);
   Result<> Wish(const Evaluator::MakeWish& wish, const std::string& kind,
                 const std::string& reason);
+  // Begins a kernel's evidence anew, here or where it is decided.
+  Result<> Renew(const std::string& kernel, const std::string& reason);
   std::shared_ptr<const EvaluatorView> view() const;
   std::vector<RiskSample> risk() const;
   double silent_s() const;

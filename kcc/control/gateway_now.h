@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -95,8 +96,9 @@ struct GatewayNow {
   std::vector<RiskSample> risk;
   std::optional<OtlpCounts> otlp;  // none: nothing is exported
   uint64_t event_errors = 0;
-  std::optional<PeersNow> peers;  // none: this gateway shares its register with nobody
-  std::string register_error;     // why it was not read or written; empty: it was
+  std::map<std::string, std::string> builds;  // of each kernel, as far as it tells
+  std::optional<PeersNow> peers;              // none: this gateway shares its register with nobody
+  std::string register_error;                 // why it was not read or written; empty: it was
 
   const KernelStatus* FindKernel(const std::string& name) const;
   const KernelCountsNow* FindCounts(const std::string& name) const;

@@ -11,6 +11,7 @@
 #include "kcc/control/gateway_parts.h"
 #include "kcc/control/gateway_reload.h"
 #include "kcc/control/kept_canary.h"
+#include "kcc/control/kernel_builds.h"
 #include "kcc/control/line_log.h"
 #include "kcc/control/request_rate.h"
 #include "kcc/gateway/gateway_core.h"
@@ -60,6 +61,7 @@ class GatewayProcess {
     StopPlane();
     StopScorer();
     otlp_.reset();
+    builds_.reset();
     if (decisions_) decisions_->Stop();
   }
 
@@ -96,6 +98,8 @@ class GatewayProcess {
     facts_ = std::make_shared<GatewayFacts>(
         FactsOf(documents_, paths_, run_.kcc_version, run_.clock->NowMs()));
     rate_.Take(run_.clock->MonotonicSeconds(), 0);
+    builds_.emplace(paths_.builds, BuildHooks());
+    KCC_TRY_VOID(builds_->Take(documents_));
     MakeApi();
     KCC_TRY_VOID(StartTelemetry());
     KCC_TRY(scorer_, StartScorer(documents_));
@@ -128,6 +132,23 @@ class GatewayProcess {
       decisions_->OnHistory(entry);
       if (api_told_.load()) api_->OnHistory(entry);
     });
+  }
+
+  KernelBuilds::Hooks BuildHooks() {
+    KernelBuilds::Hooks hooks;
+    hooks.renew = [this](const std::string& kernel, const std::string& reason) {
+      return decisions_->decider().Renew(kernel, reason);
+    };
+    hooks.tell = [this](const std::string& kernel, const std::string& reason) {
+      HistoryEntry entry;
+      entry.at_ms = run_.clock->NowMs();
+      entry.kind = "build";
+      entry.kernel = kernel;
+      entry.serves = decisions_->decider().view()->plan.serves;
+      entry.reason = reason;
+      history_.Add(std::move(entry));
+    };
+    return hooks;
   }
 
   void MakeApi() {
@@ -166,6 +187,7 @@ class GatewayProcess {
                              origin.at_ms = record.started_at_ms;
                              origin.probe = record.kind == RecordKind::kProbe;
                              if (otlp_) otlp_->Take(record);
+                             builds_->Saw(origin.kernel, record.fingerprint);
                              decisions_->decider().Take(std::move(evidence), std::move(origin));
                              decisions_->counts().Finish(record);
                            });
@@ -301,6 +323,7 @@ class GatewayProcess {
     now.lag_s = decider.lag_s();
     now.queued = decider.queued();
     now.peers = decisions_->peers();
+    now.builds = builds_->Shown();
     now.counts = CountsOf(*core_);
     now.requests_per_second = rate_.PerSecond();
     now.history = history_.Latest(kHistoryShown);
@@ -331,7 +354,6 @@ class GatewayProcess {
       return report;
     }
     report.needs_restart = KeepWhatNeedsRestart(documents_, &*loaded.documents);
-    const std::vector<std::string> moved = MovedKernels(documents_, *loaded.documents);
     const Result<> taken = TakeOver(*loaded.documents);
     if (!taken.has_value()) {
       report.problems.push_back(taken.error().Format());
@@ -345,10 +367,6 @@ class GatewayProcess {
       for (const std::string& what : report.needs_restart) told += " " + what + ",";
       told.pop_back();
     }
-    for (const std::string& kernel : moved) {
-      told +=
-          "; " + kernel + " is another server or model now, on the evidence kept under its name";
-    }
     TellReload(told);
     return report;
   }
@@ -357,6 +375,8 @@ class GatewayProcess {
   Result<> TakeOver(GatewayDocuments& next) {
     Plane* const plane = Running();
     if (plane == nullptr) return IoError("the gateway is starting or ending");
+    // Before a request goes to another build under an old name.
+    KCC_TRY_VOID(builds_->Take(next));
     KCC_TRY_VOID(plane->Reload(PlaneOptionsOf(next)));
     const bool new_scorer = !SameScoring(documents_, next);
     if (new_scorer) {
@@ -415,6 +435,7 @@ class GatewayProcess {
   History history_;
   std::optional<GatewayCore> core_;
   std::optional<GatewayDecisions> decisions_;
+  std::optional<KernelBuilds> builds_;
   std::optional<GatewayApi> api_;
   std::unique_ptr<OtlpExporter> otlp_;  // none: nothing is exported
   std::atomic<bool> api_told_{false};

@@ -81,6 +81,7 @@ Schema KernelSchema() {
                  {"audited", Count("that counted")},
                  {"strikes", Count("times it was guarded again after a release")},
                  {"probationLeft", Count("audited requests")},
+                 {"build", Text("that its evidence is of, as far as it tells; empty: nothing")},
                  {"fingerprint", Text("that its answers must carry; empty: any"), false},
                  {"sent", Count("requests sent to it, retries counted"), false},
                  {"answered", Count("answers passed on to their end"), false},
@@ -95,7 +96,7 @@ Schema KernelSchema() {
 Schema EntrySchema() {
   return Object({{"atMs", TimeMs("when it took effect")},
                  {"kind", Text("a word of the monitor's changes, or start, canary, promotion, "
-                               "reload, stale, log")},
+                               "reload, stale, log, build, peers, register")},
                  {"kernel", Text(""), false},
                  {"clause", Text(""), false},
                  {"slice", Text(""), false},

@@ -64,6 +64,11 @@ Result<ReadItem> PeerItemReader::Read(std::string_view text, int64_t waited_ms, 
     item.lost = static_cast<uint64_t>(lost);
     return item;
   }
+  item.renewal = JsonText(JsonMember(object, "renewal"));
+  if (!item.renewal.empty()) {
+    item.origin.kernel = kernel;
+    return item;
+  }
   item.origin.request = JsonText(JsonMember(object, "request"));
   item.origin.kernel = kernel;
   item.origin.probe = truth("probe");
@@ -98,6 +103,12 @@ void PeerOutbox::PutLost(const std::string& kernel, uint64_t count) {
   const std::lock_guard lock(mutex_);
   lost_ += count;
   unsaid_[kernel] += count;
+}
+
+void PeerOutbox::PutRenewal(const std::string& kernel, const std::string& reason) {
+  JsonWriter json(JsonWriter::Style::kCompact);
+  json.BeginObject().Field("kernel", kernel).Field("renewal", reason);
+  PutItem(kernel, 0, ItemText(&json), 0);
 }
 
 void PeerOutbox::PutItem(std::string kernel, int64_t told_ms, std::string rest, uint64_t counts) {

@@ -31,6 +31,7 @@ struct ReadItem {
   EvidenceOrigin origin;
   std::string lost_kernel;  // empty: of any
   uint64_t lost = 0;        // above 0: there is no evidence
+  std::string renewal;      // not empty: why the kernel's evidence begins anew; there is no other
 };
 
 // `own` must outlive it. Not thread-safe.
@@ -57,6 +58,7 @@ class PeerOutbox {
   // Any thread; return at once.
   void Put(Evidence evidence, const EvidenceOrigin& origin);
   void PutLost(const std::string& kernel, uint64_t count);
+  void PutRenewal(const std::string& kernel, const std::string& reason);
 
   // One thread. The first of what waits, to be delivered; they wait until Delivered says otherwise.
   std::vector<NewPeerItem> First(size_t count);

@@ -113,6 +113,16 @@ TEST_F(PeerItemsTest, EvidenceThatCannotBeWrittenIsMissing) {
   EXPECT_EQ(Read(outbox_.First(1)[0].text)->lost, 1u);
 }
 
+TEST_F(PeerItemsTest, ThatAKernelBeginsAnewIsSaid) {
+  outbox_.PutRenewal("fast", "it is another build");
+  const auto read = Read(outbox_.First(1)[0].text);
+  ASSERT_TRUE(read.has_value()) << read.error().Format();
+  EXPECT_EQ(read->origin.kernel, "fast");
+  EXPECT_EQ(read->renewal, "it is another build");
+  EXPECT_TRUE(outbox_.waiting_by_kernel(0)["fast"] == 0)
+      << "it is no evidence that could be missing";
+}
+
 TEST_F(PeerItemsTest, WhatNobodyWroteIsRefused) {
   for (const char* text : {"", "[]", "{}", R"({"lost":0})", R"({"lost":-1})", R"({"lost":1e30})",
                            R"({"observation":{}})", R"({"unread":{}})", R"({"lost":"3"})"}) {

@@ -154,9 +154,19 @@ Result<> PeerLink::TakeItems() {
   while (evaluator->queued() < kQueuedMax) {
     KCC_TRY(const auto items, peers_->ReadItems(taken_, kItemsAtOnce));
     for (const PeerItem& item : items) {
-      taken_ = item.sequence;
       auto read = item.sound ? items_->Read(item.text, item.waited_ms, parts_.clock->NowMs())
                              : Result<ReadItem>(InvalidError("it was changed in the register"));
+      if (read.has_value() && !read->renewal.empty()) {
+        const auto renew = [kernel = read->origin.kernel, why = read->renewal](LiveMonitor& live) {
+          return live.Renew(kernel, why);
+        };
+        const Result<> renewed = evaluator->Do(renew);
+        // What comes behind it waits with it, until the log can be written.
+        if (!renewed.has_value() && renewed.error().code() == ErrorCode::kIo) return {};
+        taken_ = item.sequence;
+        continue;
+      }
+      taken_ = item.sequence;
       if (!read.has_value()) {
         evaluator->TakeLost("", 1);  // it may have been of any kernel
       } else if (read->lost > 0) {

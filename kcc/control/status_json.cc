@@ -54,6 +54,8 @@ void WriteKernel(const GatewayNow& now, const KernelStatus& kernel, JsonWriter* 
   json->Field("since", Since(now, kernel.name)).Field("auditRate", kernel.audit_rate);
   json->Field("served", kernel.served).Field("audited", kernel.audited);
   json->Field("strikes", kernel.strikes).Field("probationLeft", kernel.probation_left);
+  const auto build = now.builds.find(kernel.name);
+  json->Field("build", build == now.builds.end() ? std::string() : build->second);
   if (const KernelCountsNow* counts = now.FindCounts(kernel.name)) {
     json->Field("fingerprint", counts->fingerprint).Field("sent", counts->sent);
     json->Field("answered", counts->answered).Field("failed", counts->failed);
