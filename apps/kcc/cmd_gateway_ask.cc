@@ -93,6 +93,7 @@ void PrintGatewayStatus(const StatusView& status, Console& console) {
                 << (status.log_error.empty() ? "" : "; ") << Shown(status.log_error) << '\n';
   }
   PrintPeers(status, console);
+  if (!status.register_warning.empty()) console.out << Shown(status.register_warning) << '\n';
   std::vector<StatusRow> rows = {{"kernel", "role", "state", "verdict", "since", "share", "order"}};
   for (const KernelView& kernel : status.kernels) rows.push_back(RowOf(kernel, status.at_ms));
   console.out << '\n';

@@ -98,6 +98,7 @@ struct GatewayNow {
   uint64_t event_errors = 0;
   std::map<std::string, std::string> builds;  // of each kernel, as far as it tells
   std::optional<PeersNow> peers;              // none: this gateway shares its register with nobody
+  std::string register_warning;               // RegisterLink::warning
   std::string register_error;                 // why it was not read or written; empty: it was
 
   const KernelStatus* FindKernel(const std::string& name) const;

@@ -69,6 +69,7 @@ class GatewayProcess {
     const sigset_t signals = BlockSignals();
     const std::string model = documents_.config.model;  // a reload may change it from now on
     KCC_TRY_VOID(Start());
+    WatchRegister();
     Say("started", "serving " + model + " at " + started_.url);
     if (run_.started) run_.started({started_.url, started_.admin_url, model});
     while (WaitForEnd(signals)) {
@@ -285,6 +286,7 @@ class GatewayProcess {
     }
     rate_.Take(run_.clock->MonotonicSeconds(), CountsOf(*core_).came);
     WatchLease();
+    WatchRegister();
     api_->Tick();
     return true;
   }
@@ -303,6 +305,19 @@ class GatewayProcess {
                                 " has been silent for longer than its lease; the last route is "
                                 "held and no share grows"
                           : who + " is heard of again";
+    history_.Add(std::move(entry));
+  }
+
+  void WatchRegister() {
+    RegisterLink* const link = decisions_->link();
+    const std::string warning = link == nullptr ? std::string() : link->warning();
+    if (warning == told_warning_) return;
+    HistoryEntry entry;
+    entry.at_ms = run_.clock->NowMs();
+    entry.kind = "register";
+    entry.serves = decisions_->decider().view()->plan.serves;
+    entry.reason = warning.empty() ? "the register knows pairs under the contract" : warning;
+    told_warning_ = warning;
     history_.Add(std::move(entry));
   }
 
@@ -332,6 +347,7 @@ class GatewayProcess {
     if (const RegisterLink* const link = decisions_->link()) {
       now.promotion = link->promotion();
       now.register_error = link->error();
+      now.register_warning = link->warning();
     }
     if (now.peers && !now.peers->error.empty()) now.register_error = now.peers->error;
     const std::lock_guard lock(mutex_);
@@ -442,6 +458,7 @@ class GatewayProcess {
   PlaneStarted started_;
   RequestRate rate_;
   bool told_silent_ = false;
+  std::string told_warning_;
   std::mutex reload_mutex_;
   std::mutex mutex_;  // of what follows
   std::unique_ptr<Rescorer> scorer_;

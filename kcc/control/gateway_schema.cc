@@ -154,6 +154,7 @@ Schema EvaluatorSchema() {
                  {"detectors", Count("")},
                  {"alarmLevel", Number("")},
                  {"eventErrors", Count("")},
+                 {"registerWarning", Text("empty: it rules out what is not registered, or cannot")},
                  {"registerError", Text("empty: it was read")}});
 }
 

@@ -102,10 +102,18 @@ Result<> RegisterLink::Read() {
     registered.insert(one.train);
     for (const ClassMember& member : one.members) registered.insert(member.kernel);
   }
-  // A register that knows no pair under this contract rules out nobody.
+  // A register that knows no pair under this contract rules out nobody: one that is new, or was
+  // lost, would else be an outage. It is said.
+  std::string warning;
   for (const LinkedKernel& kernel : options_.kernels) {
-    const bool known = kernel.fingerprint.empty() || registered.contains(kernel.fingerprint);
-    if (!registered.empty() && !known) wishes.barred.insert(kernel.name);
+    if (kernel.fingerprint.empty()) continue;
+    if (registered.empty()) {
+      warning =
+          "the register knows no pair under the contract, so that it rules out no kernel; `kcc run "
+          "--register` records one";
+    } else if (!registered.contains(kernel.fingerprint)) {
+      wishes.barred.insert(kernel.name);
+    }
   }
   std::optional<PromotionNow> now;
   std::string candidate;
@@ -139,6 +147,7 @@ Result<> RegisterLink::Read() {
   wishes_ = std::move(wishes);
   promotion_ = std::move(now);
   candidate_ = std::move(candidate);
+  warning_ = std::move(warning);
   error_.clear();
   return {};
 }
@@ -246,6 +255,11 @@ std::optional<double> RegisterLink::share_allowed(const std::string& kernel) con
   const std::lock_guard lock(mutex_);
   if (!options_.follows_promotion) return std::nullopt;
   return promotion_ && kernel == candidate_ ? promotion_->share : 0;
+}
+
+std::string RegisterLink::warning() const {
+  const std::lock_guard lock(mutex_);
+  return warning_;
 }
 
 std::string RegisterLink::error() const {

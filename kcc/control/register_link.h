@@ -71,6 +71,9 @@ class RegisterLink {
   // None: no promotion is followed. Of a kernel that is not its candidate: 0.
   std::optional<double> share_allowed(const std::string& kernel) const;
   std::string error() const;  // why the register was not read; empty: it was
+  // That it rules nobody out though it could: it knows no pair under the contract. Empty: it does,
+  // or no kernel has a fingerprint by which it could.
+  std::string warning() const;
 
  private:
   RegisterLink(RegisterLinkOptions options, const Clock* clock)
@@ -94,6 +97,7 @@ class RegisterLink {
   RouteWishes wishes_;
   std::optional<PromotionNow> promotion_;
   std::string error_;
+  std::string warning_;
   RouteWishes given_;      // that `wish` took last; the thread's
   std::string candidate_;  // kernel of the promotion; empty: none
   std::thread thread_;

@@ -95,6 +95,7 @@ void WriteEvaluator(const GatewayNow& now, JsonWriter* json) {
   json->Field("late", view.status.late).Field("resumed", view.resumed);
   json->Field("detectors", view.status.detectors).Field("alarmLevel", view.status.alarm_level);
   json->Field("eventErrors", now.event_errors);
+  json->Field("registerWarning", now.register_warning);
   json->Field("registerError", now.register_error).EndObject();
   const RoutePlan& plan = view.plan;
   json->Key("sampling").BeginObject().Field("auditShare", plan.audit_share);

@@ -83,6 +83,7 @@ Result<StatusView> ReadStatusView(std::string_view body) {
   if (const auto evaluator = status.Object("evaluator")) {
     view.evaluator = evaluator->Text("state");
     view.log_error = evaluator->Text("logError");
+    view.register_warning = evaluator->Text("registerWarning");
   }
   if (const auto peers = status.Object("peers")) {
     view.decided_by = peers->Text("gateway");

@@ -27,6 +27,7 @@ struct StatusView {
   bool panic = false;
   std::string evaluator;  // "running", or why the route is held
   std::string log_error;
+  std::string register_warning;
   // At a register that several gateways have; empty: it is alone.
   std::string decided_by;  // name of the gateway that decides
   bool decides = false;    // this one does

@@ -38,3 +38,17 @@ def started(pool, folder, places, register):
         return pool.gateway(folder / "second", places, contract=CONTRACT, register=register)
     except RuntimeError:
         return None
+
+
+def test_a_register_that_knows_no_pair_says_that_it_rules_nobody_out(kcc, pool, tmp_path):
+    kernels = {name: pool.scripted(tmp_path, name) for name in ("a", "audit")}
+    places = {"a": ("infer", kernels["a"].url), "audit": ("audit", kernels["audit"].url)}
+    without = pool.gateway(tmp_path / "without", places, contract=CONTRACT, register=f"sqlite:{tmp_path / 'one.db'}")
+    assert without.status["evaluator"]["registerWarning"] == "", "no kernel has a fingerprint that could be ruled out"
+    policy = gateway_processes.policy_of(places)
+    policy["spec"]["kernels"][0]["fingerprint"] = "scripted/a"
+    gateway = pool.gateway(tmp_path / "with", places, contract=CONTRACT, policy=policy, register=f"sqlite:{tmp_path / 'two.db'}")
+    assert say(gateway).headers["x-kcc-kernel"] == "a"
+    warning = gateway.status["evaluator"]["registerWarning"]
+    assert "rules out no kernel" in warning and warning in kcc("status", f"http://{gateway.admin}").out
+    assert [row["reason"] for row in gateway.status["history"] if row["kind"] == "register"] == [warning]
