@@ -63,6 +63,23 @@ void PrintStatusRows(const std::vector<StatusRow>& rows, Console& console) {
   }
 }
 
+// Who decides, where several gateways share a register.
+void PrintPeers(const StatusView& status, Console& console) {
+  if (status.decided_by.empty()) return;
+  const std::string span = SpanText(status.decides_since_ms, status.at_ms);
+  if (status.decides) {
+    console.out << "this gateway decides, for " << span << "; "
+                << Counted(static_cast<size_t>(status.followers), "gateway")
+                << (status.followers == 1 ? " follows" : " follow") << " it\n";
+  } else {
+    console.out << "this gateway follows " << Shown(status.decided_by) << ", for " << span << '\n';
+  }
+  if (!status.peers_error.empty()) {
+    console.out << "the register is not read, and the last route is held: "
+                << Shown(status.peers_error) << '\n';
+  }
+}
+
 void PrintGatewayStatus(const StatusView& status, Console& console) {
   console.out << (status.serves.empty() ? "no kernel serves" : Shown(status.serves) + " serves")
               << (status.panic ? " (panic)" : "") << ", for "
@@ -76,6 +93,8 @@ void PrintGatewayStatus(const StatusView& status, Console& console) {
                 << ": the last route is held, and no share grows"
                 << (status.log_error.empty() ? "" : "; ") << Shown(status.log_error) << '\n';
   }
+  PrintPeers(status, console);
+  if (!status.register_warning.empty()) console.out << Shown(status.register_warning) << '\n';
   std::vector<StatusRow> rows = {
       {"kernel", "role", "state", "verdict", "since", "share", "evidence", "order"}};
   for (const KernelView& kernel : status.kernels) rows.push_back(RowOf(kernel, status.at_ms));

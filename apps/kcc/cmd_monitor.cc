@@ -90,6 +90,7 @@ Style StyleOfChange(MonitorChangeKind kind) {
     case MonitorChangeKind::kProbationEnd:
     case MonitorChangeKind::kPanicEnd:
       return Style::kGreen;
+    case MonitorChangeKind::kRenew:
     case MonitorChangeKind::kRoute:
       break;
   }

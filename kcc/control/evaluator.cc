@@ -45,7 +45,9 @@ Result<std::unique_ptr<Evaluator>> Evaluator::Start(EvaluatorOptions options, Ro
   return evaluator;
 }
 
-Evaluator::~Evaluator() {
+Evaluator::~Evaluator() { End(); }
+
+void Evaluator::End() {
   if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -54,12 +56,13 @@ Evaluator::~Evaluator() {
   wake_.notify_all();
   answered_.notify_all();
   thread_.join();
+  live_.reset();  // with the lock on its log
 }
 
 void Evaluator::Take(Evidence evidence, EvidenceOrigin origin) {
   {
     const std::lock_guard lock(mutex_);
-    if (queue_.size() >= options_.queue_max) {
+    if (end_ || queue_.size() >= options_.queue_max) {
       ++lost_[origin.kernel];
       return;
     }
@@ -79,7 +82,18 @@ void Evaluator::TakeDropped(const std::string& kernel, uint64_t count) {
 }
 
 Result<> Evaluator::Wish(const MakeWish& wish, const std::string& kind, const std::string& reason) {
-  const auto asked = std::make_shared<Asked>(Asked{wish, kind, reason, std::nullopt, false});
+  return Do([this, wish, kind, reason](LiveMonitor& live) -> Result<> {
+    KCC_TRY(const RouteWishes wishes, wish(*view()));
+    std::string why = WhyNotWider(*view(), wishes);
+    if (!why.empty()) return InvalidError(std::move(why));
+    live.Wish(wishes, kind, reason);
+    return {};
+  });
+}
+
+Result<> Evaluator::Do(Task task) {
+  const auto asked = std::make_shared<Asked>();
+  asked->task = std::move(task);
   std::unique_lock lock(mutex_);
   asked_.push_back(asked);
   wake_.notify_one();
@@ -112,6 +126,15 @@ double Evaluator::silent_s() const {
 size_t Evaluator::queued() const {
   const std::lock_guard lock(mutex_);
   return queue_.size();
+}
+
+std::map<std::string, uint64_t> Evaluator::queued_by_kernel() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, uint64_t> queued;
+  for (const Item& item : queue_) {
+    if (item.origin.inbox == 0) ++queued[item.origin.kernel];
+  }
+  return queued;
 }
 
 double Evaluator::lag_s() const {
@@ -189,16 +212,8 @@ void Evaluator::Answer(Asked& asked) {
     asked.begun = true;
   }
   Look(true);
-  Result<> answer;
-  auto wishes = asked.wish(*view());
-  if (!wishes.has_value()) {
-    answer = std::move(wishes.error());
-  } else if (std::string why = WhyNotWider(*view(), *wishes); !why.empty()) {
-    answer = InvalidError(std::move(why));
-  } else {
-    live_->Wish(*wishes, asked.kind, asked.reason);
-    Look(true);
-  }
+  Result<> answer = asked.task(*live_);
+  if (answer.has_value()) Look(true);
   {
     const std::lock_guard lock(mutex_);
     asked.answer = std::move(answer);

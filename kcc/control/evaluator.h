@@ -74,6 +74,8 @@ class Evaluator {
                                                   History* history, const Clock* clock);
   // Folds what is in the queue, closes the log and ends the thread.
   ~Evaluator();
+  // The same, now; whatever it is given later is counted as lost, and nothing is done.
+  void End();
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
 
@@ -87,6 +89,10 @@ class Evaluator {
   // that would grow while the evidence of its kernel is stale is refused.
   using MakeWish = std::function<Result<RouteWishes>(const EvaluatorView&)>;
   Result<> Wish(const MakeWish& wish, const std::string& kind, const std::string& reason);
+  // Anything else that its thread is to do, in the same way; by value, since it may be under way
+  // when this has given up waiting for it.
+  using Task = std::function<Result<>(LiveMonitor&)>;
+  Result<> Do(Task task);
 
   std::shared_ptr<const EvaluatorView> view() const;
   std::vector<RiskSample> risk() const;
@@ -94,6 +100,7 @@ class Evaluator {
   bool silent() const { return silent_s() > options_.lease_s; }
   double lease_s() const { return options_.lease_s; }
   size_t queued() const;
+  std::map<std::string, uint64_t> queued_by_kernel() const;  // of this gateway's own evidence
   double lag_s() const;  // how long the oldest in the queue has waited
 
  private:
@@ -103,8 +110,7 @@ class Evaluator {
     double came_s = 0;
   };
   struct Asked {
-    MakeWish wish;
-    std::string kind, reason;
+    Task task;
     std::optional<Result<>> answer;
     bool cancelled = false;
     bool begun = false;  // it is being done: it cannot be taken back

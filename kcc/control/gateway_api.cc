@@ -277,6 +277,9 @@ GatewayAnswer GatewayApi::SetCanary(const std::string& body) {
       return InvalidError(kernel->name + " is guarded; evidence alone brings it back");
     }
     if (view.log_failed) return InvalidError("the decision log cannot be written; no share grows");
+    if (const std::string held = parts_.decider->held(); !held.empty()) {
+      return InvalidError("no share grows: " + held);
+    }
     if (allowed && share > *allowed) {
       return InvalidError("the promotion allows " + wanted + " a share of " +
                           ReadableNumber(*allowed));
@@ -291,7 +294,7 @@ GatewayAnswer GatewayApi::SetCanary(const std::string& body) {
     }
     return wishes;
   };
-  const Result<> done = parts_.evaluator->Wish(
+  const Result<> done = parts_.decider->Wish(
       make, "canary",
       "an operator set the share of " + asked->kernel + " to " + ReadableNumber(share));
   if (!done.has_value()) {
@@ -299,7 +302,7 @@ GatewayAnswer GatewayApi::SetCanary(const std::string& body) {
     return ApiError(refused ? 409 : 503, done.error().message(),
                     refused ? "canary_refused" : "evaluator_silent");
   }
-  const auto view = parts_.evaluator->view();
+  const auto view = parts_.decider->view();
   const Result<> kept = parts_.keep ? parts_.keep(view->wishes) : Result<>();
   JsonWriter json = Begun();
   json.Field("kernel", asked->kernel).Field("share", view->wishes.canary_share);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kcc/control/decider.h"
 #include "kcc/control/event_hub.h"
 #include "kcc/control/gateway_now.h"
 #include "kcc/gateway/admin_handler.h"
@@ -26,7 +27,7 @@ struct GatewayApiParts {
   std::function<std::string()> core_metrics;
   std::function<ReloadReport()> reload;
   History* history = nullptr;
-  Evaluator* evaluator = nullptr;
+  Decider* decider = nullptr;
   // The largest share that a promotion allows the kernel now: nothing but for its candidate. None:
   // no promotion is followed.
   std::function<std::optional<double>(const std::string& kernel)> share_allowed;

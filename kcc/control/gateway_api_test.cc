@@ -35,12 +35,13 @@ class GatewayApiTest : public ControlTest {
     auto evaluator = Evaluator::Start(std::move(options), &words_, &history_, &TheSystemClock());
     ASSERT_TRUE(evaluator.has_value());
     evaluator_ = std::move(*evaluator);
+    decider_.Set(evaluator_);
     GatewayApiParts parts;
     parts.now = [this] { return Now(); };
     parts.core_metrics = [] { return std::string("kcc_of_the_core 1\n"); };
     parts.reload = [this] { return report_; };
     parts.history = &history_;
-    parts.evaluator = evaluator_.get();
+    parts.decider = &decider_;
     parts.configured_canary = "careful";
     parts.configured_share = 0.1;
     api_.emplace(std::move(parts));
@@ -70,7 +71,8 @@ class GatewayApiTest : public ControlTest {
 
   int64_t at_ms_ = 1'000'000;
   ReloadReport report_;
-  std::unique_ptr<Evaluator> evaluator_;
+  std::shared_ptr<Evaluator> evaluator_;
+  Decider decider_{&TheSystemClock(), nullptr};
   std::optional<GatewayApi> api_;
 };
 

@@ -65,6 +65,25 @@ struct PromotionNow {
   std::string error;  // why it is not known; empty: it is
 };
 
+// The gateways at one register in PostgreSQL, as this one sees them.
+struct PeerNow {
+  std::string gateway, instance;
+  int64_t age_ms = 0;  // since it was heard of
+};
+struct PeersNow {
+  bool decides = false;            // this one does
+  std::string gateway;             // that decides
+  std::string instance;            // of it
+  std::string self;                // instance of this one
+  int64_t term = 0;                // how often one began to decide
+  int64_t since_ms = 0;            // it has been like that
+  int64_t event = 0;               // of the register, with the route in force
+  std::string error;               // why the register was not read or written; empty: it was
+  std::string held;                // why nothing is released and no share grows; empty: both may be
+  std::vector<PeerNow> followers;  // of the one that decides
+  uint64_t waiting = 0, lost = 0;  // own evidence that waits for the register, or found no room
+};
+
 struct GatewayNow {
   std::shared_ptr<const GatewayFacts> facts;
   int64_t at_ms = 0;
@@ -81,14 +100,18 @@ struct GatewayNow {
   std::vector<RiskSample> risk;
   std::optional<OtlpCounts> otlp;  // none: nothing is exported
   uint64_t event_errors = 0;
-  std::string register_error;  // why it was not read or written; empty: it was
+  std::map<std::string, std::string> builds;  // of each kernel, as far as it tells
+  std::optional<PeersNow> peers;              // none: this gateway shares its register with nobody
+  std::string register_warning;               // RegisterLink::warning
+  std::string register_error;                 // why it was not read or written; empty: it was
 
   const KernelStatus* FindKernel(const std::string& name) const;
   const KernelCountsNow* FindCounts(const std::string& name) const;
   EvidenceAge EvidenceOf(const std::string& kernel) const;
 };
 
-// "running", "silent" past its lease, or "log-failed".
+// "running", "silent" past its lease, or "log-failed"; of a gateway that follows, of the one that
+// decides.
 std::string_view EvaluatorState(const GatewayNow& now);
 
 // docs/gateway-api.md.

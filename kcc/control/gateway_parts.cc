@@ -15,8 +15,12 @@ constexpr int64_t kSaveEvery = 20'000;
 
 StatePaths StatePathsOf(const GatewayDocuments& documents) {
   const std::string folder = documents.PathOf(documents.config.state_dir);
-  return {folder, folder + "/decisions.jsonl", folder + "/monitor.state", folder + "/events.jsonl",
-          folder + "/canary.json"};
+  return {folder,
+          folder + "/decisions.jsonl",
+          folder + "/monitor.state",
+          folder + "/events.jsonl",
+          folder + "/canary.json",
+          folder + "/builds.json"};
 }
 
 EvaluatorOptions EvaluatorOptionsOf(const GatewayDocuments& documents, const StatePaths& paths,

@@ -18,6 +18,7 @@ struct StatePaths {
   std::string monitor;    // the monitor's state
   std::string events;
   std::string canary;  // kept_canary.h
+  std::string builds;  // kernel_builds.h
 };
 StatePaths StatePathsOf(const GatewayDocuments& documents);
 

@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "kcc/control/gateway_api.h"
+#include "kcc/control/gateway_decisions.h"
 #include "kcc/control/gateway_parts.h"
 #include "kcc/control/gateway_reload.h"
 #include "kcc/control/kept_canary.h"
+#include "kcc/control/kernel_builds.h"
 #include "kcc/control/line_log.h"
 #include "kcc/control/request_rate.h"
 #include "kcc/gateway/gateway_core.h"
@@ -57,19 +59,17 @@ class GatewayProcess {
   ~GatewayProcess() {
     if (api_) api_->ForgetListeners();
     StopPlane();
-    if (evaluator_) StopScorer();
+    StopScorer();
     otlp_.reset();
-    // The evaluator tells the link, and the link asks the evaluator: neither may find the other
-    // gone.
-    if (link_) link_->StopWishing();
-    evaluator_.reset();
-    link_.reset();
+    builds_.reset();
+    if (decisions_) decisions_->Stop();
   }
 
   Result<> Run() {
     const sigset_t signals = BlockSignals();
     const std::string model = documents_.config.model;  // a reload may change it from now on
     KCC_TRY_VOID(Start());
+    WatchRegister();
     Say("started", "serving " + model + " at " + started_.url);
     if (run_.started) run_.started({started_.url, started_.admin_url, model});
     while (WaitForEnd(signals)) {
@@ -90,41 +90,17 @@ class GatewayProcess {
  private:
   Result<> Start() {
     KCC_TRY_VOID(MakeDirectory(paths_.folder));
-    KCC_TRY_VOID(OpenRegister());
+    decisions_.emplace(documents_, paths_, run_.kcc_version, &history_, run_.clock);
+    KCC_TRY_VOID(decisions_->Open());
     TellHistory();
     core_.emplace(PoolOf(documents_), static_cast<size_t>(documents_.config.threads), kRing,
                   run_.clock);
-    EvaluatorOptions evaluator =
-        EvaluatorOptionsOf(documents_, paths_, run_.kcc_version, WishesNow());
-    evaluator.offered = [this] { return CountsOf(*core_).Offered(); };
-    KCC_TRY(evaluator_,
-            Evaluator::Start(std::move(evaluator), &core_->route(), &history_, run_.clock));
+    KCC_TRY_VOID(decisions_->Start(&*core_));
     facts_ = std::make_shared<GatewayFacts>(
         FactsOf(documents_, paths_, run_.kcc_version, run_.clock->NowMs()));
     rate_.Take(run_.clock->MonotonicSeconds(), 0);
-    if (link_) {
-      link_->Begin([this](const RouteWishes& wishes, const std::string& reason) {
-        // Without a promotion the register rules kernels out, and the share is the operator's.
-        const bool follows = link_->promotion_followed();
-        const auto make = [wishes, follows](const EvaluatorView& view) -> Result<RouteWishes> {
-          RouteWishes next = follows ? wishes : view.wishes;
-          next.barred = wishes.barred;
-          return next;
-        };
-        if (evaluator_->Wish(make, "promotion", reason).has_value()) return true;
-        // A share that may not grow now is asked for again; who is ruled out is so at once.
-        const auto bar = [barred =
-                              wishes.barred](const EvaluatorView& view) -> Result<RouteWishes> {
-          RouteWishes next = view.wishes;
-          next.barred = barred;
-          return next;
-        };
-        if (evaluator_->view()->wishes.barred != wishes.barred) {
-          (void)evaluator_->Wish(bar, "promotion", reason);
-        }
-        return false;
-      });
-    }
+    builds_.emplace(paths_.builds, BuildHooks());
+    KCC_TRY_VOID(builds_->Take(documents_));
     MakeApi();
     KCC_TRY_VOID(StartTelemetry());
     KCC_TRY(scorer_, StartScorer(documents_));
@@ -136,12 +112,6 @@ class GatewayProcess {
     facts->url = started_.url;
     facts->admin_url = started_.admin_url;
     facts_ = facts;
-    return {};
-  }
-
-  Result<> OpenRegister() {
-    if (documents_.config.register_url.empty()) return {};
-    KCC_TRY(link_, RegisterLink::Open(LinkOptionsOf(documents_), run_.clock));
     return {};
   }
 
@@ -160,9 +130,26 @@ class GatewayProcess {
       while (!line.empty() && line.back() == '\n') line.pop_back();
       events_.Write(line);
       Say(entry.kind, entry.reason, &entry);
-      if (link_) link_->Tell(entry);
+      decisions_->OnHistory(entry);
       if (api_told_.load()) api_->OnHistory(entry);
     });
+  }
+
+  KernelBuilds::Hooks BuildHooks() {
+    KernelBuilds::Hooks hooks;
+    hooks.renew = [this](const std::string& kernel, const std::string& reason) {
+      return decisions_->decider().Renew(kernel, reason);
+    };
+    hooks.tell = [this](const std::string& kernel, const std::string& reason) {
+      HistoryEntry entry;
+      entry.at_ms = run_.clock->NowMs();
+      entry.kind = "build";
+      entry.kernel = kernel;
+      entry.serves = decisions_->decider().view()->plan.serves;
+      entry.reason = reason;
+      history_.Add(std::move(entry));
+    };
+    return hooks;
   }
 
   void MakeApi() {
@@ -171,10 +158,10 @@ class GatewayProcess {
     parts.core_metrics = [this] { return GatewayMetricsText(*core_); };
     parts.reload = [this] { return Reload(); };
     parts.history = &history_;
-    parts.evaluator = evaluator_.get();
-    if (link_) {
-      parts.share_allowed = [this](const std::string& kernel) {
-        return link_->share_allowed(kernel);
+    parts.decider = &decisions_->decider();
+    if (RegisterLink* const link = decisions_->link()) {
+      parts.share_allowed = [link](const std::string& kernel) {
+        return link->share_allowed(kernel);
       };
     }
     // A promotion says its share itself, again and again.
@@ -202,10 +189,12 @@ class GatewayProcess {
           origin.at_ms = record.started_at_ms;
           origin.probe = record.kind == RecordKind::kProbe;
           if (otlp_) otlp_->Take(record);
-          evaluator_->Take(std::move(evidence), std::move(origin));
+          builds_->Saw(origin.kernel, record.fingerprint);
+          decisions_->decider().Take(std::move(evidence), std::move(origin));
+          decisions_->counts().Finish(record);
         },
         [this](const std::string& kernel, uint64_t count) {
-          evaluator_->TakeDropped(kernel, count);
+          decisions_->decider().TakeDropped(kernel, count);
         });
   }
 
@@ -247,6 +236,7 @@ class GatewayProcess {
       scored_before_ += scorer->counts();  // what is counted never goes back
     }
     before += scorer->Finish();
+    decisions_->counts().FinishAll();
     const std::lock_guard lock(mutex_);
     scored_before_ = std::move(before);
   }
@@ -254,12 +244,13 @@ class GatewayProcess {
   void EmptyRings() {
     for (const auto& worker : core_->workers()) {
       while (const auto record = worker->ring().Take()) {
-        if (record->pool) evaluator_->TakeLost(record->pool->kernels[record->kernel].name, 1);
+        if (!record->pool) continue;
+        decisions_->decider().TakeLost(record->pool->kernels[record->kernel].name, 1);
       }
       const std::vector<uint64_t> dropped = worker->ring().TakeDropped();
       const auto pool = core_->pool();
       for (size_t i = 0; i < dropped.size() && i < pool->kernels.size(); ++i) {
-        if (dropped[i] > 0) evaluator_->TakeDropped(pool->kernels[i].name, dropped[i]);
+        if (dropped[i] > 0) decisions_->decider().TakeDropped(pool->kernels[i].name, dropped[i]);
       }
     }
   }
@@ -281,6 +272,7 @@ class GatewayProcess {
     StopScorer();
     StopPlane();
     EmptyRings();
+    decisions_->counts().FinishAll();
   }
 
   RescoreCounts Scorer() {
@@ -306,22 +298,38 @@ class GatewayProcess {
     }
     rate_.Take(run_.clock->MonotonicSeconds(), CountsOf(*core_).came);
     WatchLease();
+    WatchRegister();
     api_->Tick();
     return true;
   }
 
   void WatchLease() {
-    const bool silent = evaluator_->silent();
+    const Decider& decider = decisions_->decider();
+    const bool silent = decider.silent();
     if (silent == told_silent_) return;
     told_silent_ = silent;
     HistoryEntry entry;
     entry.at_ms = run_.clock->NowMs();
     entry.kind = "stale";
-    const auto view = evaluator_->view();
-    entry.serves = view->plan.serves;
-    entry.reason = silent ? "the evaluator has been silent for longer than its lease; the last "
-                            "route is held and no share grows"
-                          : "the evaluator is heard of again";
+    entry.serves = decider.view()->plan.serves;
+    const std::string who = decider.follows() ? "the gateway that decides" : "the evaluator";
+    entry.reason = silent ? who +
+                                " has been silent for longer than its lease; the last route is "
+                                "held and no share grows"
+                          : who + " is heard of again";
+    history_.Add(std::move(entry));
+  }
+
+  void WatchRegister() {
+    RegisterLink* const link = decisions_->link();
+    const std::string warning = link == nullptr ? std::string() : link->warning();
+    if (warning == told_warning_) return;
+    HistoryEntry entry;
+    entry.at_ms = run_.clock->NowMs();
+    entry.kind = "register";
+    entry.serves = decisions_->decider().view()->plan.serves;
+    entry.reason = warning.empty() ? "the register knows pairs under the contract" : warning;
+    told_warning_ = warning;
     history_.Add(std::move(entry));
   }
 
@@ -335,20 +343,25 @@ class GatewayProcess {
   GatewayNow Gather() {
     GatewayNow now;
     now.at_ms = run_.clock->NowMs();
-    now.view = evaluator_->view();
-    now.silent_s = evaluator_->silent_s();
-    now.silent = evaluator_->silent();
-    now.lag_s = evaluator_->lag_s();
-    now.queued = evaluator_->queued();
+    const Decider& decider = decisions_->decider();
+    now.view = decider.view();
+    now.silent_s = decider.silent_s();
+    now.silent = now.silent_s > Decider::kLeaseS;
+    now.lag_s = decider.lag_s();
+    now.queued = decider.queued();
+    now.peers = decisions_->peers();
+    now.builds = builds_->Shown();
     now.counts = CountsOf(*core_);
     now.requests_per_second = rate_.PerSecond();
     now.history = history_.Latest(kHistoryShown);
-    now.risk = evaluator_->risk();
+    now.risk = decider.risk();
     now.event_errors = events_.errors();
-    if (link_) {
-      now.promotion = link_->promotion();
-      now.register_error = link_->error();
+    if (const RegisterLink* const link = decisions_->link()) {
+      now.promotion = link->promotion();
+      now.register_error = link->error();
+      now.register_warning = link->warning();
     }
+    if (now.peers && !now.peers->error.empty()) now.register_error = now.peers->error;
     const std::lock_guard lock(mutex_);
     now.facts = facts_;
     now.scorer = ScorerHeld();
@@ -369,7 +382,6 @@ class GatewayProcess {
       return report;
     }
     report.needs_restart = KeepWhatNeedsRestart(documents_, &*loaded.documents);
-    const std::vector<std::string> moved = MovedKernels(documents_, *loaded.documents);
     const Result<> taken = TakeOver(*loaded.documents);
     if (!taken.has_value()) {
       report.problems.push_back(taken.error().Format());
@@ -383,10 +395,6 @@ class GatewayProcess {
       for (const std::string& what : report.needs_restart) told += " " + what + ",";
       told.pop_back();
     }
-    for (const std::string& kernel : moved) {
-      told +=
-          "; " + kernel + " is another server or model now, on the evidence kept under its name";
-    }
     TellReload(told);
     return report;
   }
@@ -395,6 +403,8 @@ class GatewayProcess {
   Result<> TakeOver(GatewayDocuments& next) {
     Plane* const plane = Running();
     if (plane == nullptr) return IoError("the gateway is starting or ending");
+    // Before a request goes to another build under an old name.
+    KCC_TRY_VOID(builds_->Take(next));
     KCC_TRY_VOID(plane->Reload(PlaneOptionsOf(next)));
     const bool new_scorer = !SameScoring(documents_, next);
     if (new_scorer) {
@@ -425,7 +435,7 @@ class GatewayProcess {
     HistoryEntry entry;
     entry.at_ms = run_.clock->NowMs();
     entry.kind = "reload";
-    entry.serves = evaluator_->view()->plan.serves;
+    entry.serves = decisions_->decider().view()->plan.serves;
     entry.reason = reason;
     history_.Add(std::move(entry));
   }
@@ -445,14 +455,6 @@ class GatewayProcess {
     log_.Write(line);
   }
 
-  // Of the promotion, which says its share itself, or of the configuration and the operator.
-  RouteWishes WishesNow() const {
-    if (documents_.promotion && link_) return link_->wishes();
-    RouteWishes wishes = WithKeptCanary(paths_.canary, WishesOf(documents_.config));
-    if (link_) wishes.barred = link_->wishes().barred;
-    return wishes;
-  }
-
   GatewayRun run_;
   GatewayDocuments documents_;  // changed by Reload alone
   const StatePaths paths_;
@@ -460,14 +462,15 @@ class GatewayProcess {
   LineLog events_;
   History history_;
   std::optional<GatewayCore> core_;
-  std::unique_ptr<RegisterLink> link_;  // none: there is no register
-  std::unique_ptr<Evaluator> evaluator_;
+  std::optional<GatewayDecisions> decisions_;
+  std::optional<KernelBuilds> builds_;
   std::optional<GatewayApi> api_;
   std::unique_ptr<OtlpExporter> otlp_;  // none: nothing is exported
   std::atomic<bool> api_told_{false};
   PlaneStarted started_;
   RequestRate rate_;
   bool told_silent_ = false;
+  std::string told_warning_;
   std::mutex reload_mutex_;
   std::mutex mutex_;  // of what follows
   std::unique_ptr<Rescorer> scorer_;

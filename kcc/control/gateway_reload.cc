@@ -62,18 +62,6 @@ std::vector<std::string> KeepWhatNeedsRestart(const GatewayDocuments& now, Gatew
   return changed;
 }
 
-std::vector<std::string> MovedKernels(const GatewayDocuments& now, const GatewayDocuments& next) {
-  std::vector<std::string> moved;
-  for (const GatewayKernel& kernel : next.config.kernels) {
-    const GatewayKernel* before = now.config.FindKernel(kernel.name);
-    const bool same = before != nullptr && before->url == kernel.url &&
-                      before->server == kernel.server && before->model == kernel.model &&
-                      before->set == kernel.set;
-    if (!same) moved.push_back(kernel.name);
-  }
-  return moved;
-}
-
 bool SameScoring(const GatewayDocuments& a, const GatewayDocuments& b) {
   const RescoreOptions x = RescoreOptionsOf(a), y = RescoreOptionsOf(b);
   return x.uris == y.uris && a.kernel_keys == b.kernel_keys && x.top == y.top &&

@@ -12,10 +12,6 @@ namespace kcc {
 // Puts back into `next` what cannot change while it runs, as `now` has it; names what differed.
 std::vector<std::string> KeepWhatNeedsRestart(const GatewayDocuments& now, GatewayDocuments* next);
 
-// Kernels behind whose names another server, model or request stands in `next`: their evidence goes
-// on, and people are told.
-std::vector<std::string> MovedKernels(const GatewayDocuments& now, const GatewayDocuments& next);
-
 // Whether the scorer of the one would do for the other.
 bool SameScoring(const GatewayDocuments& a, const GatewayDocuments& b);
 

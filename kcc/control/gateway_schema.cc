@@ -82,6 +82,7 @@ Schema KernelSchema() {
        {"audited", Count("that counted")},
        {"strikes", Count("times it was guarded again after a release")},
        {"probationLeft", Count("audited requests")},
+       {"build", Text("that its evidence is of, as far as it tells; empty: nothing")},
        {"fingerprint", Text("that its answers must carry; empty: any"), false},
        {"sent", Count("requests sent to it, retries counted"), false},
        {"answered", Count("answers passed on to their end"), false},
@@ -99,7 +100,7 @@ Schema KernelSchema() {
 Schema EntrySchema() {
   return Object({{"atMs", TimeMs("when it took effect")},
                  {"kind", Text("a word of the monitor's changes, or start, canary, promotion, "
-                               "reload, stale, log")},
+                               "reload, stale, log, build, peers, register")},
                  {"kernel", Text(""), false},
                  {"clause", Text(""), false},
                  {"slice", Text(""), false},
@@ -145,6 +146,7 @@ Schema EvaluatorSchema() {
                  {"waitingForLog", Count("")},
                  {"lost", Count("evidence for which there was no room")},
                  {"logErrors", Count("")},
+                 {"logFileError", Text("why a file grows beyond its size; empty: it does not")},
                  {"logError", Text("empty: the log is written")},
                  {"logHead", Text("digest of its last line")},
                  {"observations", Count("")},
@@ -156,7 +158,26 @@ Schema EvaluatorSchema() {
                  {"detectors", Count("")},
                  {"alarmLevel", Number("")},
                  {"eventErrors", Count("")},
+                 {"registerWarning", Text("empty: it rules out what is not registered, or cannot")},
                  {"registerError", Text("empty: it was read")}});
+}
+
+Schema PeersSchema() {
+  const Schema follower = Object({{"gateway", Text("its name")},
+                                  {"instance", Text("of its state folder")},
+                                  {"ageMs", Count("since it was heard of")}});
+  return OrNull(Object({{"decides", Bool("this gateway does")},
+                        {"gateway", Text("that decides; empty: none was heard of")},
+                        {"instance", Text("of its state folder")},
+                        {"self", Text("instance of this gateway")},
+                        {"term", Count("how often one began to decide")},
+                        {"since", TimeMs("this gateway decides, or follows")},
+                        {"event", Count("of the register, with the route in force")},
+                        {"error", Text("empty: the register was read and written")},
+                        {"held", Text("why nothing is released; empty: it may be")},
+                        {"waiting", Count("own evidence that waits for the register")},
+                        {"lost", Count("own evidence for which there was no room")},
+                        {"followers", ListOf(follower, "of the one that decides")}}));
 }
 
 Schema PromotionSchema() {
@@ -220,6 +241,7 @@ std::string GatewayStatusSchema() {
                               {"evaluator", EvaluatorSchema()},
                               {"sampling", SamplingSchema()},
                               {"plane", PlaneSchema()},
+                              {"peers", PeersSchema()},
                               {"promotion", PromotionSchema()},
                               {"incidents", ListOf(IncidentSchema(), "oldest first")}});
   return json_schema::Document("Status of a kcc gateway", definitions, root);

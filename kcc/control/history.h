@@ -20,7 +20,7 @@
 namespace kcc {
 
 // One entry. `kind` is a word of the monitor's changes, or "start", "canary", "promotion",
-// "reload", "stale", "log".
+// "reload", "stale", "log", "build", "peers", "register".
 struct HistoryEntry {
   int64_t at_ms = 0;  // when it took effect
   std::string kind;

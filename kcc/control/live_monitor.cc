@@ -31,6 +31,19 @@ Result<std::unique_ptr<LiveMonitor>> LiveMonitor::Open(LiveMonitorOptions option
   live->resumed_ = live->folded_ = live->session_->resumed();
   live->newest_ms_ = live->session_->newest_ms();
   live->last_time_ms_ = clock->NowMs();
+  // What satisfied them before is no evidence of what took them away.
+  for (const KernelStatus& kernel : live->status().kernels) {
+    if (kernel.state == KernelState::kGuarded || !given.unsafe.contains(kernel.name)) continue;
+    live->unsafe_.insert(kernel.name);
+    KCC_TRY_VOID(live->session_->Renew(
+        {kernel.name, clock->NowMs(), "another gateway had taken it away, and why is in no log"}));
+    ++live->folded_;
+    live->status_old_ = true;
+  }
+  // What began before this moment is judged by its own time: the alarm may be later than it.
+  for (const KernelStatus& kernel : live->status().kernels) {
+    if (kernel.state == KernelState::kGuarded) live->alarm_at_ms_[kernel.name] = clock->NowMs();
+  }
   HistoryEntry start;
   start.at_ms = clock->NowMs();
   start.kind = "start";
@@ -80,7 +93,7 @@ void LiveMonitor::PutInOrder(int64_t told_ms, MonitorObservation* observation) {
 void LiveMonitor::Fold(Evidence evidence, const EvidenceOrigin& origin) {
   int64_t told_ms = 0;
   if (auto* observation = std::get_if<MonitorObservation>(&evidence)) {
-    if (options_.hide_content) hider_.Hide(observation);
+    if (options_.hide_content && !origin.hidden) hider_.Hide(observation);
     told_ms = observation->time_ms;
   }
   FoldInOrder({std::move(evidence), origin, told_ms});
@@ -110,6 +123,7 @@ void LiveMonitor::Took(const Evidence& evidence, const EvidenceOrigin& origin,
                        const MonitorDecision& decision) {
   ++folded_;
   status_old_ = true;
+  inbox_ = std::max(inbox_, origin.inbox);
   if (const auto* observation = std::get_if<MonitorObservation>(&evidence)) {
     if (observation->audited && decision.handling == Handling::kCounted) {
       tokens_[observation->kernel] += static_cast<int64_t>(observation->tokens.rows());
@@ -118,7 +132,10 @@ void LiveMonitor::Took(const Evidence& evidence, const EvidenceOrigin& origin,
   }
   history_->Add(DecidedRequest{origin.request, origin.kernel, origin.at_ms, decision.number,
                                std::string(Name(decision.handling)), origin.probe});
-  if (decision.changes.empty()) return;
+  if (!decision.changes.empty()) TellChanges(decision, origin.request);
+}
+
+void LiveMonitor::TellChanges(const MonitorDecision& decision, const std::string& request) {
   ++changes_;
   for (const MonitorChange& change : decision.changes) {
     const bool bad = change.kind == MonitorChangeKind::kAlarm ||
@@ -130,7 +147,7 @@ void LiveMonitor::Took(const Evidence& evidence, const EvidenceOrigin& origin,
   route.at_ms = clock_->NowMs();
   route.kind = Name(MonitorChangeKind::kRoute);
   route.number = decision.number;
-  route.request = origin.request;
+  route.request = request;
   // The words first: whoever is told of the alarm finds its route in force.
   const bool moved = PublishWords();
   for (const MonitorChange& change : decision.changes) {
@@ -138,7 +155,7 @@ void LiveMonitor::Took(const Evidence& evidence, const EvidenceOrigin& origin,
     if (change.kind == MonitorChangeKind::kGuard) ++guards_[change.kernel];
     HistoryEntry entry = EntryOf(change, route.at_ms);
     entry.number = decision.number;
-    entry.request = origin.request;
+    entry.request = request;
     entry.serves = plan_.serves;
     history_->Add(std::move(entry));
   }
@@ -324,6 +341,26 @@ void LiveMonitor::Wish(const RouteWishes& wishes, const std::string& kind,
   entry.kind = kind;
   entry.reason = reason;
   Publish(std::move(entry));
+}
+
+Result<> LiveMonitor::Renew(const std::string& kernel, const std::string& reason) {
+  if (!session_) return IoError("the decision log cannot be written: " + log_error_);
+  ++version_;
+  const auto decision = session_->Renew({kernel, clock_->NowMs(), reason});
+  if (!decision.has_value()) {
+    if (decision.error().code() != ErrorCode::kInvalid) LogFailed(decision.error());
+    return Error(decision.error());
+  }
+  ++folded_;
+  status_old_ = true;
+  TellChanges(*decision, "");
+  return {};
+}
+
+Result<MonitorSnapshot> LiveMonitor::Snapshot() const {
+  if (!session_) return IoError("the decision log cannot be written: " + log_error_);
+  return MonitorSnapshot{session_->observations(), session_->head(), inbox_,
+                         session_->monitor().Save()};
 }
 
 void LiveMonitor::Republish() {

@@ -35,6 +35,9 @@ struct LiveMonitorOptions {
   SessionOptions session;
   std::vector<std::string> kernels;  // of the pool, in its order
   RouteWishes wishes;
+  // Kernels that must not serve though the log does not say so: what another gateway knew of them
+  // is in no log. Evidence in ours that satisfies every clause settles it.
+  std::set<std::string> unsafe;
   bool hide_content = true;      // content_hider.h
   size_t waiting_max = 512;      // evidence that waits for the log
   int64_t retry_ms = 1000;       // between two tries to open the log again
@@ -47,6 +50,16 @@ struct EvidenceOrigin {
   std::string kernel;
   int64_t at_ms = 0;
   bool probe = false;
+  bool hidden = false;  // its content is: another gateway has measured it
+  int64_t inbox = 0;    // its place among what others measured; 0: it is our own
+};
+
+// What another gateway needs to go on where this one is.
+struct MonitorSnapshot {
+  int64_t observations = 0;
+  std::string head;     // of the log
+  int64_t inbox = 0;    // of others' evidence, up to which it is folded
+  std::string monitor;  // Monitor::Save
 };
 
 class LiveMonitor {
@@ -63,6 +76,10 @@ class LiveMonitor {
   // What time brings: tries the log again, turns the probes to the next kernel.
   void Tick();
   void Wish(const RouteWishes& wishes, const std::string& kind, const std::string& reason);
+  // Begins a kernel's evidence anew. Fails while the log cannot be written.
+  Result<> Renew(const std::string& kernel, const std::string& reason);
+  // Fails while the log cannot be written: what is decided meanwhile is not known to be kept.
+  Result<MonitorSnapshot> Snapshot() const;
   // Syncs the log and saves the state.
   Result<> Close();
 
@@ -114,6 +131,7 @@ class LiveMonitor {
   void Took(const Evidence& evidence, const EvidenceOrigin& origin,
             const MonitorDecision& decision);
   void NoteNewest(const std::string& kernel, int64_t time_ms);
+  void TellChanges(const MonitorDecision& decision, const std::string& request);
   void LogFailed(const Error& error);
   void Wait(Waiting item);
   void Scout(const Evidence& evidence);
@@ -136,6 +154,7 @@ class LiveMonitor {
   RoutePlan plan_;
   int64_t folded_ = 0;  // that are in the log
   int64_t resumed_ = 0;
+  int64_t inbox_ = 0;  // of others' evidence, up to which it was folded
   // While the log cannot be written.
   std::optional<Monitor> scout_;
   std::deque<Waiting> waiting_;

@@ -50,7 +50,7 @@ Result<std::optional<KeptPromotion>> FindPromotion(Register& source, const std::
 Result<std::unique_ptr<RegisterLink>> RegisterLink::Open(RegisterLinkOptions options,
                                                          const Clock* clock) {
   std::unique_ptr<RegisterLink> link(new RegisterLink(std::move(options), clock));
-  KCC_TRY_VOID(link->TakeLock());
+  if (link->options_.claims) KCC_TRY_VOID(link->TakeLock());
   KCC_TRY_VOID(Register::Create(link->options_.uri));
   KCC_TRY_VOID(link->AddContract());
   link->wishes_ = link->options_.wishes;
@@ -72,10 +72,10 @@ RegisterLink::~RegisterLink() {
 Result<> RegisterLink::TakeLock() {
   KCC_TRY(claim_, RegisterClaim::Take(options_.uri));
   if (claim_) return {};
-  const bool file = options_.uri.find("://") == std::string::npos;
-  return InvalidError(std::string("another gateway has this ") + (file ? "SQLite" : "PostgreSQL") +
-                      " register; each gateway needs one of its own, since one alone may decide by "
-                      "the evidence in it");
+  return InvalidError(
+      "another gateway has this SQLite register, and one alone may decide by the evidence in it: "
+      "give this gateway a register of its own, or both one in PostgreSQL, where one decides and "
+      "the others follow it");
 }
 
 Result<> RegisterLink::AddContract() {
@@ -102,10 +102,18 @@ Result<> RegisterLink::Read() {
     registered.insert(one.train);
     for (const ClassMember& member : one.members) registered.insert(member.kernel);
   }
-  // A register that knows no pair under this contract rules out nobody.
+  // A register that knows no pair under this contract rules out nobody: one that is new, or was
+  // lost, would else be an outage. It is said.
+  std::string warning;
   for (const LinkedKernel& kernel : options_.kernels) {
-    const bool known = kernel.fingerprint.empty() || registered.contains(kernel.fingerprint);
-    if (!registered.empty() && !known) wishes.barred.insert(kernel.name);
+    if (kernel.fingerprint.empty()) continue;
+    if (registered.empty()) {
+      warning =
+          "the register knows no pair under the contract, so that it rules out no kernel; `kcc run "
+          "--register` records one";
+    } else if (!registered.contains(kernel.fingerprint)) {
+      wishes.barred.insert(kernel.name);
+    }
   }
   std::optional<PromotionNow> now;
   std::string candidate;
@@ -139,6 +147,7 @@ Result<> RegisterLink::Read() {
   wishes_ = std::move(wishes);
   promotion_ = std::move(now);
   candidate_ = std::move(candidate);
+  warning_ = std::move(warning);
   error_.clear();
   return {};
 }
@@ -214,13 +223,7 @@ void RegisterLink::Run() {
 }
 
 void RegisterLink::Look() {
-  // Before anything is believed: after a restart of the server another gateway may have come.
-  Result<> read;
-  if (!claim_ || !claim_->Check().has_value()) {
-    claim_.reset();
-    read = TakeLock();
-  }
-  if (read.has_value()) read = Read();
+  const Result<> read = Read();
   if (!read.has_value()) {
     const std::lock_guard lock(mutex_);
     error_ = read.error().Format();
@@ -252,6 +255,11 @@ std::optional<double> RegisterLink::share_allowed(const std::string& kernel) con
   const std::lock_guard lock(mutex_);
   if (!options_.follows_promotion) return std::nullopt;
   return promotion_ && kernel == candidate_ ? promotion_->share : 0;
+}
+
+std::string RegisterLink::warning() const {
+  const std::lock_guard lock(mutex_);
+  return warning_;
 }
 
 std::string RegisterLink::error() const {

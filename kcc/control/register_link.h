@@ -42,6 +42,7 @@ struct RegisterLinkOptions {
   std::string contract_text;
   std::vector<LinkedKernel> kernels;
   bool follows_promotion = false;  // the configuration names a PromotionPolicy
+  bool claims = true;              // the register is this gateway's alone; else peer_link.h
   RouteWishes wishes;              // of the configuration
   int64_t every_ms = 5000;
 };
@@ -70,6 +71,9 @@ class RegisterLink {
   // None: no promotion is followed. Of a kernel that is not its candidate: 0.
   std::optional<double> share_allowed(const std::string& kernel) const;
   std::string error() const;  // why the register was not read; empty: it was
+  // That it rules nobody out though it could: it knows no pair under the contract. Empty: it does,
+  // or no kernel has a fingerprint by which it could.
+  std::string warning() const;
 
  private:
   RegisterLink(RegisterLinkOptions options, const Clock* clock)
@@ -93,6 +97,7 @@ class RegisterLink {
   RouteWishes wishes_;
   std::optional<PromotionNow> promotion_;
   std::string error_;
+  std::string warning_;
   RouteWishes given_;      // that `wish` took last; the thread's
   std::string candidate_;  // kernel of the promotion; empty: none
   std::thread thread_;

@@ -11,8 +11,13 @@ class Planner {
  public:
   Planner(const MonitorStatus& status, const MonitorPolicy& policy,
           const std::vector<std::string>& kernels, const std::set<std::string>& unsafe,
-          const std::set<std::string>& barred)
-      : status_(status), policy_(policy), kernels_(kernels), unsafe_(unsafe), barred_(barred) {
+          const RouteWishes& wishes)
+      : status_(status),
+        policy_(policy),
+        kernels_(kernels),
+        unsafe_(unsafe),
+        barred_(wishes.barred),
+        held_(wishes.held) {
     KCC_CHECK(kernels.size() <= kGatewayKernelsMax);
   }
 
@@ -28,10 +33,11 @@ class Planner {
     return nullptr;
   }
   bool Guarded(const KernelStatus& kernel) const {
-    return kernel.state == KernelState::kGuarded || unsafe_.contains(kernel.name);
+    return kernel.state == KernelState::kGuarded || unsafe_.contains(kernel.name) ||
+           held_.contains(kernel.name);
   }
   bool Barred(const std::string& name) const {
-    return unsafe_.contains(name) || barred_.contains(name);
+    return unsafe_.contains(name) || held_.contains(name) || barred_.contains(name);
   }
   bool MayServe(const std::string& name) const {
     const KernelStatus* kernel = Find(name);
@@ -54,9 +60,14 @@ class Planner {
     plan->panic = status_.panic;
     plan->reason = status_.reason;
     if (status_.serves.empty() || !Barred(status_.serves)) return;
-    plan->reason = unsafe_.contains(status_.serves)
-                       ? status_.serves + " alarmed in evidence that is not in the log yet"
-                       : status_.serves + " is not registered under the contract";
+    plan->reason = status_.serves;
+    if (unsafe_.contains(status_.serves)) {
+      plan->reason += " alarmed in evidence that is not in the log yet";
+    } else if (held_.contains(status_.serves)) {
+      plan->reason += " was guarded when the register was last read";
+    } else {
+      plan->reason += " is not registered under the contract";
+    }
     if (MayServe(standby)) {
       plan->serves = standby;
       return;
@@ -108,6 +119,7 @@ class Planner {
   const std::vector<std::string>& kernels_;
   const std::set<std::string>& unsafe_;
   const std::set<std::string>& barred_;
+  const std::set<std::string>& held_;
 };
 
 }  // namespace
@@ -122,7 +134,7 @@ RoutePlan PlanRoute(const MonitorStatus& status, const MonitorPolicy& policy,
                     const std::vector<std::string>& kernels, const RouteWishes& wishes,
                     const std::set<std::string>& unsafe, const std::string& standby,
                     uint64_t turn) {
-  const Planner planner(status, policy, kernels, unsafe, wishes.barred);
+  const Planner planner(status, policy, kernels, unsafe, wishes);
   RoutePlan plan;
   planner.ChooseServing(standby, &plan);
   planner.ChooseCanary(wishes, &plan);

@@ -23,6 +23,9 @@ struct RouteWishes {
   double canary_share = 0;       // of sessions
   std::string shadow;            // shown copies of audited requests; empty: none
   std::set<std::string> barred;  // kernels that are not registered under the contract
+  // Kernels that were guarded when this gateway lost sight of the others: what releases them now is
+  // half of the evidence.
+  std::set<std::string> held;
 };
 
 struct RoutePlan {

@@ -54,6 +54,8 @@ void WriteKernel(const GatewayNow& now, const KernelStatus& kernel, JsonWriter* 
   json->Field("since", Since(now, kernel.name)).Field("auditRate", kernel.audit_rate);
   json->Field("served", kernel.served).Field("audited", kernel.audited);
   json->Field("strikes", kernel.strikes).Field("probationLeft", kernel.probation_left);
+  const auto build = now.builds.find(kernel.name);
+  json->Field("build", build == now.builds.end() ? std::string() : build->second);
   const EvidenceAge age = now.EvidenceOf(kernel.name);
   json->Key("evidenceAtMs");
   age.newest_ms ? json->Value(*age.newest_ms) : json->Null();
@@ -99,6 +101,7 @@ void WriteEvaluator(const GatewayNow& now, JsonWriter* json) {
   json->Field("late", view.status.late).Field("resumed", view.resumed);
   json->Field("detectors", view.status.detectors).Field("alarmLevel", view.status.alarm_level);
   json->Field("eventErrors", now.event_errors);
+  json->Field("registerWarning", now.register_warning);
   json->Field("registerError", now.register_error).EndObject();
   const RoutePlan& plan = view.plan;
   json->Key("sampling").BeginObject().Field("auditShare", plan.audit_share);
@@ -108,6 +111,26 @@ void WriteEvaluator(const GatewayNow& now, JsonWriter* json) {
   json->Field("accepted", now.plane.accepted).Field("overLimit", now.plane.over_limit);
   json->Field("badRequests", now.plane.bad_requests).Field("withoutKey", now.plane.without_key);
   json->Field("rateLimited", now.plane.rate_limited).EndObject();
+}
+
+// The gateways at one register; null where there is none that several may have.
+void WritePeers(const GatewayNow& now, JsonWriter* json) {
+  json->Key("peers");
+  if (!now.peers) {
+    json->Null();
+    return;
+  }
+  const PeersNow& peers = *now.peers;
+  json->BeginObject().Field("decides", peers.decides).Field("gateway", peers.gateway);
+  json->Field("instance", peers.instance).Field("self", peers.self).Field("term", peers.term);
+  json->Field("since", peers.since_ms).Field("event", peers.event).Field("error", peers.error);
+  json->Field("held", peers.held).Field("waiting", peers.waiting).Field("lost", peers.lost);
+  json->Key("followers").BeginArray();
+  for (const PeerNow& follower : peers.followers) {
+    json->BeginObject().Field("gateway", follower.gateway).Field("instance", follower.instance);
+    json->Field("ageMs", follower.age_ms).EndObject();
+  }
+  json->EndArray().EndObject();
 }
 
 void WriteRisk(const GatewayNow& now, JsonWriter* json) {
@@ -191,6 +214,7 @@ std::string StatusJson(const GatewayNow& now) {
   WriteRisk(now, &json);
   WriteRates(now, &json);
   WriteEvaluator(now, &json);
+  WritePeers(now, &json);
   WritePromotion(now, &json);
   WriteIncidents(now, &json);
   std::string text = json.EndObject().Take();

@@ -83,6 +83,16 @@ Result<StatusView> ReadStatusView(std::string_view body) {
   if (const auto evaluator = status.Object("evaluator")) {
     view.evaluator = evaluator->Text("state");
     view.log_error = evaluator->Text("logError");
+    view.register_warning = evaluator->Text("registerWarning");
+  }
+  if (const auto peers = status.Object("peers")) {
+    view.decided_by = peers->Text("gateway");
+    if (view.decided_by.empty()) view.decided_by = "nobody";
+    view.decides = peers->Truth("decides");
+    view.decides_since_ms = peers->Integer("since");
+    view.followers = static_cast<int64_t>(peers->Objects("followers").size());
+    view.held = peers->Text("held");
+    view.peers_error = peers->Text("error");
   }
   if (const auto rates = status.Object("rates")) {
     view.requests_per_second = rates->Number("requestsPerSecond");

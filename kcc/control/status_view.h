@@ -29,6 +29,13 @@ struct StatusView {
   bool panic = false;
   std::string evaluator;  // "running", or why the route is held
   std::string log_error;
+  std::string register_warning;
+  // At a register that several gateways have; empty: it is alone.
+  std::string decided_by;  // name of the gateway that decides
+  bool decides = false;    // this one does
+  int64_t decides_since_ms = 0, followers = 0;
+  std::string held;
+  std::string peers_error;
   double requests_per_second = 0;
   int64_t sampled = 0, scored = 0, lost = 0, dropped = 0;
   std::vector<KernelView> kernels;

@@ -6,6 +6,7 @@
 #include "kcc/base/json_writer.h"
 #include "kcc/base/sha256.h"
 #include "kcc/base/strings.h"
+#include "kcc/kernel/server_build.h"
 #include "kcc/kernel/server_score.h"
 #include "kcc/kernel/server_table.h"
 
@@ -218,6 +219,23 @@ std::string ServerFingerprint(const ServerFacts& facts, const ServerOptions& opt
   return std::string(facts.server->name) + " " + facts.version + ", " + facts.model + ", " +
          std::string(Name(facts.path->kind)) + ", " +
          Sha256Of(writer.Take()).substr(0, kShortDigest);
+}
+
+Result<std::string> AskServerBuild(const ServerBuildAsk& ask) {
+  ServerFacts facts;
+  facts.server = FindServer(ask.server);
+  if (facts.server == nullptr)
+    return InvalidError("'" + ask.server + "' is no server that kcc knows");
+  KCC_TRY(const auto pool, HttpPool::Open(ask.http));
+  KCC_TRY(const HttpReply models, pool->Ask({"/v1/models", ""}));
+  if (models.status != 200) {
+    return IoError("/v1/models gives status " + std::to_string(models.status));
+  }
+  KCC_TRY_VOID(ReadModelList(models.body, ask.model, &facts));
+  KCC_TRY_VOID(facts.server->identify(*pool, &facts));
+  std::string text = "version " + facts.version + ", model " + facts.model;
+  for (const auto& [name, value] : facts.identity) text += ", " + name + " " + value;
+  return text;
 }
 
 }  // namespace kcc

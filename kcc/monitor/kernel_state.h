@@ -33,6 +33,8 @@ struct KernelRecord {
 
   // Guarded again after a release.
   int64_t strikes() const { return guards > 0 ? guards - 1 : 0; }
+  // Begins the evidence anew. A guarded kernel stays guarded by the pairs that alarmed.
+  void Renew(const SignalPlan& plan, const ReleasePolicy& release, int64_t time_ms);
   void CountStanding();
   void Visit(Archive& archive, const SignalPlan& plan);
 };

@@ -88,6 +88,8 @@ std::string_view Name(MonitorChangeKind kind) {
       return "panic";
     case MonitorChangeKind::kPanicEnd:
       return "panic-end";
+    case MonitorChangeKind::kRenew:
+      return "renew";
     case MonitorChangeKind::kRoute:
       break;
   }
@@ -106,6 +108,8 @@ std::string_view Name(Handling handling) {
       return "session";
     case Handling::kLate:
       return "late";
+    case Handling::kRenewed:
+      return "renewed";
     case Handling::kUnread:
       break;
   }
@@ -182,6 +186,29 @@ MonitorDecision Monitor::ObserveUnread(std::string_view kernel) {
     state.FoldUnread(&record == answers, &record, &decision.changes);
   }
   if (!decision.changes.empty()) state.UpdateRoute(&decision.changes);
+  decision.serves = state.route.kernel;
+  return decision;
+}
+
+Result<MonitorDecision> Monitor::Renew(std::string_view kernel, int64_t time_ms,
+                                       std::string_view reason) {
+  State& state = *state_;
+  KernelRecord* const record = state.Find(kernel);
+  if (record == nullptr) {
+    return InvalidError("the monitor policy '" + state.policy.name + "' has no kernel '" +
+                        std::string(kernel) + "' whose evidence could begin anew");
+  }
+  MonitorDecision decision;
+  decision.number = ++state.observations;
+  ++state.renewals;
+  decision.handling = Handling::kRenewed;
+  record->Renew(state.plan, state.policy.release, time_ms);
+  MonitorChange change;
+  change.kind = MonitorChangeKind::kRenew;
+  change.kernel = kernel;
+  change.reason = reason;
+  decision.changes.push_back(std::move(change));
+  state.UpdateRoute(&decision.changes);
   decision.serves = state.route.kernel;
   return decision;
 }

@@ -48,6 +48,7 @@ enum class MonitorChangeKind : uint8_t {
   kPanic,         // every kernel that could serve is guarded
   kPanicEnd,
   kRoute,  // another kernel serves
+  kRenew,  // a kernel's evidence begins anew: another build bears its name
 };
 std::string_view Name(MonitorChangeKind kind);  // "alarm", "probation-end"
 
@@ -77,6 +78,7 @@ enum class Handling : uint8_t {
   kSession,    // a request of its session was audited in this epoch
   kLate,       // of an epoch that is over
   kUnread,     // a line that could not be read; evidence of nothing good
+  kRenewed,    // no observation: a kernel's evidence began anew
 };
 std::string_view Name(Handling handling);  // "counted"
 
@@ -167,6 +169,12 @@ class Monitor {
   // of no kernel of the policy) it may be any kernel's, and as an event it is put down to the one
   // that serves: a violation that belongs to nobody would be none.
   MonitorDecision ObserveUnread(std::string_view kernel);
+
+  // Another build bears the kernel's name: what is known of the old one speaks neither for it nor
+  // against it, and its evidence begins anew at `time_ms`; nothing good of requests that began
+  // before counts. A guarded kernel stays guarded, and each clause that alarmed is to be certified
+  // on the new one's evidence. Fails where the policy has no such kernel. Counts as an observation.
+  Result<MonitorDecision> Renew(std::string_view kernel, int64_t time_ms, std::string_view reason);
 
   // Whether a request is to be audited, or shown to a guarded kernel as a probe: drawn by the hash
   // of its id at the kernel's current rate, and not of a session that was audited in this epoch. A

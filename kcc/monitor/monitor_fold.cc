@@ -140,7 +140,7 @@ void Monitor::State::FoldUnread(bool its_own, KernelRecord* record,
 }
 
 int64_t Monitor::State::Unread() const {
-  int64_t others = unaudited + duplicates + repeated_sessions + late;
+  int64_t others = unaudited + duplicates + repeated_sessions + late + renewals;
   for (const KernelRecord& record : kernels) others += record.audited;
   return std::max<int64_t>(0, observations - others);
 }

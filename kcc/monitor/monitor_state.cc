@@ -78,6 +78,28 @@ void KernelSignals::Visit(Archive& archive, const SignalPlan& plan) {
   }
 }
 
+void KernelRecord::Renew(const SignalPlan& plan, const ReleasePolicy& release, int64_t time_ms) {
+  KernelSignals fresh(plan);
+  for (size_t i = 0; guarded && i < signals.size(); ++i) {
+    const PairRecord& old = signals.pair(i);
+    if (!old.alarmed) continue;
+    PairRecord& pair = fresh.pair(i);
+    pair.alarmed = true;
+    pair.broken = old.broken;
+    pair.alarms = old.alarms;
+    pair.proof = old.proof;
+    // How bad it was: where every kernel is guarded the least bad serves, and that is not the one
+    // of which nothing is known.
+    pair.recent = old.recent;
+  }
+  signals = std::move(fresh);
+  broken = broken && guarded;
+  unbroken = 0;
+  if (probation_left > 0) probation_left = release.probation;
+  alarm_ms = std::max(alarm_ms, time_ms);
+  CountStanding();
+}
+
 void KernelRecord::Visit(Archive& archive, const SignalPlan& plan) {
   for (int64_t* count : {&served, &audited, &guards, &probation_left, &unbroken}) {
     VisitCount(archive, *count);
@@ -109,11 +131,12 @@ void Monitor::State::Visit(Archive& archive) {
 std::string Monitor::Save() const {
   Archive archive = Archive::Writer();
   std::string magic(kMagic);
-  uint64_t version = kMonitorStateVersion;
+  uint64_t version = state_->renewals > 0 ? kMonitorStateVersion : kMonitorStateBefore;
   archive.Text(magic);
   archive.U64(version);
   archive.Text(state_->identity);
   state_->Visit(archive);
+  if (state_->renewals > 0) archive.I64(state_->renewals);
   std::string bytes = archive.Take();
   // Bytes that were changed by accident decode to another state; the digest shows it.
   return bytes + Sha256Of(bytes);
@@ -137,7 +160,7 @@ Result<Monitor> Monitor::Restore(Contract contract, MonitorPolicy policy, std::s
   archive.Text(magic);
   archive.U64(version);
   if (!archive.ok() || magic != kMagic) return wrong("it is no state of a monitor");
-  if (version != kMonitorStateVersion) {
+  if (version != kMonitorStateVersion && version != kMonitorStateBefore) {
     return wrong("it is of version " + std::to_string(version) + ", and this kcc reads version " +
                  std::to_string(kMonitorStateVersion));
   }
@@ -146,6 +169,10 @@ Result<Monitor> Monitor::Restore(Contract contract, MonitorPolicy policy, std::s
     return wrong("it was saved with another contract, policy or stage");
   }
   monitor.state_->Visit(archive);
+  if (version == kMonitorStateVersion) {
+    archive.I64(monitor.state_->renewals);
+    if (archive.ok() && monitor.state_->renewals < 1) archive.Fail("a count below 1");
+  }
   if (archive.ok() && !archive.AtEnd()) archive.Fail("bytes after the end");
   if (!archive.ok()) return wrong(archive.fault());
   return monitor;

@@ -19,8 +19,9 @@
 namespace kcc {
 
 // Of the saved bytes. Another version is refused: a monitor that guesses may release what it must
-// not.
-inline constexpr uint64_t kMonitorStateVersion = 2;
+// not. A state in which no kernel was renewed is written as the version before, which knew of none.
+inline constexpr uint64_t kMonitorStateVersion = 3;
+inline constexpr uint64_t kMonitorStateBefore = 2;
 
 struct Monitor::State {
   State(Contract its_contract, MonitorPolicy its_policy, const MonitorOptions& its_options)
@@ -50,6 +51,7 @@ struct Monitor::State {
   int64_t duplicates = 0;
   int64_t repeated_sessions = 0;
   int64_t late = 0;
+  int64_t renewals = 0;
   Route route;
 
   KernelRecord* Find(std::string_view kernel);

@@ -289,6 +289,31 @@ TEST(UnreadLineText, AKernelIsBelievedWhereTheLineNamesOneOfThePolicyOnce) {
   EXPECT_TRUE(too_long.digest.empty());
 }
 
+TEST_F(DecisionLogTest, AKernelsNewBeginningIsLoggedAndDecidedAgain) {
+  const auto renew = [](MonitorSession& session, const std::string& kernel, std::string reason) {
+    return session.Renew({kernel, 3000, std::move(reason)});
+  };
+  {
+    auto session = Open(Options("log"));
+    ASSERT_TRUE(session.has_value());
+    Fold(*session, 0, 100);
+    const auto renewed = renew(*session, "fast", "it is another build");
+    ASSERT_TRUE(renewed.has_value()) << renewed.error().Format();
+    EXPECT_EQ(renewed->number, 101);
+    const std::string before = Bytes("log");
+    EXPECT_FALSE(renew(*session, "nobody", "why").has_value());
+    EXPECT_FALSE(renew(*session, "fast", std::string(301, 'x')).has_value());
+    EXPECT_FALSE(renew(*session, "fast", "").has_value());
+    EXPECT_EQ(Bytes("log"), before);
+  }
+  EXPECT_NE(Bytes("log").find(R"("renewed":{"kernel":"fast","time_ms":3000,)"), std::string::npos);
+  const auto replay = ReplayLog({Path("log")}, contract_, policy_);
+  ASSERT_TRUE(replay.has_value());
+  EXPECT_FALSE(replay->difference.has_value()) << replay->difference->Format();
+  EXPECT_EQ(replay->status->unread, 0);
+  EXPECT_EQ(Open(Options("log"))->resumed(), 101);
+}
+
 TEST_F(DecisionLogTest, AChangeOfALogIsNamed) {
   const std::string whole = Whole(60);
   std::vector<std::string> lines;

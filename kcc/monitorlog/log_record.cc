@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kObservationKey = "observation";
 constexpr std::string_view kUnreadKey = "unread";
+constexpr std::string_view kRenewedKey = "renewed";
 constexpr std::array kStages = {Stage::kOffline, Stage::kShadow, Stage::kCanary, Stage::kFull};
 
 std::string Line(JsonWriter* writer) {
@@ -146,10 +147,30 @@ LoggedMember MemberOf(const UnreadLine& line) {
   return {kUnreadKey, Line(&writer)};
 }
 
+Result<LoggedMember> MemberOf(const Renewal& renewal) {
+  if (renewal.kernel.empty() || renewal.reason.empty() ||
+      renewal.reason.size() > kUnreadReasonBytesMax ||
+      renewal.kernel.size() > kObservationNameBytesMax || renewal.time_ms > kObservationTimeMax ||
+      renewal.time_ms < -kObservationTimeMax) {
+    return InvalidError("a renewal names its kernel, its time and its reason, of at most " +
+                        std::to_string(kUnreadReasonBytesMax) + " bytes");
+  }
+  JsonWriter writer(JsonWriter::Style::kCompact);
+  writer.BeginObject().Field("kernel", renewal.kernel).Field("time_ms", renewal.time_ms);
+  writer.Field("reason", renewal.reason).EndObject();
+  return LoggedMember{kRenewedKey, Line(&writer)};
+}
+
 Result<std::string> DecideAgain(const LoggedObservation& logged, Monitor* monitor) {
   if (const auto* unread = std::get_if<UnreadLine>(&logged.what)) {
     const MonitorDecision decision = DecideUnread(*unread, monitor);
     return DecisionLine(logged.previous, MemberOf(*unread), decision);
+  }
+  if (const auto* renewal = std::get_if<Renewal>(&logged.what)) {
+    KCC_TRY(const LoggedMember member, MemberOf(*renewal));
+    KCC_TRY(const MonitorDecision decision,
+            monitor->Renew(renewal->kernel, renewal->time_ms, renewal->reason));
+    return DecisionLine(logged.previous, member, decision);
   }
   const auto& observation = std::get<MonitorObservation>(logged.what);
   KCC_TRY(const LoggedMember member, MemberOf(observation));
@@ -189,8 +210,22 @@ Result<LoggedObservation> DecisionLineReader::Read(std::string_view line) {
   }
   const auto observation = JsonMember(object, kObservationKey);
   const auto unread = JsonMember(object, kUnreadKey);
-  if (observation && unread) {
-    return InvalidError("the line has an observation and one that could not be read");
+  const auto renewed = JsonMember(object, kRenewedKey);
+  if ((observation ? 1 : 0) + (unread ? 1 : 0) + (renewed ? 1 : 0) > 1) {
+    return InvalidError("the line has more than one of observation, unread and renewed");
+  }
+  if (renewed) {
+    json::object member;
+    if (renewed->get(member) != simdjson::SUCCESS) {
+      return InvalidError("'renewed' is not an object");
+    }
+    Renewal renewal;
+    const auto time = JsonMember(member, "time_ms");
+    renewal.kernel = JsonText(JsonMember(member, "kernel"));
+    renewal.time_ms = time ? JsonInteger(*time).value_or(0) : 0;
+    renewal.reason = JsonText(JsonMember(member, "reason"));
+    logged.what = std::move(renewal);
+    return logged;
   }
   if (unread) {
     KCC_TRY(logged.what, ReadUnread(simdjson::minify(*unread)));

@@ -61,22 +61,30 @@ LogStart StartOf(const Contract& contract, const MonitorPolicy& policy, Stage st
 std::string StartLine(const LogStart& start);
 Result<LogStart> ReadStartLine(std::string_view line);
 
+// That a kernel's evidence began anew (Monitor::Renew).
+struct Renewal {
+  std::string kernel;
+  int64_t time_ms = 0;
+  std::string reason;  // at most kUnreadReasonBytesMax bytes are kept
+};
+
 // What a decision was made of, as a member of its line.
 struct LoggedMember {
-  std::string_view key;  // "observation" or "unread"
+  std::string_view key;  // "observation", "unread" or "renewed"
   std::string text;
 };
 // Fails where the observation, written out, could not be read back. Asked for before the
 // observation is decided, so that nothing is decided that cannot be logged.
 Result<LoggedMember> MemberOf(const MonitorObservation& observation);
 LoggedMember MemberOf(const UnreadLine& line);
+Result<LoggedMember> MemberOf(const Renewal& renewal);
 std::string DecisionLine(const std::string& previous, const LoggedMember& member,
                          const MonitorDecision& decision);
 
 // Of a line that holds a decision: what is needed to decide it again.
 struct LoggedObservation {
   std::string previous;  // digest of the line before
-  std::variant<MonitorObservation, UnreadLine> what;
+  std::variant<MonitorObservation, UnreadLine, Renewal> what;
 };
 // Folds it; the line that the monitor decides now, which must be the one in the log.
 Result<std::string> DecideAgain(const LoggedObservation& logged, Monitor* monitor);

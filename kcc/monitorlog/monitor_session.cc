@@ -107,12 +107,14 @@ Result<> MonitorSession::OpenLog(const Contract& contract, const MonitorPolicy& 
 }
 
 Result<> MonitorSession::BeginFrom(const Contract& contract, const MonitorPolicy& policy,
-                                   const SessionOptions& options, LogBefore before) {
-  if (before.state.size() > kLoggedStateBytesMax) {
+                                   const SessionOptions& options, std::optional<LogBefore> before) {
+  if (before && before->state.size() > kLoggedStateBytesMax) {
     return InvalidError("the state has more than " + std::to_string(kLoggedStateBytesMax) +
                         " bytes, which no log can hold; lower audit.sessionFilter in the policy");
   }
-  KCC_TRY_VOID(Monitor::Restore(contract, policy, before.state, MonitorOptions{options.stage}));
+  if (before) {
+    KCC_TRY_VOID(Monitor::Restore(contract, policy, before->state, MonitorOptions{options.stage}));
+  }
   LogStart start = StartOf(contract, policy, options.stage, options.kcc_version);
   start.before = std::move(before);
   // The state first: alone it would be that of another log, and without it the log is enough.
@@ -134,6 +136,13 @@ Result<MonitorDecision> MonitorSession::Observe(const MonitorObservation& observ
 
 Result<MonitorDecision> MonitorSession::ObserveUnread(const UnreadLine& line) {
   return Keep(MemberOf(line), DecideUnread(line, &monitor_));
+}
+
+Result<MonitorDecision> MonitorSession::Renew(const Renewal& renewal) {
+  KCC_TRY(const LoggedMember member, MemberOf(renewal));
+  KCC_TRY(MonitorDecision decision,
+          monitor_.Renew(renewal.kernel, renewal.time_ms, renewal.reason));
+  return Keep(member, std::move(decision));
 }
 
 // What was folded already.

@@ -43,13 +43,16 @@ class MonitorSession {
   // The same with a line of the stream that could not be read: it counts as an observation, or as
   // many as it stands for.
   Result<MonitorDecision> ObserveUnread(const UnreadLine& line);
+  // Begins a kernel's evidence anew (Monitor::Renew); logged like an observation.
+  Result<MonitorDecision> Renew(const Renewal& renewal);
   // Syncs the log and saves the state; does nothing after a line could not be written.
   Result<> Close();
 
-  // Begins the log and the state anew from a state that another log has recorded: what stands under
-  // their names is set aside, or removed. Fails where another process has the log.
+  // Begins the log and the state anew, from a state that another log has recorded (none: from
+  // nothing): what stands under their names is set aside, or removed. Fails, and changes nothing,
+  // where another process has the log; with kInvalid where the state cannot be gone on from.
   static Result<> BeginFrom(const Contract& contract, const MonitorPolicy& policy,
-                            const SessionOptions& options, LogBefore before);
+                            const SessionOptions& options, std::optional<LogBefore> before);
 
   const Monitor& monitor() const { return monitor_; }
   // Lines of the log that it had folded when it was opened: observations, but for lines that stand

@@ -109,13 +109,14 @@ Definitions ObservationDefinitions() {
   return definitions;
 }
 
-constexpr std::array kKinds = {MonitorChangeKind::kAlarm,        MonitorChangeKind::kProof,
-                               MonitorChangeKind::kBroken,       MonitorChangeKind::kGuard,
-                               MonitorChangeKind::kRecovered,    MonitorChangeKind::kRelease,
-                               MonitorChangeKind::kProbationEnd, MonitorChangeKind::kPanic,
-                               MonitorChangeKind::kPanicEnd,     MonitorChangeKind::kRoute};
+constexpr std::array kKinds = {
+    MonitorChangeKind::kAlarm,        MonitorChangeKind::kProof,     MonitorChangeKind::kBroken,
+    MonitorChangeKind::kGuard,        MonitorChangeKind::kRecovered, MonitorChangeKind::kRelease,
+    MonitorChangeKind::kProbationEnd, MonitorChangeKind::kPanic,     MonitorChangeKind::kPanicEnd,
+    MonitorChangeKind::kRoute,        MonitorChangeKind::kRenew};
 constexpr std::array kHandlings = {Handling::kCounted, Handling::kUnaudited, Handling::kDuplicate,
-                                   Handling::kSession, Handling::kLate,      Handling::kUnread};
+                                   Handling::kSession, Handling::kLate,      Handling::kUnread,
+                                   Handling::kRenewed};
 constexpr std::array kStageWords = {Stage::kOffline, Stage::kShadow, Stage::kCanary, Stage::kFull};
 
 Schema ChangeSchema() {
@@ -143,6 +144,13 @@ Schema UnreadSchema() {
        {"digest", RefDescribed("digest", "of the line; absent: it was too long"), false},
        {"lines", Count("for how many it stands, each an observation; absent: one"), false}},
       "a line that could not be read");
+}
+
+Schema RenewedSchema() {
+  return Object({{"kernel", Text("whose evidence begins anew")},
+                 {"time_ms", "{\"type\":\"integer\",\"description\":\"when\"}"},
+                 {"reason", Text("why")}},
+                "another build bears a kernel's name");
 }
 
 Schema DocumentSchema(std::string_view description) {
@@ -183,9 +191,11 @@ std::string MonitorEventSchema() {
               {"serves", Text("the kernel that serves after it; empty: none")},
               {"changes", ListOf(ChangeSchema(), "what it changed, with reasons")},
               {"observation", Ref("observation"), false},
-              {"unread", UnreadSchema(), false}},
+              {"unread", UnreadSchema(), false},
+              {"renewed", RenewedSchema(), false}},
              "every later line");
-  decision.insert(1, R"("oneOf":[{"required":["observation"]},{"required":["unread"]}],)");
+  decision.insert(1, R"("oneOf":[{"required":["observation"]},{"required":["unread"]},)"
+                     R"({"required":["renewed"]}],)");
   definitions.emplace_back("decision", decision);
   return Document("kcc monitor event", definitions,
                   "{\"oneOf\":[" + Ref("start") + "," + Ref("decision") + "]}");

@@ -1,7 +1,6 @@
 // In place of postgres_store.cc in a build without libpq (KCC_PORTABLE).
 #include "kcc/register/gateway_peers.h"
 #include "kcc/register/postgres_store.h"
-#include "kcc/register/register_claim.h"
 
 namespace kcc {
 namespace {
@@ -15,10 +14,6 @@ Error WithoutPostgres() {
 }  // namespace
 
 Result<std::unique_ptr<EventStore>> OpenPostgresStore(const std::string&) {
-  return WithoutPostgres();
-}
-
-Result<std::unique_ptr<RegisterClaim::Held>> ClaimPostgres(const std::string&) {
   return WithoutPostgres();
 }
 

@@ -1,6 +1,10 @@
 """Gateways before kernels of the lab and scripted ones (tools/gateway_processes.py); whatever a test starts is ended, and ends well."""
 
+import itertools
 import pathlib
+import shutil
+import subprocess
+import tempfile
 import time
 
 import gateway_processes
@@ -65,3 +69,54 @@ def scripted(pool, tmp_path):
             return pool.gateway(tmp_path / "gateway", roles, policy=policy, **spec)
 
     return Trio()
+
+
+class Postgres:
+    """A server of its own (tests/register/postgres.sh), with a schema for each register."""
+
+    def __init__(self):
+        # Not below pytest's own folder: the server is another user, and must get there.
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kcc-gw-pg-", dir="/tmp"))
+        self.folder.chmod(0o755)
+        self.process = subprocess.Popen([ROOT / "tests/register/postgres.sh", self.folder / "server"], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)  # fmt: skip
+        self.uri = self.process.stdout.readline().strip()
+        # Not skipped: a machine without the server has not tested what it says it did.
+        assert self.uri, "no PostgreSQL server could be started; run tools/setup.sh"
+        self.count = itertools.count(1)
+
+    def new_uri(self):
+        name = f"gw{next(self.count)}"
+        self.psql(f"CREATE SCHEMA {name}")
+        return f"{self.uri}&options=-csearch_path%3D{name}"
+
+    def psql(self, sql, uri=None):
+        done = subprocess.run(["psql", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1", uri or self.uri, "-c", sql], check=True,
+                              capture_output=True, text=True)  # fmt: skip
+        return done.stdout.strip()
+
+    def tell(self, word):
+        """stop or start."""
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    server = Postgres()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def own_postgres():
+    """One that a test may stop."""
+    server = Postgres()
+    yield server
+    server.close()
