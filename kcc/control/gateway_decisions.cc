@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "kcc/base/file.h"
@@ -21,6 +23,7 @@ namespace kcc {
 namespace {
 
 constexpr size_t kNameDigits = 32;
+constexpr double kFoldS = 2;  // for what waits to be folded, at the end
 
 std::string RandomName() {
   std::random_device random;
@@ -107,6 +110,16 @@ Result<> GatewayDecisions::Open() {
   }
   RegisterLinkOptions options = LinkOptionsOf(documents_);
   options.claims = !shared();
+  options.kcc_version = kcc_version_;
+  if (options.follows_promotion) {
+    evidence_ = std::make_unique<LiveEvidence>(documents_.contract, RandomName());
+    options.evidence = evidence_.get();
+    if (const MonitorKernel* audit = documents_.policy.FirstOf(KernelRole::kAudit)) {
+      options.audit_fingerprint = audit->fingerprint;
+    }
+    options.decides = [this] { return decider_ && (ended_ || !decider_->follows()); };
+    options.log_head = [this] { return decider_->view()->log_head; };
+  }
   KCC_TRY(link_, RegisterLink::Open(std::move(options), clock_));
   told_link_.store(link_.get());
   return {};
@@ -186,6 +199,12 @@ EvaluatorOptions GatewayDecisions::OptionsFrom(const TakeOver& from) const {
   }
   EvaluatorOptions options = EvaluatorOptionsOf(documents_, paths_, kcc_version_, wishes);
   options.offered = [core = core_] { return CountsOf(*core).Offered(); };
+  if (evidence_) {
+    options.live.folded = [this](const Evidence& evidence, const EvidenceOrigin& origin,
+                                 const MonitorDecision& decision) {
+      evidence_->Take(evidence, origin, decision);
+    };
+  }
   if (from.route) {
     options.live.unsafe = {from.route->guarded.begin(), from.route->guarded.end()};
   }
@@ -227,13 +246,27 @@ RouteWishes GatewayDecisions::WishesNow() const {
   return wishes;
 }
 
+// While nobody else decides yet: who does next then finds that nothing is missing.
+void GatewayDecisions::RecordLast() {
+  if (!link_ || !evidence_ || !decider_ || decider_->follows()) return;
+  const double end = clock_->MonotonicSeconds() + kFoldS;
+  while (decider_->queued() > 0 && clock_->MonotonicSeconds() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  link_->RecordLast();
+}
+
 void GatewayDecisions::Stop() {
   // The evaluator tells the links, and the links ask the evaluator: neither may find the other
   // gone.
   if (link_) link_->StopWishing();
+  RecordLast();
   if (peers_) peers_->End();
   if (decider_) {
-    if (const auto evaluator = decider_->Set(nullptr)) evaluator->End();
+    if (const auto evaluator = decider_->Set(nullptr)) {
+      evaluator->End();
+      ended_ = true;
+    }
   }
   told_peers_.store(nullptr);
   peers_.reset();

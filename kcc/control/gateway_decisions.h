@@ -18,6 +18,7 @@
 #include "kcc/control/gateway_files.h"
 #include "kcc/control/gateway_parts.h"
 #include "kcc/control/history.h"
+#include "kcc/control/live_evidence.h"
 #include "kcc/control/peer_link.h"
 #include "kcc/control/register_link.h"
 
@@ -64,6 +65,7 @@ class GatewayDecisions {
   Result<std::shared_ptr<Evaluator>> StartEvaluator(const TakeOver& from);
   EvaluatorOptions OptionsFrom(const TakeOver& from) const;
   Result<> StartPeers(GatewayCore* core);
+  void RecordLast();
   RouteWishes WishesNow() const;
   bool shared() const;  // the register is one that several gateways may have
 
@@ -75,8 +77,10 @@ class GatewayDecisions {
   FileDescriptor folder_;  // the lock on the state's folder, of a register that is shared
   std::string instance_;
   GatewayCore* core_ = nullptr;
+  std::atomic<bool> ended_{false};  // it decided until its end
   std::unique_ptr<PeerOutbox> outbox_;
   std::unique_ptr<EvidenceCounts> counts_;
+  std::unique_ptr<LiveEvidence> evidence_;  // none: no promotion is followed
   std::unique_ptr<RegisterLink> link_;
   std::unique_ptr<Decider> decider_;
   std::unique_ptr<PeerLink> peers_;

@@ -124,6 +124,7 @@ void LiveMonitor::Took(const Evidence& evidence, const EvidenceOrigin& origin,
   ++folded_;
   status_old_ = true;
   inbox_ = std::max(inbox_, origin.inbox);
+  if (options_.folded) options_.folded(evidence, origin, decision);
   if (const auto* observation = std::get_if<MonitorObservation>(&evidence)) {
     if (observation->audited && decision.handling == Handling::kCounted) {
       tokens_[observation->kernel] += static_cast<int64_t>(observation->tokens.rows());

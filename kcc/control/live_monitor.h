@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,6 +30,16 @@
 
 namespace kcc {
 
+// Whose evidence it is, for `why`.
+struct EvidenceOrigin {
+  std::string request;  // empty: of none
+  std::string kernel;
+  int64_t at_ms = 0;
+  bool probe = false;
+  bool hidden = false;  // its content is: another gateway has measured it
+  int64_t inbox = 0;    // its place among what others measured; 0: it is our own
+};
+
 struct LiveMonitorOptions {
   Contract contract;
   MonitorPolicy policy;
@@ -38,20 +49,12 @@ struct LiveMonitorOptions {
   // Kernels that must not serve though the log does not say so: what another gateway knew of them
   // is in no log. Evidence in ours that satisfies every clause settles it.
   std::set<std::string> unsafe;
-  bool hide_content = true;      // content_hider.h
+  bool hide_content = true;  // content_hider.h
+  // Told of everything that is folded, once it is in the log.
+  std::function<void(const Evidence&, const EvidenceOrigin&, const MonitorDecision&)> folded;
   size_t waiting_max = 512;      // evidence that waits for the log
   int64_t retry_ms = 1000;       // between two tries to open the log again
   int64_t probe_turn_ms = 5000;  // after which another guarded kernel is shown the probes
-};
-
-// Whose evidence it is, for `why`.
-struct EvidenceOrigin {
-  std::string request;  // empty: of none
-  std::string kernel;
-  int64_t at_ms = 0;
-  bool probe = false;
-  bool hidden = false;  // its content is: another gateway has measured it
-  int64_t inbox = 0;    // its place among what others measured; 0: it is our own
 };
 
 // What another gateway needs to go on where this one is.

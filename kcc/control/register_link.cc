@@ -4,12 +4,19 @@
 #include <chrono>
 #include <utility>
 
+#include "kcc/base/json_writer.h"
 #include "kcc/contract/canonical.h"
+#include "kcc/judge/judge.h"
 #include "kcc/promotion/promotion.h"
+#include "kcc/register/event_body.h"
 #include "kcc/register/kernel_class.h"
+#include "kcc/register/promotion_evidence.h"
 #include "kcc/register/promotions.h"
 #include "kcc/register/record.h"
+#include "kcc/register/redaction.h"
 #include "kcc/register/register.h"
+#include "kcc/report/from_summary.h"
+#include "kcc/report/report_json.h"
 
 namespace kcc {
 namespace {
@@ -43,6 +50,14 @@ Result<std::optional<KeptPromotion>> FindPromotion(Register& source, const std::
     if (ours && one.state.started && !IsOver(one.state.phase)) found = std::move(one);
   }
   return found;
+}
+
+// Where live evidence speaks for a promotion; none: it does not, now.
+std::optional<Stage> StageIn(Phase phase) {
+  if (phase == Phase::kShadow) return Stage::kShadow;
+  if (phase == Phase::kCanary) return Stage::kCanary;
+  if (phase == Phase::kFull) return Stage::kFull;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -140,6 +155,10 @@ Result<> RegisterLink::Read() {
         now->share = CandidateShare(promotion->policy, state);
         wishes.canary = candidate;
         wishes.canary_share = now->share;
+        now->error = WhyNoEvidence(promotion->policy, state);
+        if (now->error.empty()) {
+          KCC_TRY_VOID(CollectFor(source, promotion->policy, state, promotion->entered, candidate));
+        }
       }
     }
   }
@@ -149,6 +168,91 @@ Result<> RegisterLink::Read() {
   candidate_ = std::move(candidate);
   warning_ = std::move(warning);
   error_.clear();
+  return {};
+}
+
+std::string RegisterLink::WhyNoEvidence(const PromotionPolicy& policy,
+                                        const PromotionState& state) const {
+  const std::optional<Stage> stage = StageIn(state.phase);
+  if (options_.evidence == nullptr || !stage) return {};
+  if (state.candidate.train != options_.audit_fingerprint) {
+    return "no live evidence is recorded: the monitor policy's audit kernel has not the "
+           "fingerprint of the training kernel that the promotion compares with";
+  }
+  if (!policy.stage(*stage).looks.empty()) {
+    return "no live evidence is recorded: the policy plans looks at exact sizes, and live evidence "
+           "grows past them";
+  }
+  return {};
+}
+
+// What a gateway collected of the stage and did not record when it was killed is missing.
+Result<> RegisterLink::CollectFor(Register& source, const PromotionPolicy& policy,
+                                  const PromotionState& state, int64_t entered,
+                                  const std::string& kernel) {
+  const std::optional<Stage> stage = StageIn(state.phase);
+  if (options_.evidence == nullptr || !stage) return {};
+  if (!options_.decides()) {
+    options_.evidence->Discard();
+    return {};
+  }
+  LiveStage live{state.id,        entered,        state.progress.entered_ms, *stage, kernel,
+                 state.candidate, policy.requests};
+  if (options_.evidence->Collects(live)) return {};
+  const Deployment& of = state.candidate;
+  const std::string triple = TripleId({of.model, of.train, of.infer, of.contract});
+  KCC_TRY(const auto entries, source.List({.table = EntryTable::kEvaluations, .subject = triple}));
+  uint64_t lost = 0;
+  for (const Entry& entry : entries) {  // the last first
+    const std::string recorded = BodyJson(entry.event.body, "live");
+    if (recorded.empty() || BodyInteger(recorded, "entered").value_or(0) != entered) continue;
+    lost = BodyJson(recorded, "whole") == "true" ? 0 : 1;
+    break;
+  }
+  std::vector<Contract> beside;
+  KCC_TRY(const auto digests, ContractsToCompare(source, of.contract));
+  for (const std::string& digest : digests) {
+    auto read = ReadKeptContract(source, digest);
+    if (read.has_value()) beside.push_back(std::move(*read));
+  }
+  const Plan plan = Plan::FromContracts(MeasuredContract(options_.contract), beside);
+  return options_.evidence->Begin(live, plan, lost);
+}
+
+// Judged here for people; a promotion judges the summary again.
+Result<> RegisterLink::RecordEvidence(bool last) {
+  if (options_.evidence == nullptr || !options_.decides()) return {};
+  const auto collected = options_.evidence->Collect(clock_->NowMs(), last);
+  if (!collected) return {};
+  const LiveStage& stage = collected->stage;
+  JudgeOptions how;
+  how.stage = stage.stage;
+  const Judgement judgement = Judge(options_.contract, collected->summary, how);
+  const Plan shown = Plan::FromContract(MeasuredContract(options_.contract));
+  const ReportData report = MakeReport(options_.contract, options_.contract.name,
+                                       options_.kcc_version, collected->summary, judgement, &shown);
+  const Summary stored = Redacted(collected->summary, stage.storage);
+  JsonWriter live(JsonWriter::Style::kCompact);
+  live.BeginObject().Field("gateway", options_.gateway).Field("kernel", stage.kernel);
+  live.Field("promotion", stage.promotion).Field("entered", stage.entered);
+  live.Field("from", collected->from_ms).Field("to", collected->to_ms);
+  live.Field("requests", collected->summary.requests.size()).Field("lost", collected->lost);
+  live.Field("observations", collected->observations).Field("head", options_.log_head());
+  live.Field("whole", last).EndObject();
+  const JudgedRun run{.contract = options_.contract,
+                      .contract_source = options_.contract_text,
+                      .summary = stored,
+                      .judgement = judgement,
+                      .report = ReportJson(Redacted(report, stage.storage)),
+                      .model = stage.candidate.model,
+                      .kcc_version = options_.kcc_version,
+                      .actor = "gateway " + options_.gateway,
+                      .time_ms = clock_->NowMs(),
+                      .requests_kept = std::string(Name(stage.storage.store)),
+                      .live = live.Take()};
+  KCC_TRY(Register target, Register::Open(options_.uri));
+  std::string warning;
+  KCC_TRY_VOID(target.Update([&](Register& seen) { return RecordRun(seen, run, &warning); }));
   return {};
 }
 
@@ -196,11 +300,17 @@ void RegisterLink::Tell(const HistoryEntry& entry) {
 }
 
 void RegisterLink::Run() {
+  Look();  // at once: evidence is collected from then on
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait_for(lock, std::chrono::milliseconds(options_.every_ms),
                    [&] { return end_ || !told_.empty(); });
-    if (end_ && told_.empty()) return;
+    if (end_ && told_.empty()) {
+      lock.unlock();
+      // What cannot be recorded now is missing of the stage from now on.
+      (void)RecordEvidence(true);
+      return;
+    }
     std::deque<HistoryEntry> told;
     told.swap(told_);
     lock.unlock();
@@ -223,7 +333,8 @@ void RegisterLink::Run() {
 }
 
 void RegisterLink::Look() {
-  const Result<> read = Read();
+  Result<> read = Read();
+  if (read.has_value()) read = RecordEvidence(false);
   if (!read.has_value()) {
     const std::lock_guard lock(mutex_);
     error_ = read.error().Format();

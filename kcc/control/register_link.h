@@ -25,7 +25,9 @@
 #include "kcc/contract/contract.h"
 #include "kcc/control/gateway_now.h"
 #include "kcc/control/history.h"
+#include "kcc/control/live_evidence.h"
 #include "kcc/control/route_plan.h"
+#include "kcc/register/register.h"
 #include "kcc/register/register_claim.h"
 
 namespace kcc {
@@ -45,6 +47,12 @@ struct RegisterLinkOptions {
   bool claims = true;              // the register is this gateway's alone; else peer_link.h
   RouteWishes wishes;              // of the configuration
   int64_t every_ms = 5000;
+  // What is measured of a promotion's candidate; null: nothing is recorded of it.
+  LiveEvidence* evidence = nullptr;
+  std::string audit_fingerprint;  // of the audit kernel; empty: not said
+  std::string kcc_version;
+  std::function<bool()> decides;          // whether this gateway folds evidence
+  std::function<std::string()> log_head;  // of the decision log
 };
 
 class RegisterLink {
@@ -62,6 +70,8 @@ class RegisterLink {
   void Begin(Wish wish);
   // No wish is under way afterwards, and none comes; what the link is told it still records.
   void StopWishing();
+  // Records what is collected of a promotion's candidate and not recorded yet.
+  void RecordLast() { (void)RecordEvidence(true); }
   // A change of the monitor's; any thread, returns at once.
   void Tell(const HistoryEntry& entry);
 
@@ -82,6 +92,11 @@ class RegisterLink {
   Result<> AddContract();
   Result<> Read();  // barred kernels and the promotion
   Result<> Record(const HistoryEntry& entry);
+  // What of the promotion live evidence can speak for; empty: it can.
+  std::string WhyNoEvidence(const PromotionPolicy& policy, const PromotionState& state) const;
+  Result<> CollectFor(Register& source, const PromotionPolicy& policy, const PromotionState& state,
+                      int64_t entered, const std::string& kernel);
+  Result<> RecordEvidence(bool last);
   void Run();
   void Look();
 

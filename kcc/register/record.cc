@@ -70,6 +70,7 @@ std::string EvaluationBody(const JudgedRun& run, const std::string& triple,
   json.Field("summary", summary_digest).Field("report", BlobDigest(run.report));
   json.Field("kcc", run.kcc_version);
   if (!run.requests_kept.empty()) json.Field("requestsKept", run.requests_kept);
+  if (!run.live.empty()) json.Key("live").Raw(run.live.substr(0, run.live.find('\n')));
   json.Key("clauses").BeginArray();
   size_t pairs = 0;
   for (const ClauseVerdict& clause : judgement.clauses) pairs += clause.slices.size();

@@ -63,6 +63,7 @@ struct JudgedRun {
   // What summary and report hold of single requests: "none", "hashes" or "full" (redaction.h);
   // empty: not said.
   std::string requests_kept = {};
+  std::string live = {};       // JSON: how a gateway measured it; empty: it is of no live traffic
   std::string statement = {};  // an envelope about the evaluation (statements.h); empty: none
 };
 
