@@ -77,8 +77,8 @@ std::vector<std::string> SetAsideFiles(const std::string& path) {
   const std::filesystem::path folder = parts.has_parent_path() ? parts.parent_path() : ".";
   std::vector<std::string> files;
   std::error_code error;
-  for (auto entry = std::filesystem::directory_iterator(folder, error);
-       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(begin) || !name.ends_with(extension)) continue;
     if (name.size() < begin.size() + extension.size()) continue;
