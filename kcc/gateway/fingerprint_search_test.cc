@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+
 namespace kcc {
 namespace {
 
@@ -19,7 +21,8 @@ TEST(FingerprintSearch, FindsItHoweverTheBytesAreCut) {
       "{" + key + ",\"text\":\"" + filler + "\"}", "{\"text\":\"" + filler + "\"," + key + "}",
       "{\"text\":\"" + filler + "\"," + key + ",\"x\":\"" + filler + "\"}"};
   for (const std::string& text : texts) {
-    for (const size_t piece : {1, 2, 7, 100, 1023, 1024, 1025, 3000, 100'000}) {
+    for (const size_t piece :
+         std::initializer_list<size_t>{1, 2, 7, 100, 1023, 1024, 1025, 3000, 100'000}) {
       EXPECT_EQ(FoundIn(text, piece), "build \"7\"") << piece;
     }
   }
@@ -28,13 +31,14 @@ TEST(FingerprintSearch, FindsItHoweverTheBytesAreCut) {
 TEST(FingerprintSearch, TakesNoTextForIt) {
   const std::string text =
       R"({"text":"say \"system_fingerprint\":\"forged\" now","note":"system_fingerprint"})";
-  for (const size_t piece : {1, 5, 50, 1000}) EXPECT_EQ(FoundIn(text, piece), "") << piece;
+  for (const size_t piece : std::initializer_list<size_t>{1, 5, 50, 1000})
+    EXPECT_EQ(FoundIn(text, piece), "") << piece;
 }
 
 TEST(FingerprintSearch, TheLastOneCountsAndAnEmptyOneDoesNot) {
   const std::string text = R"({"system_fingerprint":"a"} {"system_fingerprint":"b"} )"
                            R"({"system_fingerprint":""} {"system_fingerprint":null})";
-  for (const size_t piece : {1, 30, 1000}) {
+  for (const size_t piece : std::initializer_list<size_t>{1, 30, 1000}) {
     EXPECT_NE(FoundIn(text, piece), "a") << piece;
   }
   EXPECT_EQ(FoundIn(text, 26), "b");
