@@ -65,8 +65,8 @@ TEST(TapedForward, LogitsHaveTheBitsOfARolloutWithEveryInvariantKernel) {
           const TapeRow& row = tape.rows[tape.head_rows[i]];
           const std::vector<float>& expected =
               rows.at({requests[row.request].request.id, row.position + 1});
-          ASSERT_TRUE(
-              std::equal(expected.begin(), expected.end(), tape.logits.begin() + i * config.vocab))
+          ASSERT_TRUE(std::equal(expected.begin(), expected.end(),
+                                 tape.logits.begin() + static_cast<ptrdiff_t>(i * config.vocab)))
               << kernel << " " << route;
         }
       }
@@ -90,7 +90,8 @@ TEST(TapedForward, TheTapeHoldsWhatTheProbeSees) {
             for (size_t r = 0; r < tape.rows.size(); ++r) {
               if (tape.rows[r].request != request || tape.rows[r].position != position) continue;
               ++seen;
-              EXPECT_TRUE(std::equal(row.begin(), row.end(), matrix.begin() + r * row.size()))
+              EXPECT_TRUE(std::equal(row.begin(), row.end(),
+                                     matrix.begin() + static_cast<ptrdiff_t>(r * row.size())))
                   << AuditPointName(point, layers);
             }
           };
