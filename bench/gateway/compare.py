@@ -255,6 +255,8 @@ def main():
     parser.add_argument("--page", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
+    if options.page and options.csv.name != "gateway.csv":
+        parser.error("--page links to gateway.csv beside it: name --csv so")
     gateway_processes.more_files()
     load_before = os.getloadavg()[0]
     if NGINX_PROGRAM is None:
