@@ -4,47 +4,16 @@
 #include <utility>
 
 #include "kcc/base/json_writer.h"
-#include "kcc/format/json.h"
+#include "kcc/control/json_members.h"
 
 namespace kcc {
 namespace {
 
-class RecordMembers {
- public:
-  explicit RecordMembers(json::object object) : object_(object) {}
-  std::string Text(std::string_view key) const {
-    return std::string(JsonText(JsonMember(object_, key)));
-  }
-  double Number(std::string_view key) const {
-    const auto member = JsonMember(object_, key);
-    return member ? JsonNumber(*member).value_or(0) : 0;
-  }
-  int64_t Integer(std::string_view key) const {
-    const auto member = JsonMember(object_, key);
-    return member ? JsonInteger(*member).value_or(0) : 0;
-  }
-  bool Truth(std::string_view key) const {
-    const auto member = JsonMember(object_, key);
-    bool truth = false;
-    return member && member->get(truth) == simdjson::SUCCESS && truth;
-  }
-  std::vector<std::string> Texts(std::string_view key) const {
-    std::vector<std::string> texts;
-    const auto list = JsonList(JsonMember(object_, key));
-    if (!list) return texts;
-    for (const json::element element : *list) texts.emplace_back(JsonText(element));
-    return texts;
-  }
-
- private:
-  json::object object_;
-};
-
-Result<RecordMembers> ParseMembers(json::parser& parser, std::string_view text) {
+Result<JsonMembers> ParseMembers(json::parser& parser, std::string_view text) {
   KCC_TRY(const json::element root, ParseJson(parser, text));
   json::object object;
   if (root.get(object) != simdjson::SUCCESS) return InvalidError("what is recorded is no object");
-  return RecordMembers(object);
+  return JsonMembers(object);
 }
 
 void WriteTexts(std::string_view key, const std::vector<std::string>& texts, JsonWriter* json) {
@@ -58,7 +27,7 @@ void WriteDocumentsOf(const PeerDocuments& documents, JsonWriter* json) {
   json->Field("stage", documents.stage).Field("model", documents.model);
 }
 
-PeerDocuments DocumentsIn(const RecordMembers& members) {
+PeerDocuments DocumentsIn(const JsonMembers& members) {
   return {members.Text("contract"), members.Text("policy"), members.Text("stage"),
           members.Text("model")};
 }
@@ -122,7 +91,7 @@ std::string RouteBody(const RouteRecord& record) {
 
 Result<RouteRecord> ReadRouteBody(std::string_view body) {
   json::parser parser;
-  KCC_TRY(const RecordMembers members, ParseMembers(parser, body));
+  KCC_TRY(const JsonMembers members, ParseMembers(parser, body));
   RouteRecord record;
   record.documents = DocumentsIn(members);
   record.gateway = members.Text("gateway");
@@ -181,7 +150,7 @@ std::string LiveText(const LiveWords& live) {
 
 Result<LiveWords> ReadLive(std::string_view text) {
   json::parser parser;
-  KCC_TRY(const RecordMembers members, ParseMembers(parser, text));
+  KCC_TRY(const JsonMembers members, ParseMembers(parser, text));
   LiveWords live;
   live.audit_share = members.Number("auditShare");
   live.probed = members.Text("probed");

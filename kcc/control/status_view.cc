@@ -2,59 +2,18 @@
 
 #include <algorithm>
 
-#include "kcc/format/json.h"
+#include "kcc/control/json_members.h"
 
 namespace kcc {
 namespace {
 
-class Members {
- public:
-  explicit Members(json::object object) : object_(object) {}
-
-  std::string Text(std::string_view key) const {
-    return std::string(JsonText(JsonMember(object_, key)));
-  }
-  double Number(std::string_view key) const {
-    const auto member = JsonMember(object_, key);
-    return member ? JsonNumber(*member).value_or(0) : 0;
-  }
-  int64_t Integer(std::string_view key) const {
-    const auto member = JsonMember(object_, key);
-    return member ? JsonInteger(*member).value_or(0) : 0;
-  }
-  bool Truth(std::string_view key) const {
-    const auto member = JsonMember(object_, key);
-    bool truth = false;
-    return member && member->get(truth) == simdjson::SUCCESS && truth;
-  }
-  std::optional<Members> Object(std::string_view key) const {
-    const auto member = JsonMember(object_, key);
-    json::object inner;
-    if (!member || member->get(inner) != simdjson::SUCCESS) return std::nullopt;
-    return Members(inner);
-  }
-  std::vector<Members> Objects(std::string_view key) const {
-    std::vector<Members> objects;
-    const auto list = JsonList(JsonMember(object_, key));
-    if (!list) return objects;
-    for (const json::element element : *list) {
-      json::object inner;
-      if (element.get(inner) == simdjson::SUCCESS) objects.emplace_back(inner);
-    }
-    return objects;
-  }
-
- private:
-  json::object object_;
-};
-
-Result<Members> Parse(json::parser& parser, std::string_view body) {
+Result<JsonMembers> Parse(json::parser& parser, std::string_view body) {
   KCC_TRY(const json::element root, ParseJson(parser, body));
   json::object object;
-  if (root.get(object) != simdjson::SUCCESS || Members(object).Integer("kccGateway") != 1) {
+  if (root.get(object) != simdjson::SUCCESS || JsonMembers(object).Integer("kccGateway") != 1) {
     return InvalidError("this is not the answer of a gateway that this kcc understands");
   }
-  return Members(object);
+  return JsonMembers(object);
 }
 
 }  // namespace
@@ -69,7 +28,7 @@ bool StatusView::bad() const {
 
 Result<StatusView> ReadStatusView(std::string_view body) {
   json::parser parser;
-  KCC_TRY(const Members status, Parse(parser, body));
+  KCC_TRY(const JsonMembers status, Parse(parser, body));
   StatusView view;
   view.at_ms = status.Integer("atMs");
   if (const auto route = status.Object("route")) {
@@ -101,7 +60,7 @@ Result<StatusView> ReadStatusView(std::string_view body) {
     view.lost = rates->Integer("lost");
     view.dropped = rates->Integer("dropped");
   }
-  for (const Members& kernel : status.Objects("kernels")) {
+  for (const JsonMembers& kernel : status.Objects("kernels")) {
     view.kernels.push_back({kernel.Text("name"), kernel.Text("role"), kernel.Text("state"),
                             kernel.Text("verdict"), kernel.Text("action"), kernel.Text("target"),
                             kernel.Number("share"), kernel.Integer("since"),
@@ -112,7 +71,7 @@ Result<StatusView> ReadStatusView(std::string_view body) {
 
 Result<WhyView> ReadWhyView(std::string_view body) {
   json::parser parser;
-  KCC_TRY(const Members why, Parse(parser, body));
+  KCC_TRY(const JsonMembers why, Parse(parser, body));
   return WhyView{why.Truth("found"), why.Text("text")};
 }
 
