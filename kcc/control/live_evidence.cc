@@ -46,7 +46,7 @@ void LiveEvidence::Take(const Evidence& evidence, const EvidenceOrigin& origin,
   if (const auto* unread = std::get_if<UnreadLine>(&evidence)) {
     // It may have been of any kernel where none is named.
     const bool ours = unread->kernel.empty() || unread->kernel == stage_->kernel;
-    lost_ += begun && ours ? 1 : 0;
+    if (begun && ours) lost_ += static_cast<uint64_t>(unread->lines);
     return;
   }
   const auto& observation = std::get<MonitorObservation>(evidence);

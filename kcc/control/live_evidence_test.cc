@@ -40,9 +40,10 @@ class LiveEvidenceTest : public ::testing::Test {
       Take(observation, at_ms);
     }
   }
-  void Lose(const std::string& kernel) {
+  void Lose(const std::string& kernel, int64_t lines = 1) {
     UnreadLine line;
     line.kernel = kernel;
+    line.lines = lines;
     line.reason = "x";
     Take(line);
   }
@@ -105,6 +106,15 @@ TEST_F(LiveEvidenceTest, WhatIsMissingMakesNothingSatisfied) {
   Begin(Stage::kCanary, 10, 1);  // after a kill
   Good(400);
   EXPECT_EQ(VerdictOf(*evidence_.Collect(10'000, true)), Verdict::kInconclusive);
+}
+
+TEST_F(LiveEvidenceTest, ALineThatStandsForSeveralIsAsManyMissing) {
+  Begin();
+  Good(10);
+  Lose("fast", 7);
+  const auto collected = evidence_.Collect(10'000, true);
+  EXPECT_EQ(collected->lost, 7u);
+  EXPECT_EQ(collected->summary.sources[0].requests, 17u);
 }
 
 TEST_F(LiveEvidenceTest, GrowsAndIsCollectedWhereItHasGrownEnough) {
