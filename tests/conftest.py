@@ -26,7 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 LONG = ("gateway/test_reload", "gateway/test_attacks", "gateway/test_evidence", "gateway/test_routes", "lab/test_experiments", "train/test_train", "train/test_gradients", "kernel/test_contract_matrix", "gateway/test_dashboard", "gateway/test_story", "report/test_html",
         "engines/test_adapters", "docs/test_docs",
         "engines/test_engines", "python/test_trl", "lab/test_shipped", "report/test_other_pages", "engines/test_model",
-        "python/test_monitor", "kernel/test_torch_lm")  # fmt: skip
+        "python/test_monitor", "python/test_gpu_experiments", "kernel/test_torch_lm")  # fmt: skip
 
 
 def pytest_addoption(parser):
