@@ -217,6 +217,16 @@ def expectations(arms):
         )
 
 
+def _two_by_two(arms):
+    """Who samples against who recomputes."""
+    names = (("f32", "exact", "f32/int4"), ("int4", "int4", "int4/int4"))
+    if not all(name in arms for row in names for name in row[1:]):
+        return
+    yield "\n| sampled by | old log-probs by f32 | old log-probs by int4 |\n|---|---|---|"
+    for kernel, *row in names:
+        yield f"| {kernel} | " + " | ".join(f"{_text(arms[name]['reward_train'])}, fell {_steps(arms[name]['fell'])}" for name in row) + " |"
+
+
 def page_of(summary):
     recipe, arms = summary["recipe"], summary["figures"]
     yield "# E3 on a GPU: mismatch, corrections and reward\n"
@@ -251,6 +261,7 @@ def page_of(summary):
             f"| {name} | {'–' if largest is None else f'{largest:.2g}'} | {_short(row['flips'])} | {_short(row['full_kl'])} | {' | '.join(late)} | "
             f"{_short(row['kl_reference'])} | {_short(row['gradient']['late'])} | {_short(row['entropy'])} |"
         )
+    yield from _two_by_two(arms)
     yield "\nFigures without *early* (the first 40 steps) are means over the last third.\n"
     yield "Thresholds fitted before the first step: " + ", ".join(f"{name} {value:.2g}" for name, value in summary["thresholds"].items()) + ".\n"
     yield "| expected, and what would have falsified it | seen | figures |\n|---|---|---|"
