@@ -17,6 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "python")]
 import run_docs  # noqa: E402
 
+pytest_plugins = ["passed_before"]
+
 # Before anything imports PyTorch, here or in a child: the models are tiny, and a second thread does nothing but wait for the
 # first, busily, on the core of another worker. GRPO in tests/python/test_trl.py takes four times the CPU time with two.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
