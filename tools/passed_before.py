@@ -63,7 +63,7 @@ class Inputs:
                 self.index[path.parts[:count]].add(path)
         self.helpers = collections.defaultdict(list)  # by name: what tests import, start or compile
         for path in self.files:
-            if path.parts[0] in ("tests", "tools", "bench") and path.suffix in (".py", ".sh", ".c") and not is_test(path):
+            if path.parts[0] in ("tests", "tools", "bench") and path.suffix in (".py", ".sh", ".c"):
                 self.helpers[path.name].append(path)
 
         self.always = frozenset(path for path in self.files if path.parts[0] not in NAMED and len(path.parts) > 1)

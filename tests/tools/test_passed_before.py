@@ -31,7 +31,7 @@ FILES = {
     "tests/near/conftest.py": "import helper\n",
     "tests/near/helper.py": "UPSTREAM = 'upstream.py'\n",
     "tests/near/rows.txt": "1\n",
-    "tests/near/test_near.py": "def test_one():\n    pass\n",
+    "tests/near/test_near.py": "import helper\n\n\ndef test_one():\n    pass\n",
     "tests/far/rows.txt": "1\n",
     "tests/far/test_far.py": "import pathlib\n\n\ndef test_one():\n    pathlib.Path('docs/cli').iterdir()\n\n\ndef test_two():\n    pass\n",
 }
@@ -122,6 +122,7 @@ NAMES = [
     ("['git', 'archive']", "README.md"), ("'include/kcc.h'", "include/kcc.h"), ("import soak", "tools/soak.py"),
     ("from soak import x", "tools/soak.py"), ("'soak.py'", "tools/soak.py"), ("ROOT / 'tools'", "tools/soak.py"),
     ("'tests/near/rows.txt'", "tests/near/rows.txt"), ("'tests/near'", "tests/near/test_near.py"), ("import helper", "tools/upstream.py"),
+    ("from test_near import x", "tests/near/test_near.py"), ("from test_near import x", "tools/upstream.py"),
     ("pathlib.Path(__file__).parents[1]", "tests/near/rows.txt"), ("HERE.parent.parent", "tests/near/rows.txt"),
 ]  # fmt: skip
 
