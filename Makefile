@@ -11,7 +11,7 @@ CTEST := tools/in_memory.sh ctest --output-on-failure --no-tests=error -j $(JOBS
 PYTEST := tools/in_memory.sh .venv/bin/python -m pytest -q -n $(shell echo $$(($(JOBS) + 2))) --dist loadfile --no-loadscope-reorder \
   --max-worker-restart=0 -o tmp_path_retention_policy=failed
 
-.PHONY: program build setup demo gateway-demo results test test-all fuzz bench bench-gateway soak dist dist-arm64 format lint clean configure-% build-%
+.PHONY: program build setup demo gateway-demo results test test-all fuzz faults bench bench-gateway soak dist dist-arm64 format lint clean configure-% build-%
 
 setup:
 	@tools/setup.sh
@@ -98,6 +98,10 @@ test-slow-python:
 # The long fuzzing: every target for ten minutes, over two hours on two cores. `make test` replays what it found.
 fuzz: setup
 	@tools/fuzz.sh 600
+
+# Every allocation of every command and C function fails in turn: hours. `make test` tries some, `make test-all` many.
+faults: build
+	@tools/faults.sh
 
 bench: build
 	@tools/bench.sh
