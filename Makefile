@@ -6,9 +6,9 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 # Temporary files lie in memory; TMPDIR=/tmp make test tries a disk.
 CTEST := tools/in_memory.sh ctest --output-on-failure --no-tests=error -j $(JOBS)
-# A file is one worker's, for its fixtures; which file is first stands in tests/conftest.py. Two workers more than cores:
-# for half of their time tests wait for a process, a timeout or a browser.
-PYTEST := tools/in_memory.sh .venv/bin/python -m pytest -q -n $(shell echo $$(($(JOBS) + 2))) --dist loadfile --no-loadscope-reorder \
+# A file is one worker's, for its fixtures; which file is first stands in tests/conftest.py. One worker more than cores:
+# for a third of their time tests wait for a process, a timeout or a browser.
+PYTEST := tools/in_memory.sh .venv/bin/python -m pytest -q -n $(shell echo $$(($(JOBS) + 1))) --dist loadfile --no-loadscope-reorder \
   --max-worker-restart=0 -o tmp_path_retention_policy=failed
 
 .PHONY: program build setup demo gateway-demo results test test-all fuzz faults bench bench-gateway soak dist dist-arm64 format lint clean configure-% build-%
