@@ -120,7 +120,7 @@ void DeclareLabVerify(Program& program, CLI::App* group) {
       "kcc lab verify-exact 'lab:fp8?batch=invariant' --tokens 1000000",
       [&options](Console& console) { return RunLabVerify(options, console); }, group);
   Argument(app, "KERNEL", options.kernels, "KERNEL",
-           "Kernels of the lab; default: f32, bf16-invariant, and fp8 and int4 with "
+           "Kernels of the lab; default: f32, bf16-invariant, and fp8, int4 and int3 with "
            "batch=invariant")
       ->expected(0, 64);
   app->add_option("--model", options.model, "The checkpoint; default: the shipped model")

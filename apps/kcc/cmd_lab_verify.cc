@@ -14,8 +14,9 @@ namespace kcc::cli {
 namespace {
 
 // The kernels that training needs to be exact.
-constexpr std::array<std::string_view, 4> kDefaultKernels = {
-    "lab:f32", "lab:bf16-invariant", "lab:fp8?batch=invariant", "lab:int4?batch=invariant"};
+constexpr std::array<std::string_view, 5> kDefaultKernels = {
+    "lab:f32", "lab:bf16-invariant", "lab:fp8?batch=invariant", "lab:int4?batch=invariant",
+    "lab:int3?batch=invariant"};
 constexpr int64_t kQuickTokens = 4000;
 
 struct Verified {

@@ -186,7 +186,7 @@ void Observe(size_t point, std::span<const float> row, ModelDescription* model) 
   }
 }
 
-QuantizerDescription QuantizerOf(DType format, ScaleGrain grain) {
+QuantizerDescription QuantizerOf(DType format, ScaleGrain grain, int largest_code = 7) {
   QuantizerDescription made;
   made.granularity = grain == ScaleGrain::kTensor    ? Granularity::kPerTensor
                      : grain == ScaleGrain::kChannel ? Granularity::kPerChannel
@@ -194,7 +194,7 @@ QuantizerDescription QuantizerOf(DType format, ScaleGrain grain) {
   if (format == DType::kF32) return made;
   if (format == DType::kI8 || format == DType::kI4) {
     made.quantizer = Quantizer::kInt;
-    made.bits = format == DType::kI8 ? 8 : 4;
+    made.bits = format == DType::kI8 ? 8 : largest_code == 3 ? 3 : 4;
   } else {
     made.quantizer = Quantizer::kScaledFloat;
     made.format = format;
@@ -204,11 +204,13 @@ QuantizerDescription QuantizerOf(DType format, ScaleGrain grain) {
 
 KernelDescription DescribeKernel(const LabSwitches& s, size_t context) {
   KernelDescription made;
-  made.weights = QuantizerOf(s.weights, s.scale);
+  made.weights = QuantizerOf(s.weights, s.scale, s.largest_code);
   made.quantizes_lm_head = s.lm_head_quantized;
-  const bool stores = s.activations == DType::kBF16 || s.activations == DType::kF16;
-  made.u_store = stores ? FloatFormatOf(s.activations).unit_roundoff : 0x1p-24;
-  if (!stores) made.activations = QuantizerOf(s.activations, ScaleGrain::kChannel);
+  // An input that is not cast is described as one that is: the envelope stays one.
+  const bool casts = CastsActivations(s);
+  const DType stored = casts ? s.cast_from : s.activations;
+  made.u_store = stored == DType::kF32 ? 0x1p-24 : FloatFormatOf(stored).unit_roundoff;
+  if (casts) made.activations = QuantizerOf(s.activations, ScaleGrain::kChannel);
   made.kv_cache = QuantizerOf(s.kv, ScaleGrain::kChannel);
   // A format of b mantissa bits has unit roundoff 2^-(b+1).
   made.u_accumulate = std::ldexp(1.0, -s.accumulator_bits - 1);

@@ -24,6 +24,8 @@ TEST(SourceEnvelopes, NoMeasuredDriftExceedsTheWorstCase) {
       {{"attention", "tiles:8"}, {"exp", "fast"}, {"rope", "f32"}, {"rmsnorm", "fused"}},
       {{"weights", "int8"}},
       {{"weights", "e4m3"}, {"activations", "e4m3"}, {"kv", "e4m3"}},
+      {{"weights", "int3"}},
+      {{"weights", "e4m3"}, {"activations", "e4m3"}, {"casts", "mlp"}, {"cast_from", "bf16"}},
       {{"activations", "bf16"}, {"logits", "bf16"}},
       {{"accumulate", "m13"}},
       {{"batch", "dynamic"}, {"route", "replica:2"}},

@@ -43,6 +43,8 @@ TEST(Engine, BatchInvariantLogitsHaveTheSameBitsUnderAnySchedule) {
   for (const std::string& kernel : kernels) cases.push_back({kernel, {}});
   cases.push_back({"f32", fp8});
   cases.push_back({"bf16-invariant", shape});
+  cases.push_back({"int3", {{"batch", "invariant"}}});
+  cases.push_back({"fp8", {{"batch", "invariant"}, {"casts", "mlp"}, {"cast_from", "bf16"}}});
   std::vector<LogitRows> expected;
   for (const auto& [kernel, options] : cases) {
     expected.push_back(RowsOf(Model(), Switches(kernel, options), requests));
@@ -107,14 +109,20 @@ TEST(Engine, EverySwitchChangesSomethingAndStaysWithinReason) {
       {"weights", "e5m2", {}, 8},
       {"weights", "int8", {}, 1},
       {"weights", "int4", {}, 10},
+      {"weights", "int3", {}, 20},
       {"scale", "tensor", {{"weights", "e4m3"}}, 5},
       {"scale", "group:32", {{"weights", "int4"}}, 10},
+      {"scale", "group:32", {{"weights", "int3"}}, 20},
       {"lm_head", "weights", {{"weights", "int8"}}, 2},
       {"activations", "bf16", {}, 1},
       {"activations", "fp16", {}, 0.1},
       {"activations", "e4m3", {}, 5},
       {"activations", "e5m2", {}, 8},
       {"activations", "int8", {}, 1},
+      {"casts", "layers", {{"activations", "e4m3"}}, 5},
+      {"casts", "attention", {{"activations", "e4m3"}}, 5},
+      {"casts", "mlp", {{"activations", "int8"}}, 1},
+      {"cast_from", "bf16", {{"activations", "e4m3"}}, 5},
       {"kv", "bf16", {}, 1},
       {"kv", "e4m3", {}, 5},
       {"kv", "e5m2", {}, 8},
@@ -137,6 +145,19 @@ TEST(Engine, EverySwitchChangesSomethingAndStaysWithinReason) {
     EXPECT_GT(gap, 0) << c.name << "=" << c.value;
     EXPECT_LT(gap, c.most) << c.name << "=" << c.value;
   }
+}
+
+// INT3 has the outputs of INT4 under another scale; the finer the format, the nearer to float32.
+TEST(Engine, ThreeBitsAreCoarserThanFourByGroupAndByChannel) {
+  const std::vector<KernelRequest> requests = RandomRequests(4, 50, 3);
+  const LogitRows exact = RowsOf(Model(), Switches("f32"), requests);
+  const auto gap = [&](const char* weights, const char* scale) {
+    return LargestGap(
+        exact,
+        RowsOf(Model(), Switches("f32", {{"weights", weights}, {"scale", scale}}), requests));
+  };
+  EXPECT_LT(gap("int4", "group:32"), gap("int3", "group:32"));
+  EXPECT_LT(gap("int4", "channel"), gap("int3", "channel"));
 }
 
 TEST(Engine, GenerationIsTheSameUnderPressureAndFollowsItsOwnLogits) {

@@ -33,6 +33,7 @@ Forward::Forward(const LabModel& model, const LabSwitches& switches, ForkJoin& p
       target_(target),
       ops_(RowOpsFor(target_)),
       wide_(switches.accumulator_bits == 52),
+      stored_(CastsActivations(switches) ? switches.cast_from : switches.activations),
       scratch_(pool.threads()) {}
 
 std::span<const float> Forward::Run(std::span<const StepRun> runs, const StepChoice& choice,
@@ -70,24 +71,28 @@ size_t Forward::scratch_bytes() const {
   return floats * sizeof(float);
 }
 
-// What a 16-bit engine writes to memory between two operators. FP8 and INT8 are formats of what
-// enters a matrix product, and leave the rest in float32.
-void Forward::StoreRow(float* row, size_t count) const {
-  if (switches_.activations == DType::kBF16 || switches_.activations == DType::kF16) {
-    RoundValues({row, count}, switches_.activations);
+// What an engine writes to memory between two operators. FP8 and INT8 are formats of what enters a
+// matrix product, and leave the rest in float32, or in BF16 if that is what they are cast from.
+void Forward::StoreRow(float* row, size_t count) const { RoundValues({row, count}, stored_); }
+
+bool Forward::CastsAt(InputOf product) const {
+  if (!CastsActivations(switches_)) return false;
+  switch (switches_.casts) {
+    case CastPlaces::kAll:
+      return true;
+    case CastPlaces::kLayers:
+      return product != InputOf::kHead;
+    case CastPlaces::kAttention:
+      return product == InputOf::kAttention;
+    case CastPlaces::kMlp:
+      return product == InputOf::kMlp;
   }
+  return false;
 }
 
-void Forward::PrepareInput(float* row, size_t count) const {
-  switch (switches_.activations) {
-    case DType::kF8E4M3:
-    case DType::kF8E5M2:
-    case DType::kI8:
-      RoundScaled({row, count}, switches_.activations);
-      return;
-    default:
-      StoreRow(row, count);
-  }
+void Forward::PrepareInput(InputOf product, float* row, size_t count) const {
+  StoreRow(row, count);
+  if (CastsAt(product)) RoundScaled({row, count}, switches_.activations);
 }
 
 void Forward::Record(std::span<const StepRun> runs, size_t point, const float* rows, size_t width) {
@@ -145,9 +150,10 @@ void Forward::Multiply(const float* x, size_t rows, std::span<const Product> pro
   });
 }
 
-void Forward::Normalise(const float* x, const std::vector<float>& gain, float* out) const {
+void Forward::Normalise(const float* x, const std::vector<float>& gain, InputOf product,
+                        float* out) const {
   NormaliseRow(x, gain, out);
-  PrepareInput(out, gain.size());
+  PrepareInput(product, out, gain.size());
 }
 
 // `out` may be `x`.
@@ -260,7 +266,9 @@ void Forward::Layer(size_t layer, std::span<const StepRun> runs, const StepChoic
     });
   };
   KeepAll(&LayerTape::input, layer, x_);
-  for_rows([&](size_t r) { Normalise(&x_[r * hidden], w.attention_gain, &normed_[r * hidden]); });
+  for_rows([&](size_t r) {
+    Normalise(&x_[r * hidden], w.attention_gain, InputOf::kAttention, &normed_[r * hidden]);
+  });
   KeepAll(&LayerTape::attention_input, layer, normed_);
   Record(runs, at(AuditPoint::kAttentionNorm), normed_.data(), hidden);
   const Product qkv[] = {
@@ -274,7 +282,9 @@ void Forward::Layer(size_t layer, std::span<const StepRun> runs, const StepChoic
   Record(runs, at(AuditPoint::kKey), key_.data(), config.keys());
   Record(runs, at(AuditPoint::kValue), value_.data(), config.keys());
   AttendAll(layer, runs, choice, *cache);
-  for_rows([&](size_t r) { PrepareInput(&attended_[r * config.queries()], config.queries()); });
+  for_rows([&](size_t r) {
+    PrepareInput(InputOf::kAttention, &attended_[r * config.queries()], config.queries());
+  });
   KeepAll(&LayerTape::attended, layer, attended_);
   Record(runs, at(AuditPoint::kAttention), attended_.data(), config.queries());
   const Product output[] = {{&w.output, out_.data()}};
@@ -286,7 +296,7 @@ void Forward::Layer(size_t layer, std::span<const StepRun> runs, const StepChoic
   Record(runs, at(AuditPoint::kAttentionOutput), out_.data(), hidden);
   for_rows([&](size_t r) {
     AddResidual(&out_[r * hidden], &x_[r * hidden]);
-    Normalise(&x_[r * hidden], w.mlp_gain, &normed_[r * hidden]);
+    Normalise(&x_[r * hidden], w.mlp_gain, InputOf::kMlp, &normed_[r * hidden]);
   });
   KeepAll(&LayerTape::middle, layer, x_);
   KeepAll(&LayerTape::mlp_input, layer, normed_);
@@ -327,7 +337,7 @@ void Forward::Gate(size_t layer, size_t row) {
   } else {
     ops_.gate(gate, up, n, switches_.fused_gate, switches_.exp, gate);
   }
-  PrepareInput(gate, n);
+  PrepareInput(InputOf::kMlp, gate, n);
 }
 
 std::span<const float> Forward::Logits(std::span<const StepRun> runs, const StepChoice& choice) {
@@ -345,7 +355,7 @@ std::span<const float> Forward::Logits(std::span<const StepRun> runs, const Step
   if (rows.empty()) return {};
   pool_.Run(rows.size(), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
-      Normalise(&x_[rows[i] * hidden], model_.final_gain, &normed_[i * hidden]);
+      Normalise(&x_[rows[i] * hidden], model_.final_gain, InputOf::kHead, &normed_[i * hidden]);
     }
   });
   const Product product[] = {{&model_.lm_head, logits_.data()}};

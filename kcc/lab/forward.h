@@ -69,13 +69,16 @@ class Forward {
   void AttendAll(size_t layer, std::span<const StepRun> runs, const StepChoice& choice,
                  const KvCache& cache);
   void Multiply(const float* x, size_t rows, std::span<const Product> products, int split_k);
-  void Normalise(const float* x, const std::vector<float>& gain, float* out) const;
+  // The products that a row is an input of.
+  enum class InputOf : uint8_t { kAttention, kMlp, kHead };
+  void Normalise(const float* x, const std::vector<float>& gain, InputOf product, float* out) const;
   void NormaliseRow(const float* x, const std::vector<float>& gain, float* out) const;
   void NormaliseHeads(const std::vector<float>& gain, size_t heads, float* row) const;
   void Gate(size_t layer, size_t row);
   void AddResidual(const float* add, float* x) const;
-  void StoreRow(float* row, size_t count) const;      // storage between operators
-  void PrepareInput(float* row, size_t count) const;  // of a matrix product
+  bool CastsAt(InputOf product) const;
+  void StoreRow(float* row, size_t count) const;  // storage between operators
+  void PrepareInput(InputOf product, float* row, size_t count) const;
   void Record(std::span<const StepRun> runs, size_t point, const float* rows, size_t width);
   void BeginTape(std::span<const StepRun> runs);
   void Keep(std::vector<float>* matrix, size_t row, const float* values, size_t width) const;
@@ -92,6 +95,7 @@ class Forward {
   Target target_;
   const RowOps& ops_;
   bool wide_;
+  DType stored_;  // between operators
   size_t rows_ = 0;
   struct RowPlace {
     size_t run;

@@ -16,10 +16,7 @@ namespace {
 std::string Fingerprint(const LabModel& model, const LabSwitches& switches) {
   std::string text = "kcc-lab/1 model=" + model.digest.substr(0, 23);
   for (const auto& [name, value] : SwitchTexts(switches)) {
-    const SwitchBits bits = FindSwitch(name)->bits;
-    const bool counts = bits == SwitchBits::kAlways ||
-                        (bits == SwitchBits::kDynamicBatch && switches.dynamic_batch);
-    if (counts) text += " " + name + "=" + value;
+    if (CanChangeBits(*FindSwitch(name), switches)) text += " " + name + "=" + value;
   }
   return text;
 }
@@ -109,8 +106,10 @@ KernelInfo LabKernelInfo(const LabModel& model, const LabSwitches& switches) {
   info.declares = {{"engine", "kcc-lab"}};
   const NamedValues texts = SwitchTexts(switches);
   for (size_t i = 0; i < texts.size(); ++i) {
-    info.options.push_back(
-        {texts[i].first, texts[i].second, std::string(Name(SwitchTable()[i].source))});
+    const SwitchInfo& one = SwitchTable()[i];
+    // So that a trace has the bytes that it had before the switch was there.
+    if (one.bits == SwitchBits::kUnlessFirst && !CanChangeBits(one, switches)) continue;
+    info.options.push_back({texts[i].first, texts[i].second, std::string(Name(one.source))});
   }
   return info;
 }

@@ -29,7 +29,8 @@ Result<LabModel> LabModel::Make(const Checkpoint& checkpoint, const LabSwitches&
 
 void LabModel::SetWeights(const ModelWeights& weights, const LabSwitches& switches) {
   const auto pack = [&](const std::vector<float>& matrix, size_t outputs, size_t inputs) {
-    return PackedMatrix(matrix, outputs, inputs, switches.weights, switches.scale, switches.group);
+    return PackedMatrix(matrix, outputs, inputs, switches.weights, switches.scale, switches.group,
+                        switches.largest_code);
   };
   embedding = weights.embedding;
   layers.resize(config.layers);

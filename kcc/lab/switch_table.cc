@@ -60,6 +60,25 @@ constexpr SwitchCode kScale = {kGrains.size(),
                                  return {PlaceOf(s.scale, kGrains), s.group};
                                }};
 
+// The formats of weights. INT3 is I4 with fewer codes.
+struct WeightFormat {
+  DType codes;
+  int largest_code = 7;
+  bool operator==(const WeightFormat&) const = default;
+};
+constexpr std::array kWeightFormats = {WeightFormat{DType::kF32},    WeightFormat{DType::kBF16},
+                                       WeightFormat{DType::kF16},    WeightFormat{DType::kF8E4M3},
+                                       WeightFormat{DType::kF8E5M2}, WeightFormat{DType::kI8},
+                                       WeightFormat{DType::kI4},     WeightFormat{DType::kI4, 3}};
+constexpr SwitchCode kWeights = {kWeightFormats.size(),
+                                 [](SwitchChoice choice, LabSwitches* s) {
+                                   s->weights = kWeightFormats[choice.place].codes;
+                                   s->largest_code = kWeightFormats[choice.place].largest_code;
+                                 },
+                                 [](const LabSwitches& s) -> SwitchChoice {
+                                   return {PlaceOf({s.weights, s.largest_code}, kWeightFormats), 0};
+                                 }};
+
 // never, N; N = 0 is never, too.
 constexpr SwitchCode kPromote = {
     2, [](SwitchChoice choice, LabSwitches* s) { s->promote = static_cast<int>(choice.n); },
@@ -100,8 +119,9 @@ std::vector<SwitchInfo> PrecisionSwitches() {
   return {
       {"weights", kPrecision, SwitchBits::kAlways, "format of the matrices",
        {{"f32", "as the checkpoint"}, {"bf16", ""}, {"fp16", ""},
-        {"e4m3", "FP8, scaled"}, {"e5m2", "FP8, scaled"}, {"int8", "scaled"}, {"int4", "scaled"}},
-       kAmong<&LabSwitches::weights, kF32, kBF16, kF16, kF8E4M3, kF8E5M2, kI8, kI4>},
+        {"e4m3", "FP8, scaled"}, {"e5m2", "FP8, scaled"}, {"int8", "scaled"}, {"int4", "scaled"},
+        {"int3", "scaled; held in 4 bits"}},
+       kWeights},
       {"scale", kPrecision, SwitchBits::kAlways, "what shares a scale, for scaled weights",
        {{"channel", "one output"}, {"tensor", "the whole matrix"},
         {"group:N", "N inputs of one output; N a multiple of 32"}},
@@ -115,6 +135,15 @@ std::vector<SwitchInfo> PrecisionSwitches() {
         {"e4m3", "FP8, one scale per token"}, {"e5m2", "FP8, one scale per token"},
         {"int8", "one scale per token"}},
        kAmong<&LabSwitches::activations, kF32, kBF16, kF16, kF8E4M3, kF8E5M2, kI8>},
+      {"casts", kPrecision, SwitchBits::kUnlessFirst, "which products' inputs are cast, where activations have 8 bits",
+       {{"all", "those of every matrix product"}, {"layers", "not the output matrix's"},
+        {"attention", "of query, key, value and output projections alone"},
+        {"mlp", "of the feed-forward layers alone"}},
+       kAmong<&LabSwitches::casts, CastPlaces::kAll, CastPlaces::kLayers, CastPlaces::kAttention, CastPlaces::kMlp>},
+      {"cast_from", kPrecision, SwitchBits::kUnlessFirst, "what such a cast reads",
+       {{"f32", "the operator before hands it over: the cast is fused into it"},
+        {"bf16", "what was stored between operators: the cast is one of its own"}},
+       kAmong<&LabSwitches::cast_from, kF32, kBF16>},
       {"kv", kPrecision, SwitchBits::kAlways, "format of the KV cache",
        {{"f32", ""}, {"bf16", ""}, {"e4m3", "FP8, one scale per head and token"},
         {"e5m2", "FP8, one scale per head and token"}},

@@ -26,6 +26,8 @@ constexpr std::array kKernels = {
                 "attention=tiles:64&rmsnorm=fused&swiglu=fused&rope=f32&weights=int8&batch=dynamic"},
     LabPreset{"int4", "INT4 weights in groups of 32, BF16 activations",
                 "attention=tiles:64&rmsnorm=fused&swiglu=fused&rope=f32&weights=int4&scale=group:32&activations=bf16&kv=bf16&batch=dynamic"},
+    LabPreset{"int3", "INT3 weights in groups of 32, BF16 activations",
+                "attention=tiles:64&rmsnorm=fused&swiglu=fused&rope=f32&weights=int3&scale=group:32&activations=bf16&kv=bf16&batch=dynamic"},
     LabPreset{"hopper-fp8", "lab:fp8 with a 13-bit accumulator promoted every 128 terms",
                 "attention=tiles:64&rmsnorm=fused&swiglu=fused&rope=f32&weights=e4m3&activations=e4m3&kv=e4m3&accumulate=m13&promote=128&logits=bf16&batch=dynamic"},
     LabPreset{"custom", "lab:f32 with the options given", ""},
@@ -88,6 +90,25 @@ const SwitchInfo* FindSwitch(std::string_view name) {
   return nullptr;
 }
 
+bool CanChangeBits(const SwitchInfo& info, const LabSwitches& switches) {
+  switch (info.bits) {
+    case SwitchBits::kAlways:
+      return true;
+    case SwitchBits::kUnlessFirst:
+      return info.code.get(switches).place != 0;
+    case SwitchBits::kDynamicBatch:
+      return switches.dynamic_batch;
+    case SwitchBits::kNever:
+      return false;
+  }
+  return false;
+}
+
+bool CastsActivations(const LabSwitches& switches) {
+  return switches.activations == DType::kF8E4M3 || switches.activations == DType::kF8E5M2 ||
+         switches.activations == DType::kI8;
+}
+
 std::span<const LabPreset> LabPresets() { return kKernels; }
 
 Result<> SetSwitch(std::string_view name, std::string_view value, LabSwitches* switches) {
@@ -128,9 +149,9 @@ Result<> CheckSwitches(const LabSwitches& s) {
     return InvalidError("attention needs tiles of at least 1 key, or at least 1 part");
   }
   if (s.weights == DType::kI4 && s.scale == ScaleGrain::kTensor) {
-    return InvalidError(
-        "int4 weights need scale=group:N or scale=channel: one scale for a whole "
-        "matrix leaves nothing of it");
+    return InvalidError(TextOf("weights", s) +
+                        " weights need scale=group:N or scale=channel: one scale for a whole "
+                        "matrix leaves nothing of it");
   }
   if (s.scale == ScaleGrain::kGroup && (s.group == 0 || s.group % 32 != 0)) {
     return InvalidError("scale=group:N needs N to be a multiple of 32");
@@ -140,6 +161,14 @@ Result<> CheckSwitches(const LabSwitches& s) {
   if (!scaled && s.scale != ScaleGrain::kChannel) {
     return InvalidError("scale=" + TextOf("scale", s) + " is for scaled weights, but weights=" +
                         TextOf("weights", s) + " have no scale");
+  }
+  for (const std::string_view name : {"casts", "cast_from"}) {
+    if (!CastsActivations(s) && FindSwitch(name)->code.get(s).place != 0) {
+      return InvalidError(std::string(name) + "=" + TextOf(name, s) +
+                          " is for activations of 8 bits (activations=e4m3, e5m2 or int8), but "
+                          "activations=" +
+                          TextOf("activations", s) + " are not cast");
+    }
   }
   if (s.promote > 0 && s.accumulator_bits >= 23) {
     return InvalidError("promote=" + std::to_string(s.promote) + " needs a narrow accumulator " +

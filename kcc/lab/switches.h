@@ -53,6 +53,9 @@ struct RouteChoice {
   bool operator==(const RouteChoice&) const = default;
 };
 
+// Which matrix products have inputs in 8 bits, where activations have.
+enum class CastPlaces : uint8_t { kAll, kLayers, kAttention, kMlp };
+
 struct LabSwitches {
   // operator
   AttentionChoice attention;
@@ -62,10 +65,13 @@ struct LabSwitches {
   AnglePrecision rope = AnglePrecision::kF64;
   // precision
   DType weights = DType::kF32;
+  int largest_code = 7;  // of kI4: 3 for int3
   ScaleGrain scale = ScaleGrain::kChannel;
   size_t group = 0;
   bool lm_head_quantized = false;
   DType activations = DType::kF32;
+  CastPlaces casts = CastPlaces::kAll;
+  DType cast_from = DType::kF32;  // what is stored between operators, where activations have 8 bits
   DType kv = DType::kF32;
   int accumulator_bits = 23;
   int promote = 0;
@@ -100,8 +106,10 @@ struct SwitchCode {
   SwitchChoice (*get)(const LabSwitches& switches);
 };
 
-// When a switch can change a bit of the result, and so is part of the kernel's fingerprint.
-enum class SwitchBits : uint8_t { kAlways, kDynamicBatch, kNever };
+// When a switch can change a bit of the result, and so is part of the kernel's fingerprint. One
+// that was added later is part of it where it is not at its first value, which is what was done
+// before: the fingerprints of kernels do not change by what was added.
+enum class SwitchBits : uint8_t { kAlways, kUnlessFirst, kDynamicBatch, kNever };
 
 struct SwitchInfo {
   std::string_view name;
@@ -112,6 +120,10 @@ struct SwitchInfo {
   SwitchCode code;
 };
 std::span<const SwitchInfo> SwitchTable();
+// Whether it can change a bit, with the switches as they are.
+bool CanChangeBits(const SwitchInfo& info, const LabSwitches& switches);
+// Whether activations are of a format of 8 bits, which is for the inputs of products alone.
+bool CastsActivations(const LabSwitches& switches);
 const SwitchInfo* FindSwitch(std::string_view name);  // null: there is none
 
 using NamedValues = std::vector<std::pair<std::string, std::string>>;

@@ -73,17 +73,55 @@ TEST(Switches, WordsMeanWhatTheEngineReads) {
   EXPECT_EQ(s.route, (RouteChoice{RouteKind::kReplica, 2}));
   EXPECT_EQ(s.path, TracePath::kDecode);
   EXPECT_EQ(s.audit, AuditLevel::kEverything);
+  EXPECT_EQ(s.largest_code, 7);
+  EXPECT_EQ(s.casts, CastPlaces::kAll);
+  EXPECT_EQ(s.cast_from, DType::kF32);
+  const LabSwitches other =
+      testing::Switches("fp8", {{"weights", "int3"}, {"casts", "layers"}, {"cast_from", "bf16"}});
+  EXPECT_EQ(other.weights, DType::kI4);
+  EXPECT_EQ(other.largest_code, 3);
+  EXPECT_EQ(other.casts, CastPlaces::kLayers);
+  EXPECT_EQ(other.cast_from, DType::kBF16);
+  EXPECT_EQ(testing::Switches("int3", {{"weights", "int4"}}).largest_code, 7);
 }
 
 TEST(Switches, TheFingerprintHasWhatCanChangeABit) {
   const auto in = [](const char* name) { return FindSwitch(name)->bits; };
   for (const SwitchInfo& info : SwitchTable()) {
     const bool shapes = info.source == ErrorSource::kNone && info.name != "path";
-    EXPECT_EQ(info.bits == SwitchBits::kAlways, !shapes) << info.name;
+    const bool later = info.name == "casts" || info.name == "cast_from";
+    EXPECT_EQ(info.bits == SwitchBits::kAlways, !shapes && !later) << info.name;
+    EXPECT_EQ(info.bits == SwitchBits::kUnlessFirst, later) << info.name;
   }
   EXPECT_EQ(in("chunk"), SwitchBits::kDynamicBatch);
   EXPECT_EQ(in("concurrency"), SwitchBits::kDynamicBatch);
   EXPECT_EQ(in("threads"), SwitchBits::kNever);
+}
+
+// A switch that is added says nothing of the kernels that were there: their fingerprints, which
+// contracts hold, and what their traces declare are what they were.
+TEST(Switches, AKernelIsDeclaredAsByTheVersionWithoutTheSwitch) {
+  const auto info = [](std::string_view kernel, const NamedValues& options) {
+    const LabSwitches switches = testing::Switches(kernel, options);
+    return testing::MustMake(testing::RandomCheckpoint(testing::SmallConfig()), switches)->info();
+  };
+  const auto fingerprint = [&](std::string_view kernel, const NamedValues& options) {
+    return info(kernel, options).fingerprint;
+  };
+  EXPECT_EQ(info("fp8", {}).options.size() + 2, SwitchTable().size());
+  EXPECT_EQ(info("fp8", {{"casts", "mlp"}, {"cast_from", "bf16"}}).options.size(),
+            SwitchTable().size());
+  const std::string before = fingerprint("fp8", {{"batch", "invariant"}});
+  EXPECT_EQ(before.substr(before.find(" attention")),
+            " attention=tiles:64 rmsnorm=fused swiglu=fused exp=accurate rope=f32 weights=e4m3 "
+            "scale=channel lm_head=f32 activations=e4m3 kv=e4m3 accumulate=f32 promote=never "
+            "logits=bf16 batch=invariant route=fixed path=prefill");
+  EXPECT_EQ(fingerprint("fp8", {{"batch", "invariant"}, {"casts", "all"}, {"cast_from", "f32"}}),
+            before);
+  const std::string after = fingerprint("fp8", {{"casts", "mlp"}, {"cast_from", "bf16"}});
+  EXPECT_NE(after.find(" activations=e4m3 casts=mlp cast_from=bf16 kv=e4m3"), std::string::npos)
+      << after;
+  EXPECT_NE(fingerprint("int3", {}).find("weights=int3 scale=group:32"), std::string::npos);
 }
 
 TEST(Switches, ASourceCarriesItsOwnSwitchesOnly) {
@@ -112,7 +150,11 @@ TEST(Switches, MistakesAreNamed) {
       {{{"weights", "fp4"}}, "not 'fp4'"},
       {{{"scale", "group:48"}, {"weights", "int4"}}, "multiple of 32"},
       {{{"scale", "tensor"}, {"weights", "int4"}}, "need scale=group:N"},
+      {{{"scale", "tensor"}, {"weights", "int3"}}, "int3 weights need scale=group:N"},
       {{{"scale", "tensor"}}, "have no scale"},
+      {{{"casts", "mlp"}}, "casts=mlp is for activations of 8 bits"},
+      {{{"cast_from", "bf16"}, {"activations", "fp16"}}, "but activations=fp16 are not cast"},
+      {{{"casts", "head"}}, "takes all, layers, attention or mlp, not 'head'"},
       {{{"promote", "128"}}, "needs a narrow accumulator"},
       {{{"lm_head", "weights"}}, "changes nothing"},
       {{{"route", "replica:1"}}, "at least 2 replicas"},

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "kcc/lab/lab_test_data.h"
 
 namespace kcc {
@@ -52,7 +55,7 @@ TEST(TapedForward, LogitsHaveTheBitsOfARolloutWithEveryInvariantKernel) {
   for (const ModelConfig& config : {SmallConfig(), QwenConfig()}) {
     const Checkpoint checkpoint = RandomCheckpoint(config);
     for (const char* kernel :
-         {"train", "f32", "bf16-invariant", "fp8", "int4", "int8", "hopper-fp8"}) {
+         {"train", "f32", "bf16-invariant", "fp8", "int4", "int3", "int8", "hopper-fp8"}) {
       for (const char* route : {"fixed", "shape:9", "replica:2"}) {
         const LabSwitches switches = Switches(kernel, {{"batch", "invariant"}, {"route", route}});
         auto decode =
@@ -117,6 +120,62 @@ TEST(TapedForward, TheTapeHoldsWhatTheProbeSees) {
   }
 }
 
+// Whether all of a row are whole multiples of its largest divided by 127, and so INT8's.
+bool IsCast(std::span<const float> row) {
+  float largest = 0;
+  for (const float value : row) largest = std::max(largest, std::fabs(value));
+  return std::all_of(row.begin(), row.end(), [&](float value) {
+    const float code = value / largest * 127;
+    return std::fabs(code - std::nearbyint(code)) < 1e-3f;
+  });
+}
+
+bool IsBF16(std::span<const float> row) {
+  return std::all_of(row.begin(), row.end(),
+                     [](float value) { return BF16ToFloat(FloatToBF16(value)) == value; });
+}
+
+// Where an input is not cast, it is what was stored between the operators.
+TEST(TapedForward, CastsHappenAtTheProductsThatWereNamed) {
+  const ModelConfig config = SmallConfig();
+  const Checkpoint checkpoint = RandomCheckpoint(config);
+  const std::vector<KernelRequest> requests = RandomRequests(3, 30, 6);
+  struct Case {
+    const char* casts;
+    bool attention, mlp, head;
+  };
+  for (const Case& c : std::vector<Case>{{"all", true, true, true},
+                                         {"layers", true, true, false},
+                                         {"attention", true, false, false},
+                                         {"mlp", false, true, false}}) {
+    for (const bool stored : {false, true}) {
+      const LabSwitches switches = Switches(
+          "f32",
+          {{"activations", "int8"}, {"casts", c.casts}, {"cast_from", stored ? "bf16" : "f32"}});
+      const Tape tape =
+          TapeOf(MustMakeModel(checkpoint, switches), switches, SequencesOf(requests));
+      const auto expect = [&](const std::vector<float>& rows, size_t width, bool cast) {
+        for (size_t at = 0; at < rows.size(); at += width) {
+          const std::span<const float> row(&rows[at], width);
+          EXPECT_EQ(IsCast(row), cast) << c.casts;
+          if (!cast) {
+            EXPECT_EQ(IsBF16(row), stored) << c.casts;
+          }
+        }
+      };
+      for (const LayerTape& layer : tape.layers) {
+        expect(layer.attention_input, config.hidden, c.attention);
+        expect(layer.attended, config.queries(), c.attention);
+        expect(layer.mlp_input, config.hidden, c.mlp);
+        expect(layer.gated, config.ffn, c.mlp);
+        EXPECT_EQ(IsBF16(layer.middle), stored);
+        EXPECT_EQ(IsBF16(layer.up), stored);
+      }
+      expect(tape.head_input, config.hidden, c.head);
+    }
+  }
+}
+
 // Keys and values are rounded for the tape apart from the cache: the two must not differ by a bit.
 TEST(TapedForward, KeysAndValuesAreThoseThatTheCacheGivesBack) {
   const ModelConfig config = SmallConfig();
@@ -172,7 +231,7 @@ TEST(TapedForward, KeysAndValuesAreThoseThatTheCacheGivesBack) {
 TEST(TapedForward, EveryTargetLeavesTheSameTape) {
   const std::vector<KernelRequest> requests = RandomRequests(3, 40, 6);
   const Checkpoint checkpoint = RandomCheckpoint(QwenConfig());
-  for (const char* kernel : {"f32", "fp8"}) {
+  for (const char* kernel : {"f32", "fp8", "int3"}) {
     const LabSwitches switches = Switches(kernel);
     const LabModel model = MustMakeModel(checkpoint, switches);
     const Tape expected = TapeOf(model, switches, SequencesOf(requests));

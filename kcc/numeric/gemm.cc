@@ -23,7 +23,7 @@ bool IsScaled(DType format) {
 // vector width. Example: with panels of 32, the weight of output 33 and input 2 is in panel 1, at 2
 // * 32 + 1. The last panel is filled up with zeros.
 PackedMatrix::PackedMatrix(std::span<const float> weights, size_t outputs, size_t inputs,
-                           DType format, ScaleGrain grain, size_t group)
+                           DType format, ScaleGrain grain, size_t group, int largest_code)
     : outputs_(outputs), inputs_(inputs), group_(inputs), format_(format) {
   KCC_CHECK(inputs % 32 == 0 && weights.size() == outputs * inputs);
   if (grain == ScaleGrain::kGroup) {
@@ -36,9 +36,14 @@ PackedMatrix::PackedMatrix(std::span<const float> weights, size_t outputs, size_
     StoreFloats(weights);
     return;
   }
-  if (IsScaled(format)) Quantize(weights, grain);
+  float largest = 0;
+  if (IsScaled(format)) {
+    largest = format == DType::kI4 ? static_cast<float>(largest_code) : LargestCode(format);
+    KCC_CHECK(largest >= 1 && largest <= LargestCode(format));
+    Quantize(weights, grain, largest);
+  }
   for (size_t n = 0; n < outputs; ++n) {
-    for (size_t k = 0; k < inputs; ++k) Store(n, k, weights[n * inputs + k]);
+    for (size_t k = 0; k < inputs; ++k) Store(n, k, weights[n * inputs + k], largest);
   }
 }
 
@@ -101,17 +106,17 @@ void PackedMatrix::Unpack(float* weights) const {
   }
 }
 
-void PackedMatrix::Quantize(std::span<const float> weights, ScaleGrain grain) {
+void PackedMatrix::Quantize(std::span<const float> weights, ScaleGrain grain, float largest_code) {
   scales_.assign(panels() * groups_ * kPanelOutputs, 0.0f);
   // A scale covers the largest weight it is shared by, so that no code saturates.
-  const float whole = CoveringScale(weights, format_);
+  const float whole = CoveringScale(weights, largest_code);
   for (size_t n = 0; n < outputs_; ++n) {
     for (size_t g = 0; g < groups_; ++g) {
       const size_t begin = g * group_;
       const auto part = weights.subspan(n * inputs_ + begin, std::min(group_, inputs_ - begin));
       const size_t panel = n / kPanelOutputs;
       scales_[(panel * groups_ + g) * kPanelOutputs + n % kPanelOutputs] =
-          grain == ScaleGrain::kTensor ? whole : CoveringScale(part, format_);
+          grain == ScaleGrain::kTensor ? whole : CoveringScale(part, largest_code);
     }
   }
 }
@@ -129,7 +134,7 @@ uint8_t* PackedMatrix::Slot(size_t output, size_t input) {
   return base + (input * kPanelOutputs + output % kPanelOutputs) * (bits / 8);
 }
 
-void PackedMatrix::Store(size_t output, size_t input, float weight) {
+void PackedMatrix::Store(size_t output, size_t input, float weight, float largest_code) {
   const float scale = Scale(output, input);
   // A group of zeros has scale 0.
   const float code = scale == 0 ? 0.0f : weight / scale;
@@ -155,7 +160,9 @@ void PackedMatrix::Store(size_t output, size_t input, float weight) {
       *slot = static_cast<uint8_t>(FloatToI8(code));
       return;
     case DType::kI4: {
-      const int8_t nibble = FloatToI4(code);
+      // A scale among the least floats is rounded itself, and then codes can lie beyond the
+      // largest.
+      const int8_t nibble = FloatToI4(std::clamp(code, -largest_code, largest_code));
       // The other half of the byte is kept: its input is stored before or after this one.
       const bool high = input % 2 == 1;
       *slot = high ? PackI4(UnpackI4(*slot, false), nibble) : PackI4(nibble, UnpackI4(*slot, true));

@@ -28,9 +28,12 @@ class PackedMatrix {
   PackedMatrix() = default;
   // Weights of `outputs` rows and `inputs` columns, row after row. Formats: F32, BF16, F16, and
   // with scales F8_E4M3, F8_E5M2, I8, I4. A group is `group` inputs of one output.
-  // Preconditions: inputs and group are multiples of 32.
+  // `largest_code`, of I4 alone: codes go up to it, not to 7. With 3 they are those of INT3, which
+  // is held in I4's four bits. Preconditions: inputs and group are multiples of 32; 1 <=
+  // largest_code
+  // <= 7.
   PackedMatrix(std::span<const float> weights, size_t outputs, size_t inputs, DType format,
-               ScaleGrain grain = ScaleGrain::kChannel, size_t group = 0);
+               ScaleGrain grain = ScaleGrain::kChannel, size_t group = 0, int largest_code = 7);
 
   // Becomes a float32 matrix of this shape, for FillTransposed; the weights are undefined until all
   // panels are filled. Keeps its memory. `inputs` is rounded up to a multiple of 32.
@@ -67,9 +70,9 @@ class PackedMatrix {
   struct alignas(64) Line {
     uint8_t bytes[64];
   };
-  void Quantize(std::span<const float> weights, ScaleGrain grain);
+  void Quantize(std::span<const float> weights, ScaleGrain grain, float largest_code);
   void StoreFloats(std::span<const float> weights);
-  void Store(size_t output, size_t input, float weight);
+  void Store(size_t output, size_t input, float weight, float largest_code);
   float Scale(size_t output, size_t input) const;
   uint8_t* Slot(size_t output, size_t input);
 

@@ -6,7 +6,10 @@
 #include <bit>
 #include <cmath>
 #include <random>
+#include <set>
 #include <vector>
+
+#include "kcc/numeric/quantize.h"
 
 namespace kcc {
 namespace {
@@ -22,13 +25,15 @@ struct Case {
   DType format;
   ScaleGrain grain;
   size_t group;
+  int largest_code = 7;
 };
 const std::vector<Case> kCases = {
     {DType::kF32, ScaleGrain::kChannel, 0},    {DType::kBF16, ScaleGrain::kChannel, 0},
     {DType::kF16, ScaleGrain::kChannel, 0},    {DType::kF8E4M3, ScaleGrain::kTensor, 0},
     {DType::kF8E4M3, ScaleGrain::kChannel, 0}, {DType::kF8E5M2, ScaleGrain::kChannel, 0},
     {DType::kI8, ScaleGrain::kChannel, 0},     {DType::kI4, ScaleGrain::kGroup, 32},
-    {DType::kI4, ScaleGrain::kGroup, 64},
+    {DType::kI4, ScaleGrain::kGroup, 64},      {DType::kI4, ScaleGrain::kGroup, 32, 3},
+    {DType::kI4, ScaleGrain::kChannel, 0, 3},
 };
 constexpr size_t kInputs = 160;
 
@@ -83,7 +88,7 @@ TEST(Gemm, EveryFormatAndReductionIsItsDefinitionToTheLastBitOnEveryTarget) {
   for (const Case& c : kCases) {
     for (const size_t outputs : {size_t{32}, size_t{150}}) {
       const PackedMatrix w(Random(outputs * kInputs, 1), outputs, kInputs, c.format, c.grain,
-                           c.group);
+                           c.group, c.largest_code);
       for (const size_t rows : {size_t{1}, size_t{7}, size_t{19}}) {
         const std::vector<float> x = Random(rows * kInputs, 2);
         for (const Reduction& how : reductions) {
@@ -120,9 +125,35 @@ TEST(Gemm, PackedWeightsAreTheNearestCodesUnderTheirScale) {
   }
 }
 
+// INT3: seven values of a group, its largest weight among them.
+TEST(Gemm, OfThreeBitsThereAreSevenCodesUnderAScaleThatCoversTheGroup) {
+  std::vector<float> weights = Random(40 * kInputs, 3);
+  std::fill_n(weights.begin() + 32, 32, 0.0f);
+  for (size_t i = 64; i < 96; ++i) weights[i] = i % 2 == 0 ? 4e-45f : -4e-45f;  // 3 of the least
+  const PackedMatrix i3(weights, 40, kInputs, DType::kI4, ScaleGrain::kGroup, 32, 3);
+  EXPECT_EQ(i3.bytes(),
+            PackedMatrix(weights, 40, kInputs, DType::kI4, ScaleGrain::kGroup, 32).bytes());
+  for (size_t n = 0; n < 40; ++n) {
+    for (size_t g = 0; g < kInputs; g += 32) {
+      const std::span<const float> group(&weights[n * kInputs + g], 32);
+      const float scale = CoveringScale(group, 3);
+      std::set<float> codes;
+      for (size_t k = 0; k < 32; ++k) {
+        const float code = scale == 0 ? 0 : i3.At(n, g + k) / scale;
+        EXPECT_EQ(code, std::nearbyint(code));
+        EXPECT_LE(std::fabs(code), 3);
+        EXPECT_LE(std::fabs(i3.At(n, g + k) - group[k]), scale * 0.50001f);
+        codes.insert(std::fabs(code));
+      }
+      EXPECT_EQ(*codes.rbegin(), scale == 0 ? 0 : 3);
+    }
+  }
+}
+
 TEST(Gemm, UnpackGivesWhatEveryWeightStandsFor) {
   for (const Case& c : kCases) {
-    const PackedMatrix w(Random(40 * kInputs, 3), 40, kInputs, c.format, c.grain, c.group);
+    const PackedMatrix w(Random(40 * kInputs, 3), 40, kInputs, c.format, c.grain, c.group,
+                         c.largest_code);
     std::vector<float> all(40 * kInputs);
     w.Unpack(all.data());
     for (size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], w.At(i / kInputs, i % kInputs));

@@ -79,10 +79,14 @@ float LargestCode(DType format) {
   return 0;
 }
 
-float CoveringScale(std::span<const float> values, DType format) {
+float CoveringScale(std::span<const float> values, float largest_code) {
   float largest = 0;
   for (const float value : values) largest = std::max(largest, std::fabs(value));
-  return largest / LargestCode(format);
+  return largest / largest_code;
+}
+
+float CoveringScale(std::span<const float> values, DType format) {
+  return CoveringScale(values, LargestCode(format));
 }
 
 void RoundValues(std::span<float> values, DType format) {

@@ -19,6 +19,7 @@ float LargestCode(DType format);
 
 // The scale that covers the values: amax / largest; 0 if all are 0.
 float CoveringScale(std::span<const float> values, DType format);
+float CoveringScale(std::span<const float> values, float largest_code);
 
 // Rounds in place, without a scale. Precondition: F32 (nothing happens), BF16, F16, F8_E4M3,
 // F8_E5M2.

@@ -100,7 +100,7 @@ TEST(Backward, ThreadsAndTargetsDoNotChangeABit) {
   const Batch batch;
   for (const ModelConfig& config : {LlamaConfig(), QwenConfig()}) {
     const Checkpoint checkpoint = RandomCheckpoint(config);
-    for (const char* kernel : {"f32", "fp8", "bf16", "int4"}) {
+    for (const char* kernel : {"f32", "fp8", "bf16", "int4", "int3"}) {
       LabSwitches switches = Switches(kernel, {{"threads", "1"}});
       const Computed expected = Compute(checkpoint, switches, batch);
       for (const char* threads : {"1", "2", "3"}) {
@@ -119,8 +119,23 @@ TEST(Backward, ThreadsAndTargetsDoNotChangeABit) {
 TEST(Backward, LogProbsHaveTheBitsOfARollout) {
   const Batch batch;
   const Checkpoint checkpoint = RandomCheckpoint(QwenConfig());
-  for (const char* kernel : {"train", "f32", "bf16-invariant", "fp8", "int4"}) {
-    const NamedValues invariant = {{"batch", "invariant"}};
+  struct Case {
+    const char* kernel;
+    NamedValues options;
+  };
+  for (auto& [kernel, options] :
+       std::vector<Case>{{"train", {}},
+                         {"f32", {}},
+                         {"bf16-invariant", {}},
+                         {"fp8", {}},
+                         {"fp8", {{"casts", "layers"}, {"cast_from", "bf16"}}},
+                         {"fp8", {{"casts", "mlp"}}},
+                         {"int4", {}},
+                         {"int4", {{"scale", "channel"}}},
+                         {"int3", {}},
+                         {"int3", {{"scale", "channel"}}}}) {
+    NamedValues invariant = options;
+    invariant.emplace_back("batch", "invariant");
     LabSwitches decode = Switches(kernel, invariant);
     decode.path = TracePath::kDecode;
     decode.kv_tokens = 80;
@@ -151,7 +166,10 @@ TEST(Backward, RoundedWeightsHaveTheGradientOfTheWeightsTheyStandFor) {
                                                         {"fp16", "channel"},
                                                         {"e4m3", "tensor"},
                                                         {"int8", "channel"},
-                                                        {"int4", "group:32"}}) {
+                                                        {"int4", "group:32"},
+                                                        {"int4", "channel"},
+                                                        {"int3", "group:32"},
+                                                        {"int3", "channel"}}) {
     const LabSwitches rounded = Switches("f32", {{"weights", weights}, {"scale", scale}});
     Checkpoint stands_for = checkpoint;
     for (LayerWeights& layer : stands_for.layers) {
@@ -163,7 +181,7 @@ TEST(Backward, RoundedWeightsHaveTheGradientOfTheWeightsTheyStandFor) {
                                     {&layer.up, config.hidden},
                                     {&layer.down, config.ffn}}) {
         const PackedMatrix packed(*matrix, matrix->size() / inputs, inputs, rounded.weights,
-                                  rounded.scale, rounded.group);
+                                  rounded.scale, rounded.group, rounded.largest_code);
         packed.Unpack(matrix->data());
       }
     }
@@ -189,6 +207,8 @@ TEST(Backward, RoundedActivationsHaveNearlyTheGradientOfFloat32) {
                          {{{"kv", "bf16"}}, 1e-5, 5e-2},
                          {{{"kv", "e4m3"}}, 1e-3, 0.5},
                          {{{"activations", "e4m3"}}, 1e-3, 0.7},
+                         {{{"activations", "e4m3"}, {"casts", "mlp"}}, 1e-3, 0.5},
+                         {{{"activations", "e4m3"}, {"cast_from", "bf16"}}, 1e-3, 0.7},
                          {{{"attention", "tiles:7"}, {"rmsnorm", "fused"}}, 1e-9, 1e-4},
                          {{{"route", "shape:9"}}, 1e-9, 1e-4}}) {
     const Computed made = Compute(checkpoint, Switches("f32", c.options), batch);

@@ -85,8 +85,11 @@ RunSettings SettingsOf(const TrainOptions& options, const ExampleSet& examples,
   settings["examples"] = examples.digest;
   for (const auto& [name, value] : SwitchTexts(options.kernel)) {
     // chunk and concurrency shape rollouts; a training step is always one step of the engine.
-    if (FindSwitch(name)->bits == SwitchBits::kAlways && name != "path")
+    const SwitchInfo& info = *FindSwitch(name);
+    if (info.bits != SwitchBits::kDynamicBatch && CanChangeBits(info, options.kernel) &&
+        name != "path") {
       settings["kernel " + name] = value;
+    }
   }
   settings["beta1"] = Text(options.adamw.beta1);
   settings["beta2"] = Text(options.adamw.beta2);

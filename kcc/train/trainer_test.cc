@@ -82,7 +82,7 @@ void ExpectEqual(const ModelConfig& config, const TrainState& a, const TrainStat
 TEST(Trainer, LearnsWithEveryKernel) {
   const ExampleSet set = Repeats();
   const Checkpoint checkpoint = RandomCheckpoint(SmallConfig());
-  for (const char* kernel : {"f32", "bf16", "fp8", "int4"}) {
+  for (const char* kernel : {"f32", "bf16", "fp8", "int4", "int3"}) {
     ForkJoin pool(2);
     TrainOptions options = Options(kernel, 60);
     options.batch_tokens = 200;

@@ -36,7 +36,7 @@ ExactResult MustVerify(const Checkpoint& checkpoint, const LabSwitches& kernel) 
 TEST(VerifyExact, InvariantKernelsAreExactAndTheirControlsAreNot) {
   for (const ModelConfig& config : {SmallConfig(), QwenConfig()}) {
     const Checkpoint checkpoint = RandomCheckpoint(config);
-    for (const char* kernel : {"f32", "bf16-invariant", "fp8", "int4"}) {
+    for (const char* kernel : {"f32", "bf16-invariant", "fp8", "int4", "int3"}) {
       const ExactResult result = MustVerify(checkpoint, Switches(kernel, {{"batch", "invariant"}}));
       EXPECT_EQ(result.verdict(), ExactVerdict::kExact) << kernel;
       EXPECT_GE(result.all.tokens, 2000u);

@@ -41,6 +41,7 @@ def test_the_kernels_that_training_needs_are_exact(kcc, trained):
     kernels = done.json["kernels"]
     assert [kernel["kernel"] for kernel in kernels] == [
         "lab:f32", "lab:bf16-invariant", "lab:fp8?batch=invariant", "lab:int4?batch=invariant",
+        "lab:int3?batch=invariant",
     ]  # fmt: skip
     for kernel in kernels:
         assert kernel["verdict"] == "exact"
