@@ -16,7 +16,7 @@ import sys
 
 # Student's t at 97.5 %, by degrees of freedom.
 STUDENT = [None, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
-FALLEN = 0.2  # a run has fallen where the reward of 40 steps is below
+FALLEN = 0.2  # a run that began above has fallen where the reward of 40 steps is below
 LONG = 40
 
 
@@ -59,13 +59,11 @@ class Run:
             yield part[-1]["step"], statistics.fmean(line[name] for line in part)
 
     def fell(self):
-        """The step at which the reward of 40 steps was below 0.2 after it had been above; None: never."""
-        above = False
-        for step, value in self._windows("reward"):
-            above = above or value >= FALLEN
-            if above and value < FALLEN:
-                return step
-        return None
+        """The first step at which the reward of 40 steps was below 0.2, in a run that began above; None: never."""
+        start = next((line["eval_reward_infer"] for line in self.evaluations), None)
+        if start is None or start < FALLEN:
+            return None
+        return next((step for step, value in self._windows("reward") if value < FALLEN), None)
 
     def left(self, name, factor=2.0):
         """The step at which the mean of 40 steps was beyond `factor` times that of the first 40; None: never."""
@@ -241,7 +239,7 @@ def page_of(summary):
         f"{'in TF32' if summary['backward'] == 'high' else 'too'}); reward is 1 for a whole answer, working included. Held-out reward is on "
         f"{recipe['evaluated']} problems that no step sees. ± is Student's 95 % interval over seeds. Kernels are imitations of the lab's formats "
         "(`bench/gpu/stacked_llama.py`). *Kept* is the share of tokens with a weight above 0, *PPO cut* of those whose gradient the PPO clip removes; "
-        "*fell* is the step, by seed, at which the reward of 40 training steps was below 0.2.\n"
+        "*fell* is the step, by seed, at which the reward of 40 training steps was below 0.2, in a run that began above.\n"
     )
     yield "| arm | reward, K_train | K_rollout − K_train | minus exact | fell | mean abs log-ratio | k3 early | k3 late | kept early | kept late | PPO cut |"
     yield "|---|---|---|---|---|---|---|---|---|---|---|"

@@ -155,7 +155,8 @@ def test_an_update_raises_what_was_rewarded(monkeypatch):
 
 
 def curve(rewards, k3=1e-3):
-    """Lines of one run, an interval of 10 steps each."""
+    """Lines of one run, an interval of 10 steps each; it begins with its first reward."""
+    yield {"step": 0, "eval_reward_train": rewards[0], "eval_reward_infer": rewards[0]}
     for place, reward in enumerate(rewards):
         line = {"step": 10 * (place + 1), "reward": reward, "k3": k3}
         yield line | ({"eval_reward_train": reward} if place % 5 == 4 else {})
@@ -166,6 +167,7 @@ def test_a_fall_is_a_fall_of_40_steps():
     assert e3_page.Run(list(curve(steady)), 10).fell() is None
     assert e3_page.Run(list(curve(never_rose)), 10).fell() is None
     assert e3_page.Run(list(curve(falls)), 10).fell() == 140
+    assert e3_page.Run(list(curve([0.3] + [0.1] * 10)), 10).fell() == 40  # below from the first window on
     assert e3_page.Run(list(curve(falls)), 10).late("eval_reward_train") == pytest.approx(0.1)
 
 
