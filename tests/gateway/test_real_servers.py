@@ -52,7 +52,37 @@ def answer(host, body):
     if not body.get("stream"):
         return without_time(reply.json)
     texts = [part.removeprefix("data: ") for part in reply.body.decode().split("\n\n") if part]
-    return [text if text == "[DONE]" else without_time(json.loads(text)) for text in texts]
+    assert texts[-1] == "[DONE]"
+    return joined([without_time(json.loads(text)) for text in texts[:-1]])
+
+
+def joined(chunks):
+    """The chunks as one: vLLM sends tokens together that came while a chunk waited, so where it cuts is a matter of time."""
+    whole = {}
+    for chunk in chunks:
+        for key, value in chunk.items():
+            before = whole.get(key)
+            if key == "choices" and before:
+                whole[key] = [joined([old, new]) for old, new in zip(before, value, strict=True)] if value else before
+            elif key == "logprobs" and before and value:
+                whole[key] = joined([before, value])
+            elif isinstance(value, list) and before and key != "choices":
+                whole[key] = before + value
+            elif key == "text" and before:
+                whole[key] = before + value
+            elif value is not None or key not in whole:
+                whole[key] = value
+    return whole
+
+
+def test_where_a_stream_is_cut_does_not_matter():
+    one = [{"id": "a", "choices": [{"index": 0, "text": t, "logprobs": {"tokens": [t], "token_logprobs": [p]}, "finish_reason": f}]}
+           for t, p, f in (("x", -1.0, None), ("y", -2.0, None), ("z", -3.0, "stop"))]  # fmt: skip
+    two = [joined(one[:2]), one[2]]
+    assert joined(one) == joined(two) == {"id": "a", "choices": [
+        {"index": 0, "text": "xyz", "logprobs": {"tokens": ["x", "y", "z"], "token_logprobs": [-1.0, -2.0, -3.0]}, "finish_reason": "stop"}]}  # fmt: skip
+    assert joined(one[:2] + [{"id": "a", "choices": [], "usage": {"n": 1}}])["choices"][0]["text"] == "xy"
+    assert joined(one) != joined([one[1], one[0], one[2]])
 
 
 def test_answers_are_the_servers_and_become_evidence(pool, tmp_path, real, until):
