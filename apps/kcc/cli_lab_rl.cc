@@ -50,7 +50,8 @@ void DeclareRlRecipe(CLI::App* app, LabRlOptions& options) {
   RealOption(app, "--clip-high", options.clip_high, AtLeastZero(),
              "Ratios above 1 + R get none that pushes them up further (0.2)");
   RealOption(app, "--dual-clip", options.dual_clip, AtLeastZero(),
-             "Nor, where the advantage is negative, ratios above R; 0: no such bound (0)");
+             "Where the advantage is negative, ratios above R get no gradient either; 0: no such "
+             "bound (0)");
   RealOption(app, "--kl", options.kl, AtLeastZero(),
              "Weight of the KL to the first weights in the loss (0)");
   AddChoice(app, "--loss-mean", options.loss_mean, {"tokens", "kept", "sequences"},

@@ -67,7 +67,7 @@ struct Axes {
   double last_step = 1, low = 0, high = 0;
 
   double x(double step) const { return 100 * step / last_step; }
-  double y(double value) const { return high > low ? 98 - 96 * (value - low) / (high - low) : 50; }
+  double y(double value) const { return high > low ? 98 - 96 * (value - low) / (high - low) : 98; }
 };
 
 std::string LineStyle(size_t run) { return "l" + std::to_string(run % kLineStyles); }
@@ -118,7 +118,8 @@ std::string Chart(std::span<const RunCurves> runs, const ChartInfo& info) {
         "<line class=\"zero\" x1=\"0\" x2=\"100\" y1=\"" + zero + "\" y2=\"" + zero + "\"/>" + svg;
   }
   const std::string top = ShortNumber(axes.high);
-  const std::string range = axes.low < 0 ? ShortNumber(axes.low) + " to " + top : "0 to " + top;
+  const std::string bottom = axes.low < 0 ? ShortNumber(axes.low) : "0";
+  const std::string range = axes.high > axes.low ? bottom + " to " + top : "0";
   return "<div class=\"card panel chart\" title=\"" + MarkupEscaped("last: " + said) + "\"><h3>" +
          MarkupEscaped(info.title) + last + "</h3><p>" + MarkupEscaped(info.explained) +
          "</p><svg class=\"plot\" viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\" "
