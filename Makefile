@@ -6,11 +6,12 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 # Temporary files lie in memory; TMPDIR=/tmp make test tries a disk.
 CTEST := tools/in_memory.sh ctest --output-on-failure --no-tests=error -j $(JOBS)
-# A file is one worker's, for its fixtures; which file is first stands in tests/conftest.py.
-PYTEST := tools/in_memory.sh .venv/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
+# A file is one worker's, for its fixtures; which file is first stands in tests/conftest.py. One worker more than cores:
+# for a third of their time tests wait for a process, a timeout or a browser.
+PYTEST := tools/in_memory.sh .venv/bin/python -m pytest -q -n $(shell echo $$(($(JOBS) + 1))) --dist loadfile --no-loadscope-reorder \
   --max-worker-restart=0 -o tmp_path_retention_policy=failed
 
-.PHONY: program build setup demo gateway-demo results test test-all fuzz bench bench-gateway soak dist dist-arm64 format lint clean configure-% build-%
+.PHONY: program build setup demo gateway-demo results test test-all fuzz faults bench bench-gateway soak dist dist-arm64 format lint clean configure-% build-%
 
 setup:
 	@tools/setup.sh
@@ -43,8 +44,8 @@ results: program
 	@build/kcc lab e2 -o build/results >/dev/null
 	@cp build/results/e1.md build/results/e2.md docs/results/
 
-# A test of C++ that passed is not run again while nothing that it depends on has changed; ctest lists it as
-# skipped. FRESH=1 runs all (tools/unless_passed.py), and so does CI.
+# A test of C++, or a file of pytest's, that passed is not run again while nothing that it depends on has changed; ctest
+# lists it as skipped, pytest says how many. FRESH=1 runs all (tools/unless_passed.py, passed_before.py), and so does CI.
 export FRESH
 
 # What CI runs: the release build with every test, the modules that read what others wrote and their
@@ -53,7 +54,7 @@ test: setup build
 	@python3 tools/check_layers.py
 	@$(CTEST) --test-dir build/release -LE slow
 	@$(MAKE) --no-print-directory test-readers test-cuda
-	@$(PYTEST) -m 'not slow' tests
+	@$(PYTEST) --unless-passed -m 'not slow' tests
 
 empty :=
 space := $(empty) $(empty)
@@ -97,6 +98,10 @@ test-slow-python:
 # The long fuzzing: every target for ten minutes, over two hours on two cores. `make test` replays what it found.
 fuzz: setup
 	@tools/fuzz.sh 600
+
+# Every allocation of every command and C function fails in turn: hours. `make test` tries some, `make test-all` many.
+faults: build
+	@tools/faults.sh
 
 bench: build
 	@tools/bench.sh

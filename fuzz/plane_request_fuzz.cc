@@ -22,7 +22,7 @@ kcc::HeadScan ScanInPieces(std::string_view bytes, size_t piece) {
   size_t seen = 0;
   for (;;) {
     const size_t now = std::min(bytes.size(), seen + piece);
-    const kcc::HeadScan scan = kcc::ScanHead(bytes.substr(0, now), seen);
+    kcc::HeadScan scan = kcc::ScanHead(bytes.substr(0, now), seen);
     if (scan.fault || scan.end != 0 || now == bytes.size()) return scan;
     seen = now;
   }

@@ -17,16 +17,19 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "python")]
 import run_docs  # noqa: E402
 
+pytest_plugins = ["passed_before"]
+
 # Before anything imports PyTorch, here or in a child: the models are tiny, and a second thread does nothing but wait for the
 # first, busily, on the core of another worker. GRPO in tests/python/test_trl.py takes four times the CPU time with two.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-# Over ten seconds each, longest first: started first, so that no worker is left alone with one at the end.
-LONG = ("gateway/test_reload", "gateway/test_attacks", "gateway/test_evidence", "gateway/test_routes", "lab/test_experiments", "train/test_train", "train/test_gradients", "kernel/test_contract_matrix", "gateway/test_dashboard", "gateway/test_story", "report/test_html",
-        "engines/test_adapters", "docs/test_docs",
-        "engines/test_engines", "python/test_trl", "lab/test_shipped", "report/test_other_pages", "engines/test_model",
-        "python/test_monitor", "kernel/test_torch_lm")  # fmt: skip
+# The longest files, with what they wait for: started first, so that no worker is left alone with one at the end.
+LONG = ("docs/test_docs", "kernel/test_contract_matrix", "gateway/test_reload", "python/test_trl", "gateway/test_attacks", "register/test_replay", "lab/test_experiments", "report/test_html",
+        "gateway/test_routes", "gateway/test_evidence", "gateway/test_peers", "gateway/test_promotion_evidence", "register/test_kept_requests",
+        "engines/test_engines", "engines/test_adapters", "train/test_train", "train/test_gradients", "lab/test_demo", "gateway/test_dashboard", "gateway/test_story",
+        "lab/test_shipped", "serve/test_serve_kernel", "report/test_other_pages", "register/test_register_commands", "python/test_monitor", "python/test_gpu_experiments",
+        "python/test_online_monitor", "engines/test_model", "register/test_blame", "register/test_promote_watch", "train/test_verify", "kernel/test_torch_lm")  # fmt: skip
 
 
 def pytest_addoption(parser):

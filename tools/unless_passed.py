@@ -4,9 +4,9 @@
     tools/unless_passed.py [--with FILE]... PROGRAM [ARGUMENT]...
 
 That is: the program's own bytes (kcc's modules are linked into it) and those of each FILE, a library that it loads; the
-arguments and the variables that tests read; every file of the checkout but C++ sources, of which programs are made; and the
-packages of the system. Then it says so and ends with exit code 77, which ctest calls skipped. FRESH=1 or CI in the
-environment: it always runs. A program that failed, or was ended, is run again.
+arguments and the variables that tests read; every file of the checkout but C++ sources, of which programs are made, the tests
+of pytest, and pages but those of PAGES; and the packages of the system. Then it says so and ends with exit code 77, which
+ctest calls skipped. FRESH=1 or CI in the environment: it always runs. A program that failed, or was ended, is run again.
 """
 
 import argparse
@@ -18,6 +18,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SOURCES = (".cc", ".h", ".cu", ".cuh")
+# Pages that tests of C++ name; tests/tools/test_unless_passed.py compares.
+PAGES = ("README.md", "docs/gpu.md", "docs/math.md", "docs/report.md", "docs/servers.md")
 PACKAGES = "/var/lib/dpkg/status"
 SKIPPED = 77
 
@@ -42,6 +44,14 @@ def shown(name, value):
     return "in memory" if name == "TMPDIR" and value.startswith("/dev/shm/kcc-") else value
 
 
+def may_read(name):
+    """Whether a program of C++ may read the file of the checkout."""
+    last = name.rpartition("/")[2]
+    if name.endswith(SOURCES) or (name.startswith("tests/") and last.startswith(("test_", "conftest.")) and last.endswith(".py")):
+        return False
+    return name in PAGES or not name.endswith(".md")
+
+
 def digest(options):
     """Nothing where git does not know the checkout's files: then the program always runs."""
     # Tracked or new: what git ignores is built, and no test reads it but what the options name.
@@ -54,7 +64,7 @@ def digest(options):
         sha.update(pathlib.Path(file).read_bytes())
     sha.update(repr(options.arguments).encode())
     sha.update(repr((os.getuid(), sorted((name, shown(name, value)) for name, value in os.environ.items() if decides(name)))).encode())
-    files = sorted(name for name in set(listed.stdout.split("\0")) if name and not name.endswith(SOURCES))
+    files = sorted(name for name in set(listed.stdout.split("\0")) if name and may_read(name))
     for line in (stamp_of(PACKAGES), *(stamp_of(ROOT / name) for name in files)):
         sha.update(line.encode() + b"\n")
     return sha.hexdigest()

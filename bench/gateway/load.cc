@@ -55,7 +55,9 @@ struct Call {
 class Load {
  public:
   explicit Load(const LoadOptions& options)
-      : options_(options), epoll_(epoll_create1(EPOLL_CLOEXEC)), calls_(options.connections) {
+      : options_(options),
+        epoll_(epoll_create1(EPOLL_CLOEXEC)),
+        calls_(static_cast<size_t>(options.connections)) {
     delays_.reserve(1 << 20);
     padding_.assign(static_cast<size_t>(options.body_bytes), 'x');
   }

@@ -7,17 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:-build/gpu}
 bench/gpu/build.sh "$out"
-export KCC_CUDA_LIBRARY=$PWD/$out/libkcc_cuda.so
-if [ -e build/gpu_host/libkcc.so ]; then
-  export KCC_LIBRARY=$PWD/build/gpu_host/libkcc.so KCC_PROGRAM=$PWD/build/gpu_host/kcc
-  # Of the packed libraries those that the machine lacks: its own fit its Python better.
-  rm -rf "$out/lib" && mkdir -p "$out/lib"
-  for library in build/gpu_host/lib/*; do
-    ldconfig -p | grep -qF "$(basename "$library") " || ln -s "$PWD/$library" "$out/lib/"
-  done
-  export LD_LIBRARY_PATH=$PWD/$out/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  export PYTHONPATH=$PWD/build/gpu_host/python${PYTHONPATH:+:$PYTHONPATH}
-fi
+source bench/gpu/host.sh "$out"
 "$out/gpu_verify" | tee "$out/verify.txt"
 python3 -m pytest -q -p no:cacheprovider --confcutdir=tests/cuda -rs tests/cuda/test_gpu_summaries.py | tee "$out/tests.txt"
 "$out/gpu_timing" --json "$out/timing.json"

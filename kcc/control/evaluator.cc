@@ -284,7 +284,7 @@ bool Evaluator::Watch(double now_s) {
     entry.reason = age.stale ? "of " + kernel.name + ", " + WhyStale(age, entry.at_ms) +
                                    ": nothing is satisfied, the route holds, and no share grows"
                              : "there is evidence of " + kernel.name + " again";
-    history_->Add(std::move(entry));
+    history_->Add(entry);
   }
   return aged;
 }

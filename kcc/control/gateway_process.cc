@@ -147,7 +147,7 @@ class GatewayProcess {
       entry.kernel = kernel;
       entry.serves = decisions_->decider().view()->plan.serves;
       entry.reason = reason;
-      history_.Add(std::move(entry));
+      history_.Add(entry);
     };
     return hooks;
   }
@@ -317,7 +317,7 @@ class GatewayProcess {
                                 " has been silent for longer than its lease; the last route is "
                                 "held and no share grows"
                           : who + " is heard of again";
-    history_.Add(std::move(entry));
+    history_.Add(entry);
   }
 
   void WatchRegister() {
@@ -330,7 +330,7 @@ class GatewayProcess {
     entry.serves = decisions_->decider().view()->plan.serves;
     entry.reason = warning.empty() ? "the register knows pairs under the contract" : warning;
     told_warning_ = warning;
-    history_.Add(std::move(entry));
+    history_.Add(entry);
   }
 
   GatewayNow Now() {
@@ -437,7 +437,7 @@ class GatewayProcess {
     entry.kind = "reload";
     entry.serves = decisions_->decider().view()->plan.serves;
     entry.reason = reason;
-    history_.Add(std::move(entry));
+    history_.Add(entry);
   }
 
   // A line of the structured log.

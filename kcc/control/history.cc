@@ -108,7 +108,7 @@ Result<HistoryEntry> ReadEntry(std::string_view text) {
   return entry;
 }
 
-void History::Add(HistoryEntry entry) {
+void History::Add(const HistoryEntry& entry) {
   {
     const std::lock_guard lock(mutex_);
     entries_.push_back(entry);

@@ -82,7 +82,7 @@ class History {
   using Listener = std::function<void(const HistoryEntry&)>;
   void Listen(Listener listener) { listener_ = std::move(listener); }
 
-  void Add(HistoryEntry entry);
+  void Add(const HistoryEntry& entry);
   // Of an earlier run: nobody is told.
   void Remember(std::vector<HistoryEntry> entries);
   void Add(DecidedRequest request);

@@ -158,7 +158,7 @@ void LiveMonitor::TellChanges(const MonitorDecision& decision, const std::string
     entry.number = decision.number;
     entry.request = request;
     entry.serves = plan_.serves;
-    history_->Add(std::move(entry));
+    history_->Add(entry);
   }
   if (moved) TellRoute(std::move(route));
 }
@@ -206,7 +206,7 @@ void LiveMonitor::LogFailed(const Error& error) {
     entry.reason = "the decision log cannot be written: " + log_error_ +
                    "; the route holds, nothing is released, and the log is tried again";
     entry.serves = plan_.serves;
-    history_->Add(std::move(entry));
+    history_->Add(entry);
     Republish();
   }
   // Opening reads the log from its start, which takes the longer the more there is.
@@ -270,7 +270,7 @@ void LiveMonitor::TryLogAgain() {
   entry.reason = "the decision log is written again; " + std::to_string(waiting_.size()) +
                  " observations waited for it";
   entry.serves = plan_.serves;
-  history_->Add(std::move(entry));
+  history_->Add(entry);
   FoldWaiting();
   if (session_) Republish();
 }
@@ -291,7 +291,7 @@ void LiveMonitor::TellGuards(const MonitorStatus& before) {
     entry.target = kernel.target;
     entry.reason = kernel.name + " is guarded; it was decided while the log could not be synced";
     entry.serves = plan_.serves;
-    history_->Add(std::move(entry));
+    history_->Add(entry);
   }
 }
 
@@ -384,7 +384,7 @@ void LiveMonitor::TellRoute(HistoryEntry entry) {
   entry.canary = plan_.canary;
   entry.canary_share = plan_.canary_share;
   if (entry.reason.empty()) entry.reason = plan_.reason;
-  history_->Add(std::move(entry));
+  history_->Add(entry);
 }
 
 // True: requests go elsewhere, or in other shares.

@@ -107,7 +107,7 @@ void PeerLink::Tell(const std::string& reason) {
   entry.kind = "peers";
   entry.reason = reason;
   if (const auto view = parts_.decider->view()) entry.serves = view->plan.serves;
-  parts_.history->Add(std::move(entry));
+  parts_.history->Add(entry);
 }
 
 void PeerLink::SetError(const std::string& error) {

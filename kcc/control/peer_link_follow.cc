@@ -88,7 +88,7 @@ Result<> PeerLink::Publish(const PeerNotice& notice) {
       entry.canary = plan_.canary;
       entry.canary_share = plan_.canary_share;
       entry.reason = plan_.reason + " (decided by '" + followed_->gateway + "')";
-      parts_.history->Add(std::move(entry));
+      parts_.history->Add(entry);
     }
   } else {
     plan_.reason = "the gateway '" + notice.gateway + "' has recorded no route yet";

@@ -177,6 +177,7 @@ Result<std::vector<PeerMember>> PostgresPeers::ReadMembers() {
           connection_.Query(std::string("SELECT instance, boot, gateway, missing, ") + kAgeMs +
                             " FROM kcc_gateway_member ORDER BY instance, boot"));
   std::vector<PeerMember> members;
+  members.reserve(static_cast<size_t>(rows.count()));
   for (int row = 0; row < rows.count(); ++row) {
     members.push_back({std::string(rows.Text(row, 0)), std::string(rows.Text(row, 1)),
                        std::string(rows.Text(row, 2)), std::string(rows.Text(row, 3)),

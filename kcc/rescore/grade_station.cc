@@ -36,7 +36,7 @@ void GradeStation::Submit(GradeTask task) {
     const std::lock_guard lock(mutex_);
     if (!ending_ && waiting_.size() < waiting_max_) {
       task.waits_since_s = TheSystemClock().MonotonicSeconds();
-      waiting_.push_back(std::move(task));
+      waiting_.push_back(task);
       wake_.notify_all();
       return;
     }
@@ -52,7 +52,7 @@ void GradeStation::Run() {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
       if (ending_) return;
-      task = std::move(waiting_.front());
+      task = waiting_.front();
       waiting_.pop_front();
     }
     if (TheSystemClock().MonotonicSeconds() - task.waits_since_s > patience_s_) {

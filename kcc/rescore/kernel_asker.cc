@@ -97,13 +97,15 @@ void ThreadedAsker::Submit(AskTask task) {
       not_up = true;
     } else if (ending_ || waiting_.size() >= options_.waiting_max) {
       fault = "the queue of the kernel '" + options_.name + "' is full";
-    } else {
+    }
+    if (fault.empty()) {
       task.waits_since_s = Now();
       waiting_.push_back(std::move(task));
+      wake_.notify_all();
+      return;
     }
   }
-  if (!fault.empty()) return Refuse(task, fault, false, not_up);
-  wake_.notify_all();
+  Refuse(task, fault, false, not_up);
 }
 
 std::shared_ptr<const AskedKernel> ThreadedAsker::kernel() const {
@@ -235,6 +237,7 @@ void ThreadedAsker::NoteOutcome(bool answered, bool timed_out) {
 
 void ThreadedAsker::AnswerCalls(const std::vector<AskTask>& calls, double until_s) {
   std::vector<HttpCall> asked;
+  asked.reserve(calls.size());
   for (const AskTask& task : calls) asked.push_back(task.call);
   const double limit_s = std::max(0.01, until_s - Now());
   std::vector<CallAnswer> answers =
@@ -266,6 +269,7 @@ void ThreadedAsker::AnswerCalls(const std::vector<AskTask>& calls, double until_
 
 void ThreadedAsker::AnswerScores(const std::vector<AskTask>& scores, double until_s) {
   std::vector<TokenAsk> asked;
+  asked.reserve(scores.size());
   for (const AskTask& task : scores) asked.push_back({*task.tokens, task.prompt_tokens});
   const double limit_s = std::max(0.01, until_s - Now());
   std::vector<TokenAnswer> answers = scorer_->Score(asked, limit_s);

@@ -186,7 +186,7 @@ void RescoreFlow::AskGrades(uint64_t number, Job& job, Question question,
   task.ask = {job.record.path, job.record.request_body, answer.text, answer.finish_reason,
               &job.asked.record};
   ++job.pending;
-  graders_->Submit(std::move(task));
+  graders_->Submit(task);
 }
 
 // A failed request is placed in its slices too.

@@ -124,7 +124,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void Push(Item item);
   void Next();
   void Say();
-  void SayAnswer(HttpAnswer answer);
+  void SayAnswer(const HttpAnswer& answer);
   void SayEvents();
   void Write(std::string bytes, bool last);
   void OnWritten(ErrorCodeOf failed, bool last);
@@ -229,7 +229,7 @@ void Connection::ReadBody() {
 
 // What cannot be read as HTTP is answered where that helps, and the connection ends.
 void Connection::OnBadRequest(ErrorCodeOf failed) {
-  const auto too_large = [this](int status, std::string what, size_t most) {
+  const auto too_large = [this](int status, const std::string& what, size_t most) {
     EndWith({status, what + " is larger than " + std::to_string(most) + " bytes", "", ""});
   };
   if (failed == http::error::header_limit) return too_large(431, "the header", kHeaderBytesMax);
@@ -325,7 +325,7 @@ void Connection::Say() {
     case Kind::kAnswer: {
       HttpAnswer answer = std::move(item.answer);
       outbox_.pop_front();
-      return SayAnswer(std::move(answer));
+      return SayAnswer(answer);
     }
     case Kind::kEvent:
       return SayEvents();
@@ -343,7 +343,7 @@ void Connection::Say() {
   }
 }
 
-void Connection::SayAnswer(HttpAnswer answer) {
+void Connection::SayAnswer(const HttpAnswer& answer) {
   http::response<http::string_body> response(static_cast<http::status>(answer.status),
                                              chunked_ ? 11 : 10);
   response.set(http::field::content_type, answer.content_type);

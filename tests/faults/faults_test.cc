@@ -1,8 +1,10 @@
 // Memory that runs out and threads that do not start, at every place in turn.
 //
-// KCC_FAULTS=full tries all of the first 2,000 allocations of every run and 2,000 of the others;
-// without it the runs are thinned, for every day. KCC_FAULTS_ONLY=NAME keeps to the subjects whose
-// names hold it, KCC_FAULTS_AT=FROM-TO to these places.
+// KCC_FAULTS=full tries all of the first 2,000 allocations of every run and 2,000 of the others
+// (tools/faults.sh), KCC_FAULTS=N no more than N places of a run, a sixth of that where a run is
+// slow; without it the runs are thinned, for every day. KCC_FAULTS_ONLY=NAME keeps to the subjects
+// whose names hold it, KCC_FAULTS_AT=FROM-TO to these places, KCC_FAULTS_PART=K/N to every N-th
+// subject from the K-th.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -18,9 +20,30 @@
 namespace kcc::faults {
 namespace {
 
-bool Full() {
-  const char* wanted = std::getenv("KCC_FAULTS");
-  return wanted != nullptr && std::string_view(wanted) == "full";
+std::string Setting(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool Full() { return Setting("KCC_FAULTS") == "full"; }
+
+// Places of a run; the number of them that is named, or that of every day.
+int64_t PlacesOf(const Case& subject) {
+  const int64_t wanted = std::atoll(Setting("KCC_FAULTS").c_str());
+  const int64_t places = wanted > 0 ? wanted : 24;
+  return subject.slow ? (places + 5) / 6 : places;
+}
+
+bool InPart(size_t subject) {
+  size_t part = 1;
+  size_t parts = 1;
+  const std::string setting = Setting("KCC_FAULTS_PART");
+  if (setting.empty()) return true;
+  if (std::sscanf(setting.c_str(), "%zu/%zu", &part, &parts) != 2 || part < 1 || part > parts) {
+    ADD_FAILURE() << "KCC_FAULTS_PART=" << setting << " is not K/N with K from 1 to N";
+    return false;
+  }
+  return subject % parts == part - 1;
 }
 
 Extent ExtentOf(const Case& subject) {
@@ -32,18 +55,19 @@ Extent ExtentOf(const Case& subject) {
     extent.all_up_to = *end == '-' ? std::strtoll(end + 1, nullptr, 10) : extent.first;
     extent.beyond = 0;
   } else if (!Full()) {
-    extent.at_most = subject.slow ? 4 : 24;
+    extent.at_most = PlacesOf(subject);
   }
   return extent;
 }
 
 // One line of counts for all subjects, and a failure for each that does not keep its promise.
 void TryAll(const std::string& what, const std::vector<Case>& cases, Fault fault) {
-  const char* only = std::getenv("KCC_FAULTS_ONLY");
+  const std::string only = Setting("KCC_FAULTS_ONLY");
   Tally total;
   size_t subjects = 0;
-  for (const Case& subject : cases) {
-    if (only != nullptr && subject.name.find(only) == std::string::npos) continue;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& subject = cases[i];
+    if (!InPart(i) || subject.name.find(only) == std::string::npos) continue;
     ++subjects;
     const Tally tally = RunTrials(subject, fault, ExtentOf(subject));
     if (Full()) {

@@ -87,8 +87,8 @@ def test_what_cannot_be_written_is_said_before_measuring(inputs, kcc, tmp_path, 
     assert done.code in (2, 4) and str(tmp_path) in done.err and "no-such-program" not in done.err, done.err
 
 
-# E1 writes as E2 does, verify-exact as attribute; what a run of training leaves when it is killed is tried in
-# tests/train/test_train.py.
+# E1 writes as E2 does, verify-exact as attribute; a run of training is tried in test_train_faults.py, and what it leaves
+# when it is killed in tests/train/test_train.py.
 APART = {("lab", "e1"), ("lab", "verify-exact"), ("lab", "train")}
 
 

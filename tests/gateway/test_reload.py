@@ -80,7 +80,8 @@ def test_a_reload_drops_nothing(pool, tmp_path, slow, until):
             gateway.reload()
             time.sleep(0.2)
         until(lambda: len([h for h in gateway.status["history"] if h["kind"] == "reload"]) >= 1)
-    assert load.wrong == [] and load.done > 6
+        until(lambda: load.done > 6, 30)
+    assert load.wrong == []
     reply = gateway.ask("POST", "/v1/chat/completions", b"x" * (70 << 10))
     assert reply.status == 413, "the limit of the last configuration is not in force"
 

@@ -19,6 +19,7 @@ logit. The contracts are the shipped files, but for lengths: a prompt of 8,192 t
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 
 import numpy as np
@@ -158,19 +159,21 @@ def servers():
 def kernels(servers):
     """By kind: the URIs of train, the conforming and the violating kernel."""
     noise = [toy(f"none --vocab {VOCAB} --noise {noise}") for noise in ("0", "1e-50", "0.3")]
+    lists = [servers.uri("vllm", faults) for faults in ("peaked", "peaked,build-2", "peaked,drift")]
     return {
         "exec": noise,
         "server": [servers.uri("trtllm", faults) for faults in ("none", "build-2", "drift")],
-        "lists": [servers.uri("vllm", faults) for faults in ("peaked", "peaked,build-2", "peaked,drift")],
-        "mixed": [servers.uri(*of) for of in (("trtllm", "peaked"), ("vllm", "peaked,build-2"), ("vllm", "peaked,drift"))],
+        "lists": lists,
+        "mixed": [servers.uri("trtllm", "peaked"), *lists[1:]],
         "lab": ["lab:train", "lab:train?path=decode", "lab:int4"],
     }
 
 
 @pytest.fixture(scope="module")
 def recorded(kernels, kcc_path, tmp_path_factory):
-    """recorded(kind, few) -> a directory with what the three kernels said, as traces, made once."""
-    made = {}
+    """recorded(kind, few) -> a directory with what the three kernels said, as traces, made once; what a kernel of two kinds
+    said is recorded once."""
+    made, said = {}, {}
 
     def record(kind, few):
         if (kind, few) in made:
@@ -182,8 +185,12 @@ def recorded(kernels, kcc_path, tmp_path_factory):
         else:
             asked = requests.write(directory / "requests.jsonl")
             for name, uri in zip(("train", "good", "bad"), kernels[kind]):
+                if (uri, few) in said:
+                    shutil.copytree(said[uri, few], directory / name)
+                    continue
                 subprocess.run([kcc_path, "score", uri, "--requests", asked, "-o", directory / name, "--batch", "64"],
                                check=True, capture_output=True, cwd=ROOT)  # fmt: skip
+                said[uri, few] = directory / name
         made[kind, few] = directory
         return directory
 

@@ -2,10 +2,12 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
 import pytest
+import unless_passed
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RAN, SKIPPED = 0, 77
@@ -22,6 +24,9 @@ class Checkout:
         (folder / ".gitignore").write_text("build\n")
         (folder / "tests/data").write_text("data\n")
         (folder / "tests/x_test.cc").write_text("// source\n")
+        (folder / "tests/test_x.py").write_text("")
+        (folder / "README.md").write_text("")
+        (folder / "CHANGELOG.md").write_text("")
         (folder / "build/library.so").write_text("library\n")
         self.program = folder / "build/program"
         self.write("exit 0")
@@ -57,6 +62,7 @@ def checkout(tmp_path):
 CHANGES = {
     "the program": lambda at: at.write("exit 0 # otherwise"),
     "a file that it may read": lambda at: (at.folder / "tests/data").write_text("other\n"),
+    "a page that tests read": lambda at: (at.folder / "README.md").write_text("more\n"),
     "a file of the same size": lambda at: (at.folder / "tests/data").write_text("atad\n"),
     "a file that is gone": lambda at: (at.folder / "tests/data").unlink(),
     "a new file": lambda at: (at.folder / "tests/more").write_text("data\n"),
@@ -75,6 +81,23 @@ def test_sources_count_by_the_program_made_of_them(checkout):
     (checkout.folder / "tests/x_test.cc").write_text("// another\n")
     (checkout.folder / "build/other").write_text("built\n")
     assert checkout.run() == SKIPPED
+
+
+def test_what_no_program_reads_asks_for_no_run(checkout):
+    (checkout.folder / "tests/test_x.py").write_text("assert True\n")
+    (checkout.folder / "CHANGELOG.md").write_text("more\n")
+    assert checkout.run() == SKIPPED
+
+
+def test_the_pages_that_count_are_those_that_tests_name():
+    """In a literal: whole, since half a path would not be found here."""
+    found = set()
+    for path in sorted(path for folder in ("kcc", "apps", "tests", "fuzz") for path in (ROOT / folder).rglob("*.cc")):
+        if path.name.endswith("_test.cc") or path.is_relative_to(ROOT / "tests") or path.is_relative_to(ROOT / "fuzz"):
+            literals = re.findall(r'"((?:[^"\\\n]|\\.)*)"', path.read_text())
+            found |= {word for literal in literals for word in re.findall(r"[\w./-]+\.md\b", literal) if (ROOT / word).exists()}
+            assert not [literal for literal in literals if re.fullmatch(r"(\./)?docs(/\w+)*/", literal)], path
+    assert found == set(unless_passed.PAGES)
 
 
 @pytest.mark.parametrize("variables", [{"FRESH": "1"}, {"CI": "true"}, {"RC_PARAMS": "seed=1"}, {"KCC_FAULTS": "full"}], ids=str)
