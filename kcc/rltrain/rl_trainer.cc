@@ -97,6 +97,7 @@ std::vector<AskedProblem> RlTrainer::NextProblems() {
   const std::span<const TaskProblem> all = task_.train();
   std::vector<size_t> order = EpochOrder(all.size(), options_.seed, next_.epoch);
   std::vector<AskedProblem> asked;
+  asked.reserve(static_cast<size_t>(options_.problems * options_.group));
   for (int64_t i = 0; i < options_.problems; ++i) {
     if (next_.index >= static_cast<int64_t>(all.size())) {
       next_ = {next_.epoch + 1, 0};
