@@ -43,7 +43,7 @@ struct RlTrainOptions {
   int64_t stale = 0;                // updates by which the weights that sample are behind
   bool score_all = false;           // groups without advantage too
   int64_t reference_every = 1;      // steps between two measurements of the KL; 0: never
-  AdamWOptions adamw = {0.9, 0.999, 1e-8, 0};
+  AdamWOptions adamw = {0.9, 0.98, 1e-8, 0};
   RateSchedule schedule = {ScheduleKind::kConstant, 1e-4, 1, 0, 100};
   double clip = 1.0;
   size_t pack_tokens = 4096;
