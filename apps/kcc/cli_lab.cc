@@ -188,6 +188,7 @@ void DeclareLab(Program& program) {
       ->type_name("N")
       ->delimiter(',');
   DeclareLabTrain(program, group);
+  DeclareLabRl(program, group);
   DeclareLabVerify(program, group);
   DeclareLabServe(program, group);
 }

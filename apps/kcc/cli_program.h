@@ -65,6 +65,8 @@ struct Program {
   LabOptions lab;
   LabServeOptions lab_serve;
   LabTrainOptions lab_train;
+  LabRlOptions lab_rl;
+  LabCurvesOptions lab_curves;
   LabVerifyOptions lab_verify;
   ReportOptions report;
   CompareOptions compare;
@@ -158,6 +160,7 @@ void DeclareRegisterFlags(CLI::App* app, RegisterFlags& flags, bool required);
 void DeclareSigningFlags(CLI::App* app, SigningFlags& flags);
 void DeclareJudgeFlags(CLI::App* app, JudgeFlags& flags);
 void DeclareStoreFlags(CLI::App* app, JudgeFlags& flags);
+void DeclareCorrectionFlags(CLI::App* app, RlCorrectionFlags& flags, const char* help);
 void DeclareMeasureFlags(CLI::App* app, MeasureFlags& flags);
 
 void DeclareScore(Program& program);
@@ -165,6 +168,7 @@ void DeclareGenerate(Program& program);
 void DeclareAttribute(Program& program);
 void DeclareReplay(Program& program);
 void DeclareLab(Program& program);
+void DeclareLabRl(Program& program, CLI::App* group);
 void DeclareReport(Program& program);
 void DeclareCompare(Program& program);
 void DeclareTrace(Program& program);

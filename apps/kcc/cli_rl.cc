@@ -6,6 +6,30 @@
 namespace kcc::cli {
 namespace {
 
+std::vector<std::string> DialectIds() {
+  std::vector<std::string> ids;
+  for (const Dialect* dialect : Dialects()) ids.emplace_back(dialect->id);
+  return ids;
+}
+
+void AddFunctionAndOptions(CLI::App* app, RlDialectFlags& flags) {
+  app->add_option("--function", flags.function, "The framework's function; its first without")
+      ->type_name("NAME");
+  app->add_option("--options", flags.options, "The framework's own options, a JSON object")
+      ->type_name("JSON");
+}
+
+}  // namespace
+
+void DeclareCorrectionFlags(CLI::App* app, RlCorrectionFlags& flags, const char* help) {
+  app->add_option("--rule", flags.rule, help)->type_name("JSON");
+  AddChoice(app, "--dialect", flags.framework.dialect, DialectIds(),
+            "Or a framework's options instead");
+  AddFunctionAndOptions(app, flags.framework);
+}
+
+namespace {
+
 // A command of the group whose work is done with its own options.
 template <class Options>
 CLI::App* DeclareIn(Program& program, CLI::App* group, const char* name, const char* help,
@@ -14,12 +38,6 @@ CLI::App* DeclareIn(Program& program, CLI::App* group, const char* name, const c
   return Declare(
       program, name, help, example,
       [&options, run](Console& console) { return run(options, console); }, group);
-}
-
-std::vector<std::string> DialectIds() {
-  std::vector<std::string> ids;
-  for (const Dialect* dialect : Dialects()) ids.emplace_back(dialect->id);
-  return ids;
 }
 
 void AddStep(CLI::App* app, RlStepFlags& flags) {
@@ -42,20 +60,6 @@ void AddStep(CLI::App* app, RlStepFlags& flags) {
 
 void AddOutput(CLI::App* app, std::string& output, const char* help) {
   app->add_option("-o,--output", output, help)->type_name(std::string(kFileValue));
-}
-
-void AddFunctionAndOptions(CLI::App* app, RlDialectFlags& flags) {
-  app->add_option("--function", flags.function, "The framework's function; its first without")
-      ->type_name("NAME");
-  app->add_option("--options", flags.options, "The framework's own options, a JSON object")
-      ->type_name("JSON");
-}
-
-void AddCorrection(CLI::App* app, RlCorrectionFlags& flags, const char* help) {
-  app->add_option("--rule", flags.rule, help)->type_name("JSON");
-  AddChoice(app, "--dialect", flags.framework.dialect, DialectIds(),
-            "Or a framework's options instead");
-  AddFunctionAndOptions(app, flags.framework);
 }
 
 void DeclareJudge(Program& program, CLI::App* group) {
@@ -108,7 +112,8 @@ void DeclareLint(Program& program, CLI::App* group) {
                 "kcc rl lint step.npz --rule '{\"weight\": {\"mode\": \"truncate\", \"high\": 2}}'",
                 RunRlLint, options);
   AddStep(app, options.step);
-  AddCorrection(app, options.correction, "Also lint this correction, a JSON object (docs/rl.md)");
+  DeclareCorrectionFlags(app, options.correction,
+                         "Also lint this correction, a JSON object (docs/rl.md)");
 }
 
 void DeclareDialects(Program& program, CLI::App* group) {
@@ -138,7 +143,7 @@ void DeclareCorrect(Program& program, CLI::App* group) {
                 "\"high\": 2}}' -o weights.safetensors",
                 RunRlCorrect, options);
   AddStep(app, options.step);
-  AddCorrection(app, options.correction, "The correction, a JSON object (docs/rl.md)");
+  DeclareCorrectionFlags(app, options.correction, "The correction, a JSON object (docs/rl.md)");
   AddOutput(app, options.output, "Write weights and mask as safetensors");
 }
 

@@ -64,7 +64,7 @@ std::string StagesInForce(const PromotionPolicy& policy) {
 }
 
 // "minimal 1.0.0, 4 clauses on 1 slice".
-std::string Summary(const Document& document) {
+std::string SummaryLine(const Document& document) {
   if (const auto& contract = document.contract) {
     return Shown(contract->name) + ' ' + Shown(contract->version) + ", " +
            Counted(contract->clauses.size(), "clause") + " on " +
@@ -93,7 +93,7 @@ void PrintVerdict(const Checked& file, const std::string& name, const Counts& co
     return;
   }
   console.out << Shown(name) << ": " << Paint(Style::kGreen, "ok", console.colour_out) << ": "
-              << Summary(file.document);
+              << SummaryLine(file.document);
   if (counts.warnings > 0) console.out << ", " << CountText(counts);
   console.out << "\n  " << Paint(Style::kDim, DigestOf(file.document), console.colour_out) << '\n';
 }

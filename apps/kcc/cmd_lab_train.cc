@@ -1,6 +1,4 @@
 // kcc lab train: a training run through the lab's own forward pass.
-#include <poll.h>
-
 #include "apps/kcc/commands.h"
 #include "apps/kcc/commands_lab.h"
 #include "apps/kcc/kernels.h"
@@ -54,11 +52,6 @@ Result<TrainStart> StartOf(const LabTrainOptions& options, const Console& consol
   return StartFromCheckpoint(shipped);
 }
 
-bool Readable(int fd) {
-  pollfd waiting{fd, POLLIN, 0};
-  return ::poll(&waiting, 1, 0) > 0;
-}
-
 struct Trained {
   ExampleSet examples;
   RunPlan plan;
@@ -76,7 +69,7 @@ Result<Trained> Train(const LabTrainOptions& options, Console& console) {
   const int64_t steps = made.plan.options.schedule.steps;
   RunHooks hooks;
   hooks.step = [&](const StepReport& report) { progress.Show(report.step, steps, 0); };
-  hooks.stop = [&] { return Readable(interruptible.stop_fd()); };
+  hooks.stop = [&] { return interruptible.stop_asked(); };
   KCC_TRY(made.run, RunTraining(start, made.examples, made.plan, hooks));
   return made;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/kcc/commands.h"
 #include "apps/kcc/console.h"
 
 namespace kcc::cli {
@@ -47,6 +48,53 @@ struct LabTrainOptions {
   int64_t threads = 0;  // 0: as the kernel's
 };
 int RunLabTrain(const LabTrainOptions& options, Console& console);
+
+struct LabRlOptions {
+  std::string task;  // products, json or a requests file
+  std::string train = "lab:f32", infer = "lab:f32";
+  std::string recompute;  // a kernel; empty: the one that is trained
+  bool bypass = false;
+  RlCorrectionFlags correction;  // empty: none
+  std::string model;             // a checkpoint's directory
+  std::string output;            // the run's folder
+  bool resume = false;
+  int64_t steps = 300;
+  int64_t problems = 8;
+  int64_t group = 8;
+  std::string algorithm = "grpo";
+  double gamma = 1, lambda = 0.95, value_rate = 1e-3;
+  std::string advantages = "scaled";  // or centred
+  double clip_low = 0.2, clip_high = 0.2, dual_clip = 0;
+  double kl = 0;
+  std::string loss_mean = "tokens";
+  int64_t stale = 0;
+  bool score_all = false;
+  int64_t reference_every = 1;
+  double rate = 1e-4;
+  std::string schedule = "constant";
+  double floor = 0.02;
+  int64_t warmup = 0;
+  double decay = 0;
+  double clip = 1.0;
+  int64_t pack_tokens = 4096;
+  uint64_t seed = 1;
+  int64_t eval_every = 25;
+  int64_t eval_problems = 128;
+  std::string eval_answers = "greedy";
+  std::string contract;           // whose clauses are judged each step
+  std::string orders = "follow";  // or log
+  bool keep_steps = false;
+  int64_t save_every = 25;
+  std::string dtype = "f32";
+  int64_t threads = 0;  // 0: as the trained kernel's
+};
+int RunLabRl(const LabRlOptions& options, Console& console);
+
+struct LabCurvesOptions {
+  std::vector<std::string> runs;  // folders
+  std::string output;             // the page
+};
+int RunLabCurves(const LabCurvesOptions& options, Console& console);
 
 struct LabVerifyOptions {
   std::vector<std::string> kernels;  // empty: those that training needs to be exact

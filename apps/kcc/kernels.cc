@@ -1,6 +1,7 @@
 #include "apps/kcc/kernels.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -82,6 +83,11 @@ Interruptible::~Interruptible() {
 }
 
 int Interruptible::stop_fd() const { return stop_pipe[0]; }
+
+bool Interruptible::stop_asked() const {
+  pollfd waiting{stop_fd(), POLLIN, 0};
+  return ::poll(&waiting, 1, 0) > 0;
+}
 
 void Interruptible::Stop() const { WriteStop(); }
 

@@ -29,6 +29,8 @@ class Interruptible {
   Interruptible& operator=(const Interruptible&) = delete;
 
   int stop_fd() const;
+  // For work that waits for nothing: whether it is to end.
+  bool stop_asked() const;
   // The same from within: one kernel failed, and the other need not finish.
   void Stop() const;
 

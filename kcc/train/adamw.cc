@@ -67,14 +67,9 @@ void StepBlock(const StepNumbers& n, const float* gradient, size_t count, float*
 
 }  // namespace
 
-void AdamWStep(const ModelConfig& config, const AdamWOptions& options, int64_t step, double rate,
-               double scale, ModelWeights* gradients, ForkJoin& pool, ModelWeights* weights,
-               AdamWMoments* moments) {
-  const auto gradient = TensorsOf(config, gradients);
-  const auto weight = TensorsOf(config, weights);
-  const auto first = TensorsOf(config, &moments->first);
-  const auto second = TensorsOf(config, &moments->second);
-  const std::vector<Block> blocks = BlocksOf(weight);
+void AdamWStep(const AdamWTensors& tensors, const AdamWOptions& options, int64_t step, double rate,
+               double scale, ForkJoin& pool) {
+  const std::vector<Block> blocks = BlocksOf(tensors.weights);
   StepNumbers numbers{};
   numbers.scale = static_cast<float>(scale);
   numbers.one_minus_b1 = static_cast<float>(1 - options.beta1);
@@ -87,14 +82,23 @@ void AdamWStep(const ModelConfig& config, const AdamWOptions& options, int64_t s
     StepNumbers n = numbers;
     for (size_t b = begin; b < end; ++b) {
       const Block& block = blocks[b];
-      const bool matrix = weight[block.tensor].shape.size() == 2;
+      const auto at = [&](const std::vector<ModelTensor>& of) {
+        return of[block.tensor].values->data() + block.begin;
+      };
+      const bool matrix = tensors.weights[block.tensor].shape.size() == 2;
       n.keep = static_cast<float>(matrix ? 1 - rate * options.decay : 1.0);
-      StepBlock(n, gradient[block.tensor].values->data() + block.begin, block.count,
-                weight[block.tensor].values->data() + block.begin,
-                first[block.tensor].values->data() + block.begin,
-                second[block.tensor].values->data() + block.begin);
+      StepBlock(n, at(tensors.gradients), block.count, at(tensors.weights), at(tensors.first),
+                at(tensors.second));
     }
   });
+}
+
+void AdamWStep(const ModelConfig& config, const AdamWOptions& options, int64_t step, double rate,
+               double scale, ModelWeights* gradients, ForkJoin& pool, ModelWeights* weights,
+               AdamWMoments* moments) {
+  AdamWStep({TensorsOf(config, gradients), TensorsOf(config, weights),
+             TensorsOf(config, &moments->first), TensorsOf(config, &moments->second)},
+            options, step, rate, scale, pool);
   if (config.tied) weights->lm_head = weights->embedding;
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "kcc/base/result.h"
 #include "kcc/lab/checkpoint.h"
@@ -35,6 +36,13 @@ struct AdamWMoments {
 void AdamWStep(const ModelConfig& config, const AdamWOptions& options, int64_t step, double rate,
                double scale, ModelWeights* gradients, ForkJoin& pool, ModelWeights* weights,
                AdamWMoments* moments);
+
+// The same for tensors of any kind, side by side; those of two dimensions are matrices.
+struct AdamWTensors {
+  std::vector<ModelTensor> gradients, weights, first, second;
+};
+void AdamWStep(const AdamWTensors& tensors, const AdamWOptions& options, int64_t step, double rate,
+               double scale, ForkJoin& pool);
 
 // sqrt(sum g^2) over all tensors, in double.
 double GradientLength(const ModelConfig& config, ModelWeights* gradients, ForkJoin& pool);

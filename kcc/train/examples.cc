@@ -79,21 +79,24 @@ Result<ExampleSet> ReadExamples(const std::string& path) {
   return made;
 }
 
+std::vector<size_t> EpochOrder(size_t count, uint64_t seed, int64_t epoch) {
+  std::vector<uint64_t> keys(count);
+  const uint64_t pass = Mix(Mix(seed) ^ static_cast<uint64_t>(epoch));
+  for (size_t i = 0; i < count; ++i) keys[i] = Mix(pass ^ i);
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return keys[a] != keys[b] ? keys[a] < keys[b] : a < b; });
+  return order;
+}
+
 ExampleOrder::ExampleOrder(std::span<const TrainExample> examples, uint64_t seed,
                            DataPosition start)
     : examples_(examples), seed_(seed), position_(start) {
   Arrange();
 }
 
-void ExampleOrder::Arrange() {
-  std::vector<uint64_t> keys(examples_.size());
-  const uint64_t epoch = Mix(Mix(seed_) ^ static_cast<uint64_t>(position_.epoch));
-  for (size_t i = 0; i < keys.size(); ++i) keys[i] = Mix(epoch ^ i);
-  order_.resize(examples_.size());
-  std::iota(order_.begin(), order_.end(), size_t{0});
-  std::sort(order_.begin(), order_.end(),
-            [&](size_t a, size_t b) { return keys[a] != keys[b] ? keys[a] < keys[b] : a < b; });
-}
+void ExampleOrder::Arrange() { order_ = EpochOrder(examples_.size(), seed_, position_.epoch); }
 
 std::vector<const TrainExample*> ExampleOrder::Batch(size_t tokens) {
   std::vector<const TrainExample*> batch;

@@ -7,6 +7,7 @@
 // numbers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -38,6 +39,9 @@ struct DataPosition {
   int64_t index = 0;
   bool operator==(const DataPosition&) const = default;
 };
+
+// The order in which a pass takes `count` things.
+std::vector<size_t> EpochOrder(size_t count, uint64_t seed, int64_t epoch);
 
 class ExampleOrder {
  public:

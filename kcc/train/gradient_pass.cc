@@ -93,6 +93,11 @@ std::span<const float> GradientPass::LogitsOf(size_t i) const {
   return std::span(state_->tape.logits).subspan(state_->row_at[i] * vocab, vocab);
 }
 
+std::span<const float> GradientPass::HiddenOf(size_t i) const {
+  const size_t hidden = state_->model.config.hidden;
+  return std::span(state_->tape.head_input).subspan(state_->row_at[i] * hidden, hidden);
+}
+
 void GradientPass::Backward(std::span<const float> slopes, ModelWeights* gradients) {
   State& s = *state_;
   KCC_CHECK(slopes.size() == s.place.size());

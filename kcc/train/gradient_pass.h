@@ -45,6 +45,8 @@ class GradientPass {
   std::span<const float> log_probs() const;
   // The logits that the i-th of them was read from.
   std::span<const float> LogitsOf(size_t i) const;
+  // What the output matrix read there: the state of the last layer after the final norm.
+  std::span<const float> HiddenOf(size_t i) const;
   // Adds the gradient of sum_i slopes[i] log_probs()[i], of the last Forward.
   void Backward(std::span<const float> slopes, ModelWeights* gradients);
 

@@ -15,32 +15,10 @@ namespace kcc {
 namespace {
 
 constexpr std::string_view kVersion = "1";
+constexpr std::string_view kKind = "kccTrain";
 
 std::string_view Bytes(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-}
-
-// All tensors of the state under the names of the file. Read through, never written, where the
-// state is const.
-std::vector<ModelTensor> TensorsOfState(const ModelConfig& config, TrainState* state) {
-  std::vector<ModelTensor> tensors;
-  for (const auto& [prefix, weights] :
-       {std::pair<std::string, ModelWeights*>{"weights.", &state->weights},
-        {"first.", &state->moments.first},
-        {"second.", &state->moments.second}}) {
-    for (ModelTensor& tensor : TensorsOf(config, weights)) {
-      tensor.name = prefix + tensor.name;
-      tensors.push_back(std::move(tensor));
-    }
-  }
-  return tensors;
-}
-
-// The shortest text that reads back as the same number.
-std::string Text(double value) {
-  std::array<char, 32> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
 }
 
 std::optional<int64_t> NumberOf(const SafetensorsHeader& header, const std::string& key) {
@@ -78,39 +56,68 @@ Result<> CheckSettings(const SafetensorsHeader& header, const RunSettings& setti
 
 }  // namespace
 
+std::string SettingText(double value) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+
+void AddKernelSettings(const std::string& prefix, const LabSwitches& kernel, bool generates,
+                       RunSettings* settings) {
+  for (const auto& [name, value] : SwitchTexts(kernel)) {
+    if (name == "path") continue;
+    const SwitchInfo& info = *FindSwitch(name);
+    // chunk and concurrency shape rollouts; a training step is always one step of the engine.
+    const bool counts = generates || info.bits != SwitchBits::kDynamicBatch;
+    if (counts && CanChangeBits(info, kernel)) (*settings)[prefix + name] = value;
+  }
+}
+
+void AddOptimizerSettings(const AdamWOptions& adamw, const RateSchedule& schedule, double clip,
+                          RunSettings* settings) {
+  RunSettings& made = *settings;
+  made["beta1"] = SettingText(adamw.beta1);
+  made["beta2"] = SettingText(adamw.beta2);
+  made["epsilon"] = SettingText(adamw.epsilon);
+  made["decay"] = SettingText(adamw.decay);
+  made["schedule"] = std::string(Name(schedule.kind));
+  made["rate"] = SettingText(schedule.rate);
+  made["floor"] = SettingText(schedule.floor);
+  made["warmup"] = std::to_string(schedule.warmup);
+  made["steps"] = std::to_string(schedule.steps);
+  made["clip"] = SettingText(clip);
+}
+
+std::vector<ModelTensor> TensorsOfOptimizer(const ModelConfig& config, ModelWeights* weights,
+                                            AdamWMoments* moments) {
+  std::vector<ModelTensor> tensors;
+  for (const auto& [prefix, values] : {std::pair<std::string, ModelWeights*>{"weights.", weights},
+                                       {"first.", &moments->first},
+                                       {"second.", &moments->second}}) {
+    for (ModelTensor& tensor : TensorsOf(config, values)) {
+      tensor.name = prefix + tensor.name;
+      tensors.push_back(std::move(tensor));
+    }
+  }
+  return tensors;
+}
+
 RunSettings SettingsOf(const TrainOptions& options, const ExampleSet& examples,
                        const std::string& start_digest) {
   RunSettings settings;
   settings["model"] = start_digest;
   settings["examples"] = examples.digest;
-  for (const auto& [name, value] : SwitchTexts(options.kernel)) {
-    // chunk and concurrency shape rollouts; a training step is always one step of the engine.
-    const SwitchInfo& info = *FindSwitch(name);
-    if (info.bits != SwitchBits::kDynamicBatch && CanChangeBits(info, options.kernel) &&
-        name != "path") {
-      settings["kernel " + name] = value;
-    }
-  }
-  settings["beta1"] = Text(options.adamw.beta1);
-  settings["beta2"] = Text(options.adamw.beta2);
-  settings["epsilon"] = Text(options.adamw.epsilon);
-  settings["decay"] = Text(options.adamw.decay);
-  settings["schedule"] = std::string(Name(options.schedule.kind));
-  settings["rate"] = Text(options.schedule.rate);
-  settings["floor"] = Text(options.schedule.floor);
-  settings["warmup"] = std::to_string(options.schedule.warmup);
-  settings["steps"] = std::to_string(options.schedule.steps);
-  settings["clip"] = Text(options.clip);
-  settings["prompt weight"] = Text(options.prompt_weight);
+  AddKernelSettings("kernel ", options.kernel, false, &settings);
+  AddOptimizerSettings(options.adamw, options.schedule, options.clip, &settings);
+  settings["prompt weight"] = SettingText(options.prompt_weight);
   settings["batch tokens"] = std::to_string(options.batch_tokens);
   settings["pack tokens"] = std::to_string(options.pack_tokens);
   settings["seed"] = std::to_string(options.seed);
   return settings;
 }
 
-Result<> WriteState(const std::string& path, const ModelConfig& config, const RunSettings& settings,
-                    const TrainState& state) {
-  const std::vector<ModelTensor> tensors = TensorsOfState(config, const_cast<TrainState*>(&state));
+Result<> WriteStateFile(const std::string& path, std::string_view kind, const RunSettings& settings,
+                        const RunCounters& counters, std::span<const ModelTensor> tensors) {
   std::vector<TensorInfo> infos;
   Sha256 hash;
   for (const ModelTensor& tensor : tensors) {
@@ -118,10 +125,8 @@ Result<> WriteState(const std::string& path, const ModelConfig& config, const Ru
     hash.Update(Bytes(*tensor.values));
   }
   std::map<std::string, std::string> metadata = settings;
-  metadata["kccTrain"] = kVersion;
-  metadata["step"] = std::to_string(state.step);
-  metadata["epoch"] = std::to_string(state.position.epoch);
-  metadata["index"] = std::to_string(state.position.index);
+  metadata[std::string(kind)] = kVersion;
+  for (const auto& [name, value] : counters) metadata[name] = std::to_string(value);
   metadata["digest"] = hash.Finish();
   const std::string prefix = SafetensorsPrefix(infos, metadata);
   return WriteFileInPieces(path, [&](const WritePiece& write) -> Result<> {
@@ -131,26 +136,24 @@ Result<> WriteState(const std::string& path, const ModelConfig& config, const Ru
   });
 }
 
-Result<TrainState> ReadState(const std::string& path, const ModelConfig& config,
-                             const RunSettings& settings) {
+Result<> ReadStateFile(const std::string& path, std::string_view kind, const RunSettings& settings,
+                       RunCounters* counters, std::span<const ModelTensor> tensors) {
   KCC_TRY(const MappedFile file, MappedFile::Open(path));
   KCC_TRY(const SafetensorsHeader header, ReadHeader(file, path));
-  const auto version = header.metadata.find("kccTrain");
+  const auto version = header.metadata.find(std::string(kind));
   if (version == header.metadata.end() || version->second != kVersion) {
     return InvalidError("this is no state of a training run that this version of kcc reads",
                         Place{path});
   }
   KCC_TRY_VOID(CheckSettings(header, settings, path));
-  const auto step = NumberOf(header, "step");
-  const auto epoch = NumberOf(header, "epoch");
-  const auto index = NumberOf(header, "index");
-  if (!step || !epoch || !index)
-    return BrokenEvidenceError("the state does not say where the run stands", Place{path});
-  TrainState state;
-  state.step = *step;
-  state.position = {*epoch, *index};
+  for (auto& [name, value] : *counters) {
+    const auto number = NumberOf(header, name);
+    if (!number)
+      return BrokenEvidenceError("the state does not say where the run stands", Place{path});
+    value = *number;
+  }
   Sha256 hash;
-  for (const ModelTensor& tensor : TensorsOfState(config, &state)) {
+  for (const ModelTensor& tensor : tensors) {
     const TensorInfo* info = header.Find(tensor.name);
     if (info == nullptr || info->dtype != DType::kF32 || info->shape != tensor.shape) {
       return BrokenEvidenceError("tensor '" + tensor.name + "' is missing or of another shape",
@@ -170,6 +173,26 @@ Result<TrainState> ReadState(const std::string& path, const ModelConfig& config,
     return BrokenEvidenceError(
         "the state is damaged: its bytes do not have the digest that it names", Place{path});
   }
+  return {};
+}
+
+Result<> WriteState(const std::string& path, const ModelConfig& config, const RunSettings& settings,
+                    const TrainState& state) {
+  auto& read = const_cast<TrainState&>(state);  // read through, never written
+  const RunCounters counters = {
+      {"step", state.step}, {"epoch", state.position.epoch}, {"index", state.position.index}};
+  return WriteStateFile(path, kKind, settings, counters,
+                        TensorsOfOptimizer(config, &read.weights, &read.moments));
+}
+
+Result<TrainState> ReadState(const std::string& path, const ModelConfig& config,
+                             const RunSettings& settings) {
+  TrainState state;
+  RunCounters counters = {{"step", 0}, {"epoch", 0}, {"index", 0}};
+  KCC_TRY_VOID(ReadStateFile(path, kKind, settings, &counters,
+                             TensorsOfOptimizer(config, &state.weights, &state.moments)));
+  state.step = counters["step"];
+  state.position = {counters["epoch"], counters["index"]};
   if (config.tied) state.weights.lm_head = state.weights.embedding;
   return state;
 }

@@ -8,16 +8,39 @@
 // examples, which follows from the seed among the settings.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "kcc/base/result.h"
+#include "kcc/lab/switches.h"
 #include "kcc/train/trainer.h"
 
 namespace kcc {
 
 // What decides a run's bits besides its state, by name, as text.
 using RunSettings = std::map<std::string, std::string>;
+// The shortest text that reads back as the same number.
+std::string SettingText(double value);
+// Of a kernel that computes whole sequences: the switches that can change a bit of it, each after
+// `prefix`. `generates`: it generates too, and the shape of a step counts where it decides bits.
+void AddKernelSettings(const std::string& prefix, const LabSwitches& kernel, bool generates,
+                       RunSettings* settings);
+void AddOptimizerSettings(const AdamWOptions& adamw, const RateSchedule& schedule, double clip,
+                          RunSettings* settings);
+
+// A state of any kind of run: its tensors, its settings, and counters that say where it stands.
+using RunCounters = std::map<std::string, int64_t>;
+Result<> WriteStateFile(const std::string& path, std::string_view kind, const RunSettings& settings,
+                        const RunCounters& counters, std::span<const ModelTensor> tensors);
+// Fills the tensors, and the counters that are named. Fails as ReadState does.
+Result<> ReadStateFile(const std::string& path, std::string_view kind, const RunSettings& settings,
+                       RunCounters* counters, std::span<const ModelTensor> tensors);
+// Under the names of a file: "weights.", "first." and "second." before those of the model.
+std::vector<ModelTensor> TensorsOfOptimizer(const ModelConfig& config, ModelWeights* weights,
+                                            AdamWMoments* moments);
 
 // Of the options, the examples and the checkpoint that a run starts from. Switches that never
 // change a bit are left out.

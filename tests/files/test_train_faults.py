@@ -1,4 +1,4 @@
-"""Each call by which `kcc lab train` changes a file fails in turn: the error says which file and why, and the run goes on from what is
+"""Each call by which `kcc lab train` and `kcc lab rl` change a file fails in turn: the error says which file and why, and the run goes on from what is
 left to the same bits."""
 
 import json
@@ -16,13 +16,18 @@ CONFIG = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def words(tmp_path):
+@pytest.fixture(params=["train", "rl"])
+def words(request, kcc, tmp_path):
     """The command, without its output."""
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    (tmp_path / "e.jsonl").write_text("".join(json.dumps({"id": f"e{n}", "prompt": [1, n], "output": [n + 1, 2]}) + "\n" for n in range(8)))
-    return ["lab", "train", tmp_path / "e.jsonl", "--config", tmp_path / "config.json", "--steps", 3, "--batch-tokens", 8,
-            "--save-every", 2, "--threads", 1]  # fmt: skip
+    (tmp_path / "e.jsonl").write_text("".join(json.dumps({"id": f"e{n}", "prompt": [1, n], "output": [n + 1, 2]}) + "\n" for n in range(8)))  # one of them is held out
+    train = ["lab", "train", tmp_path / "e.jsonl", "--config", tmp_path / "config.json", "--steps", 3, "--batch-tokens", 8,
+             "--save-every", 2, "--threads", 1]  # fmt: skip
+    if request.param == "train":
+        return train
+    assert kcc(*train, "-o", tmp_path / "model").code == 0
+    return ["lab", "rl", tmp_path / "e.jsonl", "--model", tmp_path / "model", "--problems", 2, "--group", 2, "--steps", 3,
+            "--score-all", "--eval-every", 2, "--eval-problems", 1, "--save-every", 2, "--threads", 1]  # fmt: skip
 
 
 def files_of(folder):
@@ -47,7 +52,7 @@ def check(kcc, faults, words, folder, expected, kind, at):
     assert kind != "SHORT" and done.code == 4, story
     assert REASONS[kind] in done.err and str(folder) in done.err, story
     for name, content in files_of(folder).items():
-        if name == "log.jsonl":
+        if name in ("log.jsonl", "held-out.jsonl"):
             assert expected[name].startswith(content), story
         elif name != "state.safetensors":  # the state changes on the way; that it is whole is seen by resuming
             assert content == expected[name], f"{name}: {story}"

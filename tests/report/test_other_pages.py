@@ -173,3 +173,43 @@ def test_the_replay_says_what_the_gap_spends_of_ppos_epsilon_and_the_settings(ru
         settings = printed[printed.index("settings for verl:") + 1 :]
         assert page.locator(".settings").inner_text().splitlines() == [line.strip() for line in settings]
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.fixture(scope="module")
+def curves(run, tmp_path_factory):
+    """A page of two runs of reinforcement learning, one of them under a contract that it violates."""
+    folder = tmp_path_factory.mktemp("rl")
+    contract = folder / "strict.yaml"
+    contract.write_text(
+        "apiVersion: kcc/v1\nkind: KernelContract\nmetadata: {name: strict, version: 1.0.0}\nspec:\n"
+        "  decision: {about: evaluation-set}\n  numerical:\n"
+        "    - {id: N-1, metric: mean_abs_log_ratio, atMost: 1e-6, level: L3}\n"
+    )
+    common = ["lab", "rl", "products", "--problems", 2, "--group", 4, "--steps", 4, "--eval-every", 2, "--eval-problems", 4]
+    run(*common, "-o", folder / "exact")
+    run(*common, "-o", folder / "int4", "--infer", "lab:int4?batch=invariant", "--contract", contract, "--orders", "log")
+    run("lab", "curves", folder / "exact", folder / "int4", "-o", folder / "arms.html")
+    return folder
+
+
+@pytest.mark.parametrize("width, scheme", LOOKS)
+def test_the_page_of_runs_shows_every_curve_and_clause(curves, open_file, screenshot, width, scheme):
+    page = open_file(curves / "arms.html", viewport={"width": width, "height": 900}, color_scheme=scheme)
+    expect(page.locator("h1")).to_have_text("Runs side by side")
+    assert page.locator(".chart").count() >= 12
+    for chart in page.locator(".chart").all():
+        assert chart.locator("svg.plot polyline, svg.plot .dot").count() >= 1
+    expect(page.locator(".runs span")).to_have_count(2)
+    strip = page.locator(".strip")
+    expect(strip).to_have_count(1)
+    expect(strip.locator(".mono")).to_have_text("N-1/all")
+    assert strip.locator("rect.v-violated").count() >= 1
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    screenshot(page, f"rl-curves-{width}-{scheme}")
+
+
+def test_a_run_has_a_page_of_its_own(curves, open_file):
+    page = open_file(curves / "int4/curves.html")
+    expect(page.locator("h1")).to_have_text("GRPO on products")
+    expect(page.locator(".runs")).to_have_count(0)
+    assert page.locator(".chart svg[role=img]").count() >= 12
