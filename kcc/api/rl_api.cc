@@ -290,6 +290,8 @@ kcc_status kcc_rl_replay(const kcc_rl_batch* batch, int threads, const char* for
     OwnedBatch owned;
     KCC_TRY_VOID(TakeBatch(batch, &owned));
     kcc::RlReplayOptions options;
+    options.kept_min = 0.5;  // what version 1 has always recommended by
+    options.masked_is_lost = false;
     KCC_TRY(options.threads, ThreadCount(threads));
     const std::vector<kcc::RlCorrection> grid = kcc::ReplayGrid();
     KCC_TRY(const kcc::RlReplay replay, kcc::ReplayRl(owned.batch, grid, options));

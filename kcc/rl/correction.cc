@@ -85,6 +85,20 @@ Result<> CheckBounds(std::string_view where, double low, double high) {
 
 }  // namespace
 
+RlAggregate RlAggregateOf(RlLevel level) {
+  switch (level) {
+    case RlLevel::kToken:
+      return RlAggregate::kTokenwise;
+    case RlLevel::kSequence:
+      return RlAggregate::kSequenceSum;
+    case RlLevel::kGeometric:
+      return RlAggregate::kSequenceMean;
+    case RlLevel::kSegment:
+      return RlAggregate::kSegmentSum;
+  }
+  return RlAggregate::kTokenwise;
+}
+
 std::string DescribeCorrection(const RlCorrection& correction) {
   std::string text = DescribeWeight(correction.weight);
   for (const RlRejectRule& rule : correction.reject) {

@@ -56,6 +56,8 @@ enum class RlAggregate : uint8_t {
   kSegmentSum
 };
 std::string_view RlAggregateName(RlAggregate aggregate);
+// Of a level's own unit: geometric weights have the mean over their sequence.
+RlAggregate RlAggregateOf(RlLevel level);
 
 // Keeps a token (or all tokens of a unit) if the statistic lies in [low, high]. Bands of ratios
 // are ratios (0.5, 2.0), not logs; equality keeps.

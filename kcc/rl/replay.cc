@@ -1,11 +1,8 @@
 // Replay: the grid, the Pareto front and the recommendation.
-//
-// The score is the mean squared error of a gradient of `rows` samples in units of (A G)^2, as far
-// as weights decide it: bias^2 + E phi^2 / rows (docs/math.md A.7). It orders corrections; it is
-// not an estimate of anything absolute.
 #include "kcc/rl/replay.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -30,11 +27,6 @@ double BiasOf(const RlCorrectionMetrics& f, bool outcome) {
   return outcome ? f.bias_sequence : f.bias_token;
 }
 
-double ScoreOf(const RlCorrectionMetrics& f, bool outcome) {
-  const double bias = BiasOf(f, outcome);
-  return bias * bias + f.variance / static_cast<double>(std::max<int64_t>(1, f.rows));
-}
-
 void MarkPareto(bool outcome, std::vector<RlReplayRow>* rows) {
   for (RlReplayRow& row : *rows) {
     const double bias = BiasOf(row.metrics[0], outcome);
@@ -49,8 +41,18 @@ void MarkPareto(bool outcome, std::vector<RlReplayRow>* rows) {
   }
 }
 
-void FillKept(RlReplayRow* row) {
-  for (const RlCorrectionMetrics& f : row->metrics) {
+// The same tokens lost, by rejection: a band of weights is one of ratios.
+RlCorrection RejectingWhatItMasks(const RlCorrection& correction) {
+  RlCorrection rejecting = correction;
+  const RlWeightRule& weight = correction.weight;
+  rejecting.weight = {};
+  rejecting.reject.push_back(
+      {RlStatistic::kRatio, RlAggregateOf(weight.level), weight.low, weight.high});
+  return rejecting;
+}
+
+void FillKept(const std::vector<RlCorrectionMetrics>& metrics, RlReplayRow* row) {
+  for (const RlCorrectionMetrics& f : metrics) {
     if (f.tokens == 0) continue;
     const double kept = static_cast<double>(f.tokens_kept) / static_cast<double>(f.tokens);
     if (kept >= row->kept_min) continue;
@@ -111,28 +113,49 @@ std::vector<RlCorrection> ReplayGrid() {
   return grid;
 }
 
+Result<RlReplayRow> ReplayOne(const RlBatch& batch, const RlCorrection& correction,
+                              const RlReplayOptions& options) {
+  RlReplayRow row;
+  row.correction = correction;
+  KCC_TRY(row.metrics, CorrectRl(batch, correction, {}, options.threads));
+  if (options.masked_is_lost && correction.weight.mode == RlWeightMode::kMask) {
+    KCC_TRY(const auto rejected,
+            CorrectRl(batch, RejectingWhatItMasks(correction), {}, options.threads));
+    FillKept(rejected, &row);
+  } else {
+    FillKept(row.metrics, &row);
+  }
+  return row;
+}
+
+RlUnfit UnfitOf(const RlReplayRow& row, const RlReplayOptions& options) {
+  const RlCorrectionMetrics& f = row.metrics[0];
+  if (row.kept_min < options.kept_min) return RlUnfit::kKeepsTooLittle;
+  if (!(f.ess >= options.ess_min)) return RlUnfit::kTooThin;
+  if (!(std::fabs(f.mean_weight - 1) <= options.mean_weight_tolerance)) {
+    return RlUnfit::kMeanWeightOff;
+  }
+  return RlUnfit::kFits;
+}
+
+double ReplayScore(const RlReplayRow& row, const RlReplayOptions& options) {
+  const RlCorrectionMetrics& f = row.metrics[0];
+  const double bias = BiasOf(f, options.outcome_advantages);
+  return bias * bias + f.variance / static_cast<double>(std::max<int64_t>(1, f.rows));
+}
+
 int RecommendRl(const RlReplay& replay, const RlReplayOptions& options,
                 const RlCorrectionTest& allowed, std::string* reason) {
   int recommended = -1;
   double best = std::numeric_limits<double>::infinity();
-  int too_few = 0, too_thin = 0, too_shifted = 0;
+  std::array<int, 4> count{};  // by RlUnfit
   for (size_t i = 0; i < replay.rows.size(); ++i) {
     const RlReplayRow& row = replay.rows[i];
-    const RlCorrectionMetrics& f = row.metrics[0];
     if (!allowed(row.correction)) continue;
-    if (row.kept_min < options.kept_min) {
-      ++too_few;
-      continue;
-    }
-    if (!(f.ess >= options.ess_min)) {
-      ++too_thin;
-      continue;
-    }
-    if (!(std::fabs(f.mean_weight - 1) <= options.mean_weight_tolerance)) {
-      ++too_shifted;
-      continue;
-    }
-    const double score = ScoreOf(f, options.outcome_advantages);
+    const RlUnfit unfit = UnfitOf(row, options);
+    ++count[static_cast<size_t>(unfit)];
+    if (unfit != RlUnfit::kFits) continue;
+    const double score = ReplayScore(row, options);
     if (!(score < best)) continue;
     best = score;
     recommended = static_cast<int>(i);
@@ -150,8 +173,8 @@ int RecommendRl(const RlReplay& replay, const RlReplayOptions& options,
             ReadableNumber(f.variance) + ") of those that keep " +
             ReadableNumber(100 * options.kept_min) +
             " % of every slice and an effective sample size of " + ReadableNumber(options.ess_min) +
-            "; " + std::to_string(too_few) + " keep too little, " + std::to_string(too_thin) +
-            " are too thin, " + std::to_string(too_shifted) + " have a mean weight off 1";
+            "; " + std::to_string(count[1]) + " keep too little, " + std::to_string(count[2]) +
+            " are too thin, " + std::to_string(count[3]) + " have a mean weight off 1";
   return recommended;
 }
 
@@ -159,10 +182,7 @@ Result<RlReplay> ReplayRl(const RlBatch& batch, std::span<const RlCorrection> gr
                           const RlReplayOptions& options) {
   RlReplay replay;
   for (const RlCorrection& correction : grid) {
-    RlReplayRow row;
-    row.correction = correction;
-    KCC_TRY(row.metrics, CorrectRl(batch, correction, {}, options.threads));
-    FillKept(&row);
+    KCC_TRY(RlReplayRow row, ReplayOne(batch, correction, options));
     replay.rows.push_back(std::move(row));
   }
   if (replay.rows.empty() || replay.rows[0].metrics[0].tokens == 0) {

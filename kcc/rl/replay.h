@@ -1,6 +1,6 @@
 // Runs recorded tokens through every correction and threshold: what each keeps, how much it
 // biases and how noisy it leaves the gradient, by slice, and which to take. Today one trains to
-// find out.
+// find out. Thresholds beyond the grid's are searched for in replay_search.h.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "kcc/base/result.h"
 #include "kcc/rl/batch.h"
 #include "kcc/rl/correction.h"
+#include "kcc/rl/training_evidence.h"
 
 namespace kcc {
 
@@ -23,11 +24,15 @@ struct RlReplayRow {
   // The slice (or everything) that comes nearest to losing all its tokens, and its kept share.
   double kept_min = 1;
   std::string kept_min_slice;
+  bool searched = false;  // its threshold was searched for, and is none of the grid's
 };
 
 struct RlReplayOptions {
-  double kept_min = 0.5;  // a recommendation keeps at least this share of every slice's tokens
-  double ess_min = 0.3;   // and has at least this effective sample size
+  double kept_min = kRlKeptShareMin;  // of every slice's tokens, by what is recommended
+  // A token that a mask gives weight 0 is as lost as a rejected one: the gradient lacks both. Off:
+  // rejected ones alone are counted (version 1 of the JSON).
+  bool masked_is_lost = true;
+  double ess_min = 0.3;  // and has at least this effective sample size
   // and a mean weight this near to 1. Ratios have mean 1; a sample whose weights have not has not
   // seen their tail, so its bias and variance look better than they are.
   double mean_weight_tolerance = 0.1;
@@ -40,6 +45,19 @@ struct RlReplay {
   int recommended = -1;           // index into rows; -1: none qualifies
   std::string reason;
 };
+
+// One correction on its own. `pareto` is left open.
+Result<RlReplayRow> ReplayOne(const RlBatch& batch, const RlCorrection& correction,
+                              const RlReplayOptions& options);
+
+// Why a row cannot be recommended; the first of these that holds.
+enum class RlUnfit : uint8_t { kFits, kKeepsTooLittle, kTooThin, kMeanWeightOff };
+RlUnfit UnfitOf(const RlReplayRow& row, const RlReplayOptions& options);
+
+// What is made as small as can be: bias^2 + E phi^2 / rows, the mean squared error of the gradient
+// in units of (A G)^2 as far as weights decide it (docs/math.md A.7). It orders corrections and
+// estimates nothing absolute.
+double ReplayScore(const RlReplayRow& row, const RlReplayOptions& options);
 
 // The grid that `kcc rl replay` walks: the presets of docs/rl-replay.md.
 std::vector<RlCorrection> ReplayGrid();

@@ -5,6 +5,7 @@
 #include "kcc/base/strings.h"
 #include "kcc/rl/diagnostics.h"
 #include "kcc/rl/published.h"
+#include "kcc/rl/training_evidence.h"
 
 namespace kcc {
 namespace {
@@ -96,6 +97,16 @@ void FillSettings(const RlReplay& replay, const RlReplayOptions& options, RlRepl
       DescribeCorrection(replay.rows[static_cast<size_t>(advice->row)].correction);
 }
 
+Result<std::string> EvidenceOf(const RlBatch& batch, int threads) {
+  KCC_TRY(const RlMetrics own, DiagnoseRl(OwnGapOf(batch), {}, threads));
+  const RlLevelMetrics& token = own.at(RlLevel::kToken);
+  const std::string gap = "mean |log w| " + ReadableNumber(token.mean_abs_log_ratio) + ", k3 " +
+                          ReadableNumber(token.k3) + " of " + (batch.old ? "old" : "train") +
+                          " against rollout: ";
+  if (std::isnan(token.mean_abs_log_ratio) || std::isnan(token.k3)) return gap + "not known";
+  return gap + E3GapText(token.mean_abs_log_ratio, token.k3) + " (" + std::string(kE3Page) + ")";
+}
+
 }  // namespace
 
 Result<RlReplayAdvice> AdviseRl(const RlBatch& batch, const RlReplay& replay,
@@ -106,6 +117,11 @@ Result<RlReplayAdvice> AdviseRl(const RlBatch& batch, const RlReplay& replay,
   KCC_TRY(advice.clip, ClipBudget(batch, epsilon));
   KCC_TRY(const WorstK3 worst, FindWorst(batch, options.threads));
   JudgeNeed(worst, replay, options, &advice);
+  KCC_TRY(advice.evidence, EvidenceOf(batch, options.threads));
+  for (const RlReplayRow& row : replay.rows) {
+    KCC_TRY(auto own, OwnKernelOf(batch, row.correction, options.threads));
+    advice.own.push_back(std::move(own));
+  }
   if (!dialect.empty()) FillSettings(replay, options, &advice);
   return advice;
 }

@@ -123,9 +123,28 @@ void WriteCorrected(const RlCorrectionMetrics& f, JsonWriter* json) {
   json->Field("variance", f.variance).Field("everythingRejected", f.everything_rejected());
 }
 
-void WriteReplayed(const RlReplayRow& row, JsonWriter* json) {
+void WriteOwnKernel(const std::vector<RlOwnKernel>& owns, JsonWriter* json) {
+  json->Key("ownKernel").BeginArray();
+  for (const RlOwnKernel& own : owns) {
+    json->BeginObject().Field("setting", own.setting);
+    json->Field("statistic", RlStatisticName(own.rule.statistic));
+    json->Field("aggregate", RlAggregateName(own.rule.aggregate));
+    json->Field("threshold", own.rule.high).Field("units", own.units).Field("mean", own.mean);
+    json->Key("quantiles").BeginArray();
+    for (const RlOwnQuantile& quantile : own.quantiles) {
+      json->BeginObject().Field("p", quantile.p).Field("value", quantile.value).EndObject();
+    }
+    json->EndArray().Field("tokens", own.tokens).Field("tokensKept", own.tokens_kept);
+    json->Field("belowOwn", own.below_own()).EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteReplayed(const RlReplayRow& row, const std::vector<RlOwnKernel>* own, JsonWriter* json) {
   json->BeginObject();
   WriteRule(row.correction, json);
+  json->Field("searched", row.searched);
+  if (own != nullptr) WriteOwnKernel(*own, json);
   json->Field("pareto", row.pareto).Field("keptMin", row.kept_min).Key("keptMinSlice");
   if (row.kept_min_slice.empty()) {
     json->Null();
@@ -149,7 +168,7 @@ void WriteSpending(std::string_view key, const std::optional<RlClipSpending>& sp
 
 void WriteAdvice(const RlReplayAdvice& advice, JsonWriter* json) {
   json->Field("correctionNeeded", advice.correction_needed);
-  json->Field("needReason", advice.need_reason);
+  json->Field("needReason", advice.need_reason).Field("evidence", advice.evidence);
   json->Key("clipBudget").BeginObject().Field("epsilon", advice.clip.epsilon);
   WriteSpending("together", advice.clip.together, json);
   WriteSpending("kernels", advice.clip.kernels, json);
@@ -286,7 +305,9 @@ std::string ReplayJson(const RlReplay& replay, const RlReplayAdvice* advice) {
   json.Field("reason", replay.reason);
   if (advice != nullptr) WriteAdvice(*advice, &json);
   json.Key("corrections").BeginArray();
-  for (const RlReplayRow& row : replay.rows) WriteReplayed(row, &json);
+  for (size_t i = 0; i < replay.rows.size(); ++i) {
+    WriteReplayed(replay.rows[i], advice == nullptr ? nullptr : &advice->own[i], &json);
+  }
   json.EndArray().EndObject();
   return json.Take();
 }
