@@ -114,6 +114,8 @@ void DeclareLint(Program& program, CLI::App* group) {
   AddStep(app, options.step);
   DeclareCorrectionFlags(app, options.correction,
                          "Also lint this correction, a JSON object (docs/rl.md)");
+  AddSwitch(app, "--bypass", options.bypass,
+            "The loss takes the rollout's log-probs as old ones: say what such a gap did in E3");
 }
 
 void DeclareDialects(Program& program, CLI::App* group) {
@@ -156,7 +158,8 @@ void DeclareReplay(Program& program, CLI::App* group) {
                             RunRlReplay, options);
   AddStep(app, options.step);
   AddOutput(app, options.output, "Write the page with the picture");
-  app->add_option("--kept-min", options.kept_min, "Least share of a slice's tokens to keep")
+  app->add_option("--kept-min", options.kept_min,
+                  "Least share of a slice's tokens to keep; default: 0.9")
       ->type_name("SHARE")
       ->check(Between(0.0, 1.0));
   app->add_option("--ess-min", options.ess_min, "Least effective sample size")

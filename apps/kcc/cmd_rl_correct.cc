@@ -1,5 +1,5 @@
-// kcc rl translate, correct and replay: a framework's options in canonical words, the weights and
-// mask that a correction gives, and all corrections side by side.
+// kcc rl translate and correct: a framework's options in canonical words, and the weights and mask
+// that a correction gives.
 #include <bit>
 #include <cstring>
 
@@ -11,8 +11,6 @@
 #include "kcc/rl/correction.h"
 #include "kcc/rl/dialect.h"
 #include "kcc/rl/dump.h"
-#include "kcc/rl/replay.h"
-#include "kcc/rl/replay_advice.h"
 #include "kcc/rl/rl_json.h"
 
 namespace kcc::cli {
@@ -64,77 +62,6 @@ void PrintCorrection(const RlCorrection& correction, std::span<const RlCorrectio
       console.out << "  " << Paint(Style::kRed, "everything is rejected", console.colour_out)
                   << '\n';
     }
-  }
-}
-
-void PrintReplay(const RlReplay& replay, Console& console) {
-  console.out << "     kept  worst slice      ESS  bias (sequence)   E phi^2  correction\n";
-  const auto cell = [&](const std::string& text, size_t width) {
-    console.out << std::string(text.size() < width ? width - text.size() : 1, ' ') << text;
-  };
-  for (size_t i = 0; i < replay.rows.size(); ++i) {
-    const RlReplayRow& row = replay.rows[i];
-    const RlCorrectionMetrics& f = row.metrics[0];
-    const double kept = static_cast<double>(f.tokens_kept) / static_cast<double>(f.tokens);
-    console.out << (static_cast<int>(i) == replay.recommended ? "=>" : row.pareto ? " *" : "  ");
-    cell(ReadableNumber(100 * kept) + "%", 7);
-    cell(ReadableNumber(100 * row.kept_min) + "%", 13);
-    cell(ReadableNumber(f.ess), 9);
-    cell(ReadableNumber(f.bias_sequence), 17);
-    cell(ReadableNumber(f.variance), 10);
-    console.out << "  " << DescribeCorrection(row.correction) << '\n';
-  }
-  console.out << "\n* no other is better in both bias and variance\n";
-  if (replay.recommended >= 0) {
-    console.out << "=> "
-                << DescribeCorrection(
-                       replay.rows[static_cast<size_t>(replay.recommended)].correction)
-                << '\n';
-  }
-  console.out << Shown(replay.reason) << '\n';
-}
-
-std::string SpendingText(std::string_view what, const RlClipSpending& spent) {
-  return std::string(what) + " " + ReadableNumber(100 * spent.share) + " % of it (mean |w - 1| " +
-         ReadableNumber(spent.mean_distance) + "), " + std::to_string(spent.tokens_outside) +
-         " of " + Counted(static_cast<size_t>(spent.tokens), "token") + " all of it";
-}
-
-// What the gap spends of the range in which PPO does not clip.
-std::string ClipBudgetText(const RlClipBudget& clip) {
-  const std::string whole = "PPO's epsilon " + ShortestNumber(clip.epsilon) + ": ";
-  if (!clip.kernels || !clip.staleness) {
-    return whole + SpendingText("kernels and staleness together spend", clip.together) +
-           "; the dump has no log-probs of the weights that sampled (old) to tell them apart";
-  }
-  return whole + SpendingText("the kernels spend", *clip.kernels) +
-         SpendingText("; staleness spends", *clip.staleness);
-}
-
-RlReplayAnswer AnswerOf(const RlReplayAdvice& advice) {
-  RlReplayAnswer answer;
-  (advice.correction_needed ? answer.advised : answer.unneeded) = advice.need_reason;
-  answer.clip = ClipBudgetText(advice.clip);
-  if (!advice.settings) return answer;
-  answer.framework = advice.dialect;
-  answer.settings = advice.settings->lines;
-  return answer;
-}
-
-void PrintAdvice(const RlReplayAdvice& advice, Console& console) {
-  console.out << '\n'
-              << (advice.correction_needed
-                      ? Paint(Style::kYellow, "correction advised", console.colour_out)
-                      : Paint(Style::kGreen, "no correction needed", console.colour_out))
-              << ": " << Shown(advice.need_reason) << '\n';
-  console.out << ClipBudgetText(advice.clip) << '\n';
-  if (advice.dialect.empty()) return;
-  if (!advice.settings_reason.empty()) console.out << Shown(advice.settings_reason) << '\n';
-  if (!advice.settings) return;
-  console.out << "settings for " << advice.dialect << ":\n";
-  for (const std::string& line : advice.settings->lines) console.out << "  " << line << '\n';
-  for (const std::string& note : advice.settings->notes) {
-    console.err << "note: " << Shown(note) << '\n';
   }
 }
 
@@ -205,35 +132,6 @@ int RunRlCorrect(const RlCorrectOptions& options, Console& console) {
     PrintCorrection(*correction, *metrics, console);
   }
   return (*metrics)[0].everything_rejected() ? kExitViolated : kExitOk;
-}
-
-int RunRlReplay(const RlReplayCommandOptions& options, Console& console) {
-  const auto dump = ReadRlStep(options.step, console);
-  if (!dump.has_value()) return ReportError(dump.error(), console);
-  const auto batch = dump->Batch();
-  if (!batch.has_value()) return ReportError(batch.error(), console);
-  RlReplayOptions how;
-  how.kept_min = options.kept_min;
-  how.ess_min = options.ess_min;
-  how.outcome_advantages = !options.token_advantages;
-  how.threads = options.step.threads;
-  const auto replay = ReplayRl(*batch, ReplayGrid(), how);
-  if (!replay.has_value()) return ReportError(replay.error(), console);
-  const auto advice = AdviseRl(*batch, *replay, how, options.epsilon, options.framework);
-  if (!advice.has_value()) return ReportError(advice.error(), console);
-  if (!options.output.empty()) {
-    const auto written = WriteFileAtomically(
-        options.output,
-        ReplayHtml(*replay, "Replay of " + options.step.files.front(), AnswerOf(*advice)));
-    if (!written.has_value()) return ReportError(written.error(), console);
-  }
-  if (console.json) {
-    console.out << ReplayJson(*replay, &*advice);
-  } else {
-    PrintReplay(*replay, console);
-    PrintAdvice(*advice, console);
-  }
-  return replay->recommended >= 0 || !advice->correction_needed ? kExitOk : kExitViolated;
 }
 
 }  // namespace kcc::cli

@@ -5,6 +5,7 @@
 #include "kcc/rl/dump.h"
 #include "kcc/rl/lint.h"
 #include "kcc/rl/lint_settings.h"
+#include "kcc/rl/lint_training.h"
 #include "kcc/rl/rl_json.h"
 
 namespace kcc::cli {
@@ -50,6 +51,17 @@ void PrintSettings(const std::vector<RlSettingFinding>& settings, Console& conso
   }
 }
 
+void PrintTraining(const std::vector<RlTrainingFinding>& training, Console& console) {
+  for (const RlTrainingFinding& finding : training) {
+    console.out << (finding.is_note ? Paint(Style::kYellow, "note", console.colour_out)
+                                    : Paint(Style::kRed, RlTrainingFaultName(finding.fault),
+                                            console.colour_out))
+                << ": " << Shown(finding.message) << '\n';
+    PrintEvidence(finding.evidence, console);
+    if (!finding.is_note) console.out << "  " << RlTrainingFaultAdvice(finding.fault) << '\n';
+  }
+}
+
 }  // namespace
 
 int RunRlLint(const RlLintOptions& options, Console& console) {
@@ -73,14 +85,18 @@ int RunRlLint(const RlLintOptions& options, Console& console) {
     if (!found.has_value()) return ReportError(found.error(), console);
     settings = std::move(*found);
   }
+  const auto training = LintTraining(*batch, {options.bypass, correction}, options.step.threads);
+  if (!training.has_value()) return ReportError(training.error(), console);
   const bool unsure = report->fault() == RlFault::kUnsure;
   bool fault = !report->findings.empty() && !unsure;
   for (const RlSettingFinding& finding : settings) fault |= !finding.is_note();
+  for (const RlTrainingFinding& finding : *training) fault |= !finding.is_note;
   if (console.json) {
-    console.out << LintJson(*report, with_settings ? &settings : nullptr);
+    console.out << LintJson(*report, with_settings ? &settings : nullptr, &*training);
   } else {
     PrintReport(*report, console);
     if (with_settings && report->tokens > 0) PrintSettings(settings, console);
+    PrintTraining(*training, console);
   }
   if (fault) return kExitViolated;
   return unsure ? kExitInconclusive : kExitOk;

@@ -18,6 +18,7 @@
 #include "kcc/report/report_formats.h"
 #include "kcc/rl/correction.h"
 #include "kcc/rl/dump.h"
+#include "kcc/rl/training_evidence.h"
 #include "kcc/trace/import.h"
 
 namespace kcc::cli {
@@ -315,6 +316,7 @@ int RunRlDiagnose(const RlDiagnoseOptions& options, Console& console);
 struct RlLintOptions {
   RlStepFlags step;
   RlCorrectionFlags correction;  // empty: the step alone is linted
+  bool bypass = false;           // the loss takes the rollout's log-probs as old ones
 };
 int RunRlLint(const RlLintOptions& options, Console& console);
 
@@ -334,7 +336,7 @@ int RunRlCorrect(const RlCorrectOptions& options, Console& console);
 
 struct RlReplayCommandOptions {
   RlStepFlags step;
-  double kept_min = 0.5, ess_min = 0.3;
+  double kept_min = kRlKeptShareMin, ess_min = 0.3;
   bool token_advantages = false;
   double epsilon = 0.2;   // of PPO's clip
   std::string framework;  // whose settings to print; empty: none

@@ -104,6 +104,14 @@ void WriteSetting(const RlSettingFinding& finding, JsonWriter* json) {
   json->EndObject();
 }
 
+void WriteTraining(const RlTrainingFinding& finding, JsonWriter* json) {
+  json->BeginObject().Field("fault", RlTrainingFaultName(finding.fault));
+  json->Field("note", finding.is_note).Field("message", finding.message);
+  json->Field("advice", RlTrainingFaultAdvice(finding.fault));
+  WriteEvidence(finding.evidence, json);
+  json->EndObject();
+}
+
 // ---- correct and replay ------------------------------------------------------------------------
 
 void WriteRule(const RlCorrection& correction, JsonWriter* json) {
@@ -235,7 +243,8 @@ std::string DiagnoseJson(std::span<const RlMetrics> metrics,
   return json.Take();
 }
 
-std::string LintJson(const RlLintReport& report, const std::vector<RlSettingFinding>* settings) {
+std::string LintJson(const RlLintReport& report, const std::vector<RlSettingFinding>* settings,
+                     const std::vector<RlTrainingFinding>* training) {
   JsonWriter json;
   json.BeginObject().Field("kccRlLint", kRlJsonVersion).Field("tokens", report.tokens);
   json.Key("findings").BeginArray();
@@ -248,6 +257,11 @@ std::string LintJson(const RlLintReport& report, const std::vector<RlSettingFind
   if (settings != nullptr) {
     json.Key("settings").BeginArray();
     for (const RlSettingFinding& finding : *settings) WriteSetting(finding, &json);
+    json.EndArray();
+  }
+  if (training != nullptr) {
+    json.Key("training").BeginArray();
+    for (const RlTrainingFinding& finding : *training) WriteTraining(finding, &json);
     json.EndArray();
   }
   json.EndObject();

@@ -14,6 +14,7 @@
 #include "kcc/rl/dialect.h"
 #include "kcc/rl/lint.h"
 #include "kcc/rl/lint_settings.h"
+#include "kcc/rl/lint_training.h"
 #include "kcc/rl/replay.h"
 #include "kcc/rl/replay_advice.h"
 #include "kcc/rl/rl_metrics.h"
@@ -28,9 +29,10 @@ RlVerdict WorstVerdict(std::span<const RlClauseVerdict> verdicts);
 // metrics: of everything, then by slice. "verdict" is null where there is no clause.
 std::string DiagnoseJson(std::span<const RlMetrics> metrics,
                          std::span<const RlClauseVerdict> verdicts);
-// settings: null where no correction was given.
+// settings: null where no correction was given. training: null where it was not looked at.
 std::string LintJson(const RlLintReport& report,
-                     const std::vector<RlSettingFinding>* settings = nullptr);
+                     const std::vector<RlSettingFinding>* settings = nullptr,
+                     const std::vector<RlTrainingFinding>* training = nullptr);
 std::string DialectsJson();  // every row of dialect_list.h
 std::string TranslateJson(const DialectTranslation& translation);
 // metrics: of everything, then by slice.
