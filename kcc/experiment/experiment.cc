@@ -273,4 +273,9 @@ double SortedQuantile(std::span<const double> sorted, double p) {
   return sorted[std::min(sorted.size(), std::max<size_t>(rank, 1)) - 1];
 }
 
+std::string_view FindingWord(const Finding& finding) {
+  if (finding.open) return "not run";
+  return finding.holds ? "yes" : "no";
+}
+
 }  // namespace kcc

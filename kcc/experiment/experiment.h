@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kcc/base/result.h"
@@ -78,6 +79,8 @@ struct Finding {
   std::string predicted;
   std::string seen;
   bool holds = false;
+  bool open = false;  // neither: what would decide it was not run
 };
+std::string_view FindingWord(const Finding& finding);  // "yes", "no", "not run"
 
 }  // namespace kcc

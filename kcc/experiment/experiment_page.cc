@@ -34,9 +34,11 @@ std::string FindingsHtml(std::span<const Finding> findings) {
   std::string list = "<ul class=\"say card\">\n";
   for (const Finding& finding : findings) {
     list += std::string("<li><span class=\"") +
-            (finding.holds ? "yes\">✓ seen" : "no\">✕ not seen") + "</span><b>" +
-            MarkupEscaped(finding.predicted) + "</b><span>" + MarkupEscaped(finding.seen) +
-            "</span></li>\n";
+            (finding.open    ? "open\">– not run"
+             : finding.holds ? "yes\">✓ seen"
+                             : "no\">✕ not seen") +
+            "</span><b>" + MarkupEscaped(finding.predicted) + "</b><span>" +
+            MarkupEscaped(finding.seen) + "</span></li>\n";
   }
   return list + "</ul>\n";
 }
@@ -44,7 +46,7 @@ std::string FindingsHtml(std::span<const Finding> findings) {
 std::string FindingsMarkdown(std::span<const Finding> findings) {
   std::vector<std::vector<std::string>> rows;
   for (const Finding& finding : findings) {
-    rows.push_back({finding.predicted, finding.holds ? "yes" : "no", finding.seen});
+    rows.push_back({finding.predicted, std::string(FindingWord(finding)), finding.seen});
   }
   const std::vector<std::string> head = {"the paper expects", "seen", "figures"};
   return MarkdownTable(head, rows);

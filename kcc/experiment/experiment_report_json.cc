@@ -34,7 +34,13 @@ void WriteFindings(const ExperimentReport& report, JsonWriter& json) {
   json.Key("findings").BeginArray();
   for (const Finding& finding : report.findings) {
     json.BeginObject().Field("predicted", finding.predicted).Field("seen", finding.seen);
-    json.Field("holds", finding.holds).EndObject();
+    json.Key("holds");
+    if (finding.open) {
+      json.Null();
+    } else {
+      json.Value(finding.holds);
+    }
+    json.EndObject();
   }
   json.EndArray();
 }

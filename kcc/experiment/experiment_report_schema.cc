@@ -128,7 +128,7 @@ std::string PartRules() {
 Schema Root() {
   const Schema finding = Object({{"predicted", Text("before the run")},
                                  {"seen", Text("in figures")},
-                                 {"holds", Bool("the prediction")}});
+                                 {"holds", OrNull(Bool("the prediction; null: it was not run"))}});
   Schema root = Object({
       {"kccExperiment", "{\"const\":" + std::to_string(kExperimentFormat) + "}"},
       {"experiment", Text("e1, e2 …")},

@@ -40,7 +40,7 @@ std::string TextParagraph(std::string_view text, size_t indent) {
 std::string FindingsText(std::span<const Finding> findings) {
   std::string text;
   for (const Finding& finding : findings) {
-    text += TextParagraph((finding.holds ? "yes: " : "no: ") + finding.predicted, 2) +
+    text += TextParagraph(std::string(FindingWord(finding)) + ": " + finding.predicted, 2) +
             TextParagraph(finding.seen, 4);
   }
   return text;
