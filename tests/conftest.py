@@ -28,7 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 LONG = ("docs/test_docs", "kernel/test_contract_matrix", "gateway/test_reload", "python/test_trl", "gateway/test_attacks", "register/test_replay", "lab/test_experiments", "report/test_html",
         "gateway/test_routes", "gateway/test_evidence", "gateway/test_peers", "gateway/test_promotion_evidence", "register/test_kept_requests",
         "engines/test_engines", "engines/test_adapters", "train/test_train", "train/test_gradients", "lab/test_demo", "gateway/test_dashboard", "gateway/test_story",
-        "lab/test_shipped", "serve/test_serve_kernel", "report/test_other_pages", "register/test_register_commands", "python/test_monitor", "python/test_gpu_experiments",
+        "lab/test_shipped", "lab/test_e3", "serve/test_serve_kernel", "report/test_other_pages", "register/test_register_commands", "python/test_monitor", "python/test_gpu_experiments",
         "python/test_online_monitor", "engines/test_model", "register/test_blame", "register/test_promote_watch", "train/test_verify", "kernel/test_torch_lm")  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-// kcc lab rl: its flags, by what they decide.
+// kcc lab rl, and what is made of its runs: flags, by what they decide.
 #include "apps/kcc/cli_program.h"
 
 namespace kcc::cli {
@@ -107,6 +107,41 @@ void DeclareLabCurves(Program& program, CLI::App* group) {
       ->required();
 }
 
+void DeclareLabE3(Program& program, CLI::App* group) {
+  auto& options = program.lab_e3;
+  CLI::App* app = Declare(
+      program, "e3", "Reward by kernel, correction and seed: experiment E3",
+      "kcc lab e3 --list --full\n"
+      "kcc lab e3 -o out\n"
+      "kcc lab e3 -o out --full --cells 'exact,int4*' --jobs 4 --threads 1",
+      [&options](Console& console) { return RunLabE3(options, console); }, group);
+  app->add_option("-o,--output", options.output,
+                  "Directory of the runs, the page, the table and the figures")
+      ->type_name("DIR");
+  AddSwitch(app, "--list", options.list, "Print the cells and what they cost, and run nothing");
+  AddSwitch(app, "--full", options.full,
+            "Every cell, 985 steps and 3 seeds; default: four cells, 60 steps and one seed");
+  app->add_option("--cells", options.cells,
+                  "Cells by name, with * for any text, as in 'exact,int4-*'")
+      ->type_name("NAMES");
+  CountOption(app, "--steps", options.steps, 1, "Steps of a run");
+  CountOption(app, "--seeds", options.seeds, 1, "Runs of a cell; seeds are 10, 11 …");
+  CountOption(app, "--eval-problems", options.held_out_problems, 1,
+              "Held-out problems, at most (128)");
+  app->add_option("--task", options.task, "products, json, or a requests file")->type_name("TASK");
+  app->add_option("--model", options.model, "The checkpoint; default: the shipped model")
+      ->type_name("DIR");
+  app->add_option("--contract", options.contract,
+                  "Clauses to judge each step; default: the shipped rl-post-training.yaml")
+      ->type_name(std::string(kFileValue));
+  app->add_option("--jobs", options.jobs, "Runs at once (1)")
+      ->type_name("N")
+      ->check(Between(1, 256));
+  app->add_option("--threads", options.threads, "Threads of a run (2)")
+      ->type_name("N")
+      ->check(Between(1, 64));
+}
+
 }  // namespace
 
 void DeclareLabRl(Program& program, CLI::App* group) {
@@ -140,6 +175,7 @@ void DeclareLabRl(Program& program, CLI::App* group) {
       ->type_name("N")
       ->check(Between(1, 64));
   DeclareLabCurves(program, group);
+  DeclareLabE3(program, group);
 }
 
 }  // namespace kcc::cli

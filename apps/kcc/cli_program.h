@@ -67,6 +67,7 @@ struct Program {
   LabTrainOptions lab_train;
   LabRlOptions lab_rl;
   LabCurvesOptions lab_curves;
+  LabE3Options lab_e3;
   LabVerifyOptions lab_verify;
   ReportOptions report;
   CompareOptions compare;

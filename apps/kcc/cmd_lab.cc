@@ -1,13 +1,9 @@
 // kcc lab: what the lab's kernels and switches are, and the experiments E1 and E2.
-#include <array>
-#include <filesystem>
-
 #include "apps/kcc/commands.h"
 #include "apps/kcc/commands_lab.h"
 #include "apps/kcc/progress.h"
-#include "apps/kcc/safe_output.h"
+#include "apps/kcc/published.h"
 #include "apps/kcc/shipped.h"
-#include "kcc/base/file.h"
 #include "kcc/experiment/e1.h"
 #include "kcc/experiment/e2.h"
 #include "kcc/kernel/request_source.h"
@@ -58,33 +54,6 @@ Result<ExperimentInput> ReadInput(const LabOptions& options, const Console& cons
     input.requests.push_back(std::move(request));
     request = {};
   }
-}
-
-// An experiment in its four forms.
-struct Published {
-  std::string_view name;
-  std::string page;
-  std::string table;    // Markdown
-  std::string figures;  // JSON
-  std::string text;     // for the terminal
-};
-
-// Writes page, table and figures, and prints the text.
-Result<> Publish(const std::string& directory, const Published& made, Console& console) {
-  const std::string name(made.name);
-  std::error_code failed;
-  std::filesystem::create_directories(directory, failed);
-  if (failed) return IoError("cannot make the directory: " + failed.message(), Place{directory});
-  const std::string base = directory + "/" + name;
-  KCC_TRY_VOID(WriteFilesTogether(directory, std::array{NamedBytes{name + ".html", made.page},
-                                                        NamedBytes{name + ".md", made.table},
-                                                        NamedBytes{name + ".json", made.figures}}));
-  if (console.json) {
-    console.out << made.figures;
-  } else {
-    console.out << made.text << "\nopen " << Shown(base) << ".html\n";
-  }
-  return {};
 }
 
 Result<> E1To(const LabOptions& options, const Contract& contract, const ExperimentInput& input,

@@ -96,6 +96,21 @@ struct LabCurvesOptions {
 };
 int RunLabCurves(const LabCurvesOptions& options, Console& console);
 
+struct LabE3Options {
+  std::string output;  // directory of the runs and of the page
+  bool list = false;
+  std::string cells;              // patterns; empty: those of `make results`
+  int64_t steps = 0, seeds = 0;   // 0: as the plan has them
+  int64_t held_out_problems = 0;  // likewise
+  bool full = false;              // the whole plan
+  std::string task = "products";
+  std::string model;     // a checkpoint's directory
+  std::string contract;  // whose clauses are judged each step
+  int64_t jobs = 1;
+  int64_t threads = 2;
+};
+int RunLabE3(const LabE3Options& options, Console& console);
+
 struct LabVerifyOptions {
   std::vector<std::string> kernels;  // empty: those that training needs to be exact
   std::string model;

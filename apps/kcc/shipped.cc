@@ -45,4 +45,9 @@ Result<std::string> ShippedLabContract(const Console& console) {
   return Find(console, "the lab's contract", "contracts/lab.yaml", "--contract FILE");
 }
 
+Result<std::string> ShippedRlContract(const Console& console) {
+  return Find(console, "the contract of rollouts", "contracts/rl-post-training.yaml",
+              "--contract FILE");
+}
+
 }  // namespace kcc::cli

@@ -19,5 +19,7 @@ ShippedModel ShippedModelOf(const Console& console);
 // fails where it is in none of the folders; the message names them all and says what to do.
 Result<std::string> ShippedRequests(const Console& console);
 Result<std::string> ShippedLabContract(const Console& console);
+// That of rollouts, which the lab's training experiment judges by.
+Result<std::string> ShippedRlContract(const Console& console);
 
 }  // namespace kcc::cli

@@ -87,9 +87,9 @@ def test_what_cannot_be_written_is_said_before_measuring(inputs, kcc, tmp_path, 
     assert done.code in (2, 4) and str(tmp_path) in done.err and "no-such-program" not in done.err, done.err
 
 
-# E1 writes as E2 does, verify-exact as attribute; a run of training is tried in test_train_faults.py, and what it leaves
-# when it is killed in tests/train/test_train.py.
-APART = {("lab", "e1"), ("lab", "verify-exact"), ("lab", "train")}
+# E1 and E3 write as E2 does, verify-exact as attribute, curves one page; runs of training are tried in test_train_faults.py,
+# and what they leave when they are killed in tests/train and tests/lab/test_e3.py.
+APART = {("lab", "e1"), ("lab", "e3"), ("lab", "verify-exact"), ("lab", "train"), ("lab", "rl"), ("lab", "curves")}
 
 
 def test_every_output_is_in_the_table(inputs, kcc):
