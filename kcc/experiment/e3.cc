@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kcc/base/check.h"
+#include "kcc/base/directory.h"
 #include "kcc/experiment/experiment.h"
 #include "kcc/rltrain/rl_run.h"
 #include "kcc/rltrain/rl_trainer.h"
@@ -168,8 +169,8 @@ class Runner {
 Result<std::vector<E3Run>> ReadRuns(const E3Cell& cell, const E3Options& options) {
   std::set<uint64_t> seeds;
   std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator(options.folder + "/runs", failed)) {
-    const std::string name = entry.path().filename();
+  const auto names = ListDirectory(options.folder + "/runs");
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
     const size_t dash = name.rfind('-');
     if (dash == std::string::npos || name.substr(0, dash) != cell.name) continue;
     const std::string digits = name.substr(dash + 1);

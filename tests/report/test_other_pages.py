@@ -151,7 +151,7 @@ def test_pages_fit_the_screen(open_file, attributed, replay, width, scheme):
 
 def test_the_replay_says_why_a_point_off_the_front_is_recommended(open_file, replay):
     page = open_file(replay)
-    assert page.locator(".pick b").inner_text().startswith("weight 1; reject by sequence mean ratio")
+    assert page.locator(".pick b").inner_text().startswith("token truncate at 2; reject by sequence mean ratio")
     assert "It lies off the front: whatever is better in both" in page.locator(".pick").inner_text()
 
 
